@@ -1,0 +1,55 @@
+"""Bounds for numbers, written where the number is declared: ``slots: Annotated[int, AtLeast(1)]``.
+
+The configuration is checked against these before any work starts; constructors stay free of checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Bound(Protocol):
+    """What a number must satisfy, and how to say so."""
+
+    def holds(self, value: float) -> bool: ...
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """value ≥ low."""
+
+    low: float
+
+    def holds(self, value: float) -> bool:
+        return value >= self.low
+
+    def __str__(self) -> str:
+        return f"must be ≥ {self.low:g}"
+
+
+@dataclass(frozen=True)
+class Above:
+    """value > low."""
+
+    low: float
+
+    def holds(self, value: float) -> bool:
+        return value > self.low
+
+    def __str__(self) -> str:
+        return f"must be > {self.low:g}"
+
+
+@dataclass(frozen=True)
+class Within:
+    """low ≤ value < high: probabilities that may be 0 but never 1, such as dropout."""
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value < self.high
+
+    def __str__(self) -> str:
+        return f"must be ≥ {self.low:g} and < {self.high:g}"
