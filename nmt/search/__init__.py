@@ -1,0 +1,23 @@
+"""From a source to its best translations: greedy, beam and sampling over any ``Engine``, in NumPy alone.
+
+``search`` translates one batch; ``search_all`` cuts many sentences into batches of similar length and
+restores their order. The model stays behind the engine, so this room never imports torch.
+"""
+
+from __future__ import annotations
+
+from nmt.search.engine import Engine
+from nmt.search.hypothesis import Hypothesis
+from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.search.penalties import length_penalty
+from nmt.search.search import search, search_all
+
+__all__ = [
+    "MAX_LENGTH_CEILING",
+    "Engine",
+    "Hypothesis",
+    "SearchOptions",
+    "length_penalty",
+    "search",
+    "search_all",
+]

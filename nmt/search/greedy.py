@@ -1,0 +1,40 @@
+"""Greedy search: the likeliest piece at every step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nmt.search.engine import BANNED, Engine, Integers, Source, State
+from nmt.search.history import Endings, History
+from nmt.text.specials import BOS, EOS
+
+
+def greedy_search(
+    engine: Engine[Source, State], source: Source, limits: Integers, history: History
+) -> Endings:
+    """One ending a sentence. ``limits`` (B,): the most target pieces, without ``</s>``."""
+    state = engine.init(source)
+    rows = np.arange(len(limits))
+    tokens = np.full((len(rows), 1), BOS)
+    total = np.zeros(len(rows))
+    endings: list[Endings] = []
+    for time in range(int(limits.max()) + 1):
+        state, log_probs, ids, weights = engine.step(state, tokens, np.zeros_like(tokens), 1, BANNED)
+        tokens, gain = ids[:, :, 0], log_probs[:, 0, 0].astype(np.float64)
+        history.append(rows, np.zeros_like(tokens), tokens, weights)
+
+        possible = np.isfinite(gain)
+        finished = possible & (tokens[:, 0] == EOS)
+        over = finished | ~possible | (limits[rows] == time)
+        # A hypothesis that is cut off keeps the probability of the tokens that it has.
+        total = np.where(finished | ~over, total + np.where(possible, gain, 0.0), total)
+        if over.any():
+            ended = np.flatnonzero(over)
+            length, slot = np.full_like(ended, time), np.zeros_like(ended)
+            endings.append(Endings(rows[ended], length, slot, total[ended], finished[ended]))
+            keep = np.flatnonzero(~over)
+            if not keep.size:
+                break
+            state = engine.drop(state, keep)
+            rows, tokens, total = rows[keep], tokens[keep], total[keep]
+    return Endings.join(endings)

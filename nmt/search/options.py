@@ -1,0 +1,74 @@
+"""What a person may ask of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import numpy as np
+
+from nmt.bounds import Above, AtLeast
+from nmt.errors import UserError
+from nmt.search.engine import Integers
+
+MAX_LENGTH_CEILING = 1000
+"""Target pieces that no translation exceeds, however long its source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How to search: beam by default, greedy with ``beam_size=1``, sampling with a ``temperature``.
+
+    Raises ``UserError`` naming the option, its value and the remedy.
+    """
+
+    beam_size: Annotated[int, AtLeast(1)] = 5
+    """Live hypotheses of each sentence (N)."""
+    length_penalty: Annotated[float, AtLeast(0)] = 1.0
+    """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
+    n_best: Annotated[int, AtLeast(1)] = 1
+    """Translations returned for each sentence, best first; when sampling, the number of draws."""
+    max_length: Annotated[int, AtLeast(1)] | None = None
+    """Target pieces, ``</s>`` not counted; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
+    temperature: Annotated[float, Above(0)] | None = None
+    """Sample instead of searching; below 1 sharpens the distribution, above 1 flattens it; null: off."""
+    top_k: Annotated[int, AtLeast(1)] | None = None
+    """Sample among the k likeliest pieces only; null: among all."""
+    seed: Annotated[int, AtLeast(0)] = 1
+    """Of the samples; a sentence's draws depend on it and on the sentence, not on its neighbours."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            for bound in _bounds(hint):
+                # "not holds" and not "fails", so that NaN is refused too.
+                if value is not None and not bound.holds(value):
+                    raise UserError(f"search.{name}={value}: {bound}")
+        if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
+            raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
+        if self.method != "sample" and self.n_best > self.beam_size:
+            raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")
+        if self.method != "sample" and self.top_k is not None:
+            raise UserError(f"search.top_k={self.top_k}: is for sampling; set search.temperature as well")
+
+    @property
+    def method(self) -> Literal["greedy", "beam", "sample"]:
+        """Which search these options ask for."""
+        if self.temperature is not None:
+            return "sample"
+        return "greedy" if self.beam_size == 1 else "beam"
+
+    def limits(self, source_lengths: Integers) -> Integers:
+        """The most target pieces (B,), without ``</s>``, for sources of these lengths, with ``</s>``."""
+        if self.max_length is not None:
+            return np.full_like(source_lengths, self.max_length)
+        return np.minimum(2 * source_lengths + 10, MAX_LENGTH_CEILING)
+
+
+def _bounds(hint: Any) -> Iterator[Any]:
+    """The bounds anywhere within an annotation, such as ``Annotated[int, AtLeast(1)] | None``."""
+    yield from getattr(hint, "__metadata__", ())
+    for part in get_args(hint):
+        if not isinstance(part, AtLeast | Above):
+            yield from _bounds(part)

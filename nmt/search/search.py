@@ -1,0 +1,118 @@
+"""The two doors: ``search`` for one batch, ``search_all`` for any number of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nmt.search.beam import beam_search
+from nmt.search.engine import Engine, Source, State
+from nmt.search.greedy import greedy_search
+from nmt.search.history import Endings, History
+from nmt.search.hypothesis import Hypothesis
+from nmt.search.options import SearchOptions
+from nmt.search.penalties import length_penalty
+from nmt.search.sampling import sampling_search
+
+
+def search(
+    engine: Engine[Source, State],
+    sources: list[list[int]],
+    options: SearchOptions,
+    *,
+    keep_weights: bool = False,
+) -> list[list[Hypothesis]]:
+    """Translations of each source, best first, in the order of the sources; all in one batch.
+
+    A source is a list of piece ids that ends in ``</s>``. Each gets at least one hypothesis and at most
+    ``options.n_best``; with ``keep_weights``, they carry read weights and alignment. Raises
+    ``ValueError`` for a source without ids.
+    """
+    if not sources:
+        return []
+    lengths = np.array([len(ids) for ids in sources])
+    if not lengths.all():
+        raise ValueError(f"source {int(lengths.argmin())} is empty: it must hold </s> at least")
+    limits = options.limits(lengths)
+    history = History(keep_weights=keep_weights)
+    source = engine.encode(sources)
+    if options.method == "greedy":
+        endings = greedy_search(engine, source, limits, history)
+    elif options.method == "beam":
+        endings = beam_search(engine, source, limits, options, history)
+    else:
+        endings = sampling_search(engine, source, sources, limits, options, history)
+    found = _hypotheses(history, endings, options.length_penalty, len(sources))
+    if not keep_weights:
+        return found
+    return [
+        [_aligned(engine, source, row, hypothesis, len(sources[row])) for hypothesis in hypotheses]
+        for row, hypotheses in enumerate(found)
+    ]
+
+
+def search_all(
+    engine: Engine[Source, State],
+    sources: list[list[int]],
+    options: SearchOptions,
+    *,
+    max_tokens: int = 4096,
+    keep_weights: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """As ``search``, for any number of sources: cut into batches of similar length, order restored.
+
+    ``max_tokens`` bounds a batch's source pieces, padding counted; a longer source makes a batch of its own.
+    ``progress`` is told the number of sentences just done.
+    """
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    for rows in batches_by_length([len(ids) for ids in sources], max_tokens=max_tokens):
+        batch = [sources[row] for row in rows]
+        translations = search(engine, batch, options, keep_weights=keep_weights)
+        for row, hypotheses in zip(rows, translations, strict=True):
+            found[row] = hypotheses
+        if progress is not None:
+            progress(len(rows))
+    return found
+
+
+def batches_by_length(lengths: list[int], *, max_tokens: int) -> list[list[int]]:
+    """Every index once, longest first, cut so that sentences × longest ≤ max_tokens in each batch.
+
+    Longest first: what does not fit in memory fails at once, not after an hour.
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+def _hypotheses(history: History, endings: Endings, alpha: float, sentences: int) -> list[list[Hypothesis]]:
+    """The endings read out and ranked, a list for each sentence."""
+    scores = endings.log_prob / length_penalty(endings.length + endings.finished, alpha)
+    tokens, weights = history.trace(endings)
+    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    for at in np.argsort(-scores, kind="stable"):
+        found[endings.sentence[at]].append(
+            Hypothesis(
+                tokens=tokens[at],
+                log_prob=float(endings.log_prob[at]),
+                score=float(scores[at]),
+                finished=bool(endings.finished[at]),
+                weights=weights[at],
+            )
+        )
+    return found
+
+
+def _aligned(
+    engine: Engine[Source, State], source: Source, row: int, hypothesis: Hypothesis, source_length: int
+) -> Hypothesis:
+    """The hypothesis with its alignment (T+1, S), the padding of the batch cut away."""
+    if hypothesis.weights is None:
+        return hypothesis
+    return hypothesis._replace(alignment=engine.align(source, row, hypothesis.weights)[:, :source_length])

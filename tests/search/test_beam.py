@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toy import ToyEngine, brute_force, forced, ragged_sources
+
+from nmt.search import SearchOptions, length_penalty, search
+from nmt.search.beam import beam_search
+from nmt.search.engine import BANNED
+from nmt.search.history import History
+from nmt.search.search import _hypotheses
+from nmt.text.specials import EOS
+
+ALPHAS = [0.0, 0.6, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beam_that_holds_everything_finds_what_brute_force_finds(alpha: float, seed: int) -> None:
+    engine = ToyEngine(pieces=2, seed=seed, sharpness=0.7)
+    source = [7, 5, EOS]
+    options = SearchOptions(beam_size=4 * 2**5, length_penalty=alpha, n_best=8, max_length=5)
+    truth = brute_force(engine, source, longest=5, alpha=alpha)
+    [found] = search(engine, [source], options)
+    assert [one.tokens for one in found] == [tokens for _, tokens in truth[:8]]
+    np.testing.assert_allclose([one.score for one in found], [score for score, _ in truth[:8]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_batch_of_brute_forces(alpha: float) -> None:
+    engine = ToyEngine(pieces=3, seed=11)
+    sources = ragged_sources(3, 5)
+    options = SearchOptions(beam_size=4 * 3**3, length_penalty=alpha, n_best=3, max_length=3)
+    for source, found in zip(sources, search(engine, sources, options), strict=True):
+        truth = brute_force(engine, source, longest=3, alpha=alpha)
+        assert [one.tokens for one in found] == [tokens for _, tokens in truth[:3]]
+
+
+@pytest.mark.parametrize("max_length", [1, 2, None])
+@pytest.mark.parametrize("seed", range(5))
+def test_beam_1_without_length_penalty_is_greedy(seed: int, max_length: int | None) -> None:
+    engine = ToyEngine(pieces=6, seed=seed)
+    sources = ragged_sources(seed, 12)
+    options = SearchOptions(beam_size=1, length_penalty=0.0, max_length=max_length)
+    assert options.method == "greedy"
+    history = History(keep_weights=False)
+    limits = options.limits(np.array([len(source) for source in sources]))
+    endings = beam_search(engine, engine.encode(sources), limits, options, history)
+    beams = _hypotheses(history, endings, 0.0, len(sources))
+    assert beams == search(engine, sources, options)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_the_score_of_a_hypothesis_is_that_of_forcing_it(alpha: float, beam_size: int) -> None:
+    engine = ToyEngine(pieces=8, seed=4)
+    sources = ragged_sources(5, 10)
+    options = SearchOptions(beam_size=beam_size, n_best=beam_size, length_penalty=alpha, max_length=6)
+    for source, found in zip(sources, search(engine, sources, options), strict=True):
+        assert found and [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert len({tuple(one.tokens) for one in found}) == len(found)
+        for one in found:
+            truth = forced(engine, source, one.tokens, finished=one.finished)
+            assert one.log_prob == pytest.approx(truth, rel=1e-12)
+            length = len(one.tokens) + one.finished
+            assert one.score == pytest.approx(truth / float(length_penalty(length, alpha)), rel=1e-12)
+            assert len(one.tokens) <= 6
+            assert not {*BANNED, EOS} & set(one.tokens)
+
+
+def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, limit: int) -> list[list[int]]:
+    """The same search written for one sentence with lists, and without any early stop."""
+    width, alpha = options.beam_size, options.length_penalty
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
+    for length in range(limit + 1):
+        candidates = []
+        for log_prob, tokens in live:
+            log_probs = engine.predict(tuple(source), (2, *tokens))[0]
+            candidates += [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+        candidates.sort(key=lambda pair: -pair[0])
+        ended = [pair for pair in candidates[:width] if pair[1][-1] == EOS]
+        penalty = ((5 + length + 1) / 6) ** alpha
+        finished += [(log_prob / penalty, tokens[:-1]) for log_prob, tokens in ended]
+        cut, live = live, [pair for pair in candidates if pair[1][-1] != EOS][:width]
+    best = sorted(finished or cut, key=lambda pair: -pair[0])
+    return [tokens for _, tokens in best[: options.n_best]]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (3, 3), (5, 2)])
+@pytest.mark.parametrize("max_length", [1, 4, None])
+def test_stopping_early_changes_nothing(
+    alpha: float, beam_size: int, n_best: int, max_length: int | None
+) -> None:
+    engine = ToyEngine(pieces=7, seed=21)
+    sources = ragged_sources(beam_size, 8, longest=5)
+    options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=alpha, max_length=max_length)
+    for source, found in zip(sources, search(engine, sources, options), strict=True):
+        limit = max_length or 2 * len(source) + 10
+        assert [one.tokens for one in found] == naive_beam(engine, source, options, limit)
+
+
+def test_the_exact_stop_saves_steps() -> None:
+    engine = ToyEngine(pieces=4, seed=2, sharpness=3.0)
+    search(engine, [[5, EOS]], SearchOptions(beam_size=3, length_penalty=0.0, max_length=500))
+    assert len(engine.steps) < 50
+
+
+def test_unfinished_hypotheses_come_back_only_where_nothing_finished() -> None:
+    engine = ToyEngine(pieces=8, seed=4)
+    sources = ragged_sources(5, 30)
+    kinds = set()
+    for found in search(engine, sources, SearchOptions(beam_size=2, n_best=2, max_length=2)):
+        finished = {one.finished for one in found}
+        assert len(finished) == 1
+        kinds |= finished
+        assert all(one.finished or len(one.tokens) == 2 for one in found)
+    assert kinds == {True, False}

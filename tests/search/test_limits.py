@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from toy import ToyEngine, ToyState, forced, ragged_sources
+
+from nmt.errors import UserError
+from nmt.search import MAX_LENGTH_CEILING, SearchOptions, length_penalty, search
+from nmt.search.engine import BANNED, Floats, Integers
+from nmt.text.specials import EOS
+
+METHODS = {
+    "greedy": SearchOptions(beam_size=1),
+    "beam": SearchOptions(beam_size=3, n_best=2),
+    "sample": SearchOptions(temperature=1.0, n_best=2),
+}
+
+
+class Endless(ToyEngine):
+    """Never ends by itself."""
+
+    def predict(self, source: tuple[int, ...], prefix: tuple[int, ...]) -> tuple[Floats, Floats]:
+        log_probs, weights = super().predict(source, prefix[-3:])
+        return np.where(np.arange(self.size) == EOS, -np.inf, log_probs), weights
+
+
+class Broken(ToyEngine):
+    """Answers with ``value`` to sources that start with 13, from step ``since`` on."""
+
+    def __init__(self, *, value: float, since: int) -> None:
+        super().__init__(pieces=8, seed=8)
+        self.value, self.since = value, since
+
+    def step(
+        self,
+        state: ToyState,
+        tokens: Integers,
+        parents: Integers,
+        k: int,
+        banned: Sequence[int] | None = None,
+    ) -> tuple[ToyState, Floats, Integers, Floats]:
+        time = len(state.prefixes[0][0])
+        state, log_probs, ids, weights = super().step(state, tokens, parents, k, banned)
+        if time >= self.since:
+            log_probs[[one[0] == 13 for one in state.sentences]] = self.value
+        return state, log_probs, ids, weights
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_translation_that_does_not_end_is_cut_at_the_length_of_its_own_source(method: str) -> None:
+    engine, sources = Endless(seed=1), ragged_sources(1, 6)
+    for source, found in zip(sources, search(engine, sources, METHODS[method]), strict=True):
+        assert len(found) == METHODS[method].n_best
+        for one in found:
+            assert not one.finished and len(one.tokens) == 2 * len(source) + 10
+            assert one.score == pytest.approx(one.log_prob / float(length_penalty(len(one.tokens), 1.0)))
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_a_source_of_ten_thousand_pieces_ends_at_the_ceiling(method: str) -> None:
+    engine = Endless(pieces=2)
+    [[best, *_]] = search(engine, [[5] * 10_000 + [EOS]], METHODS[method])
+    assert len(best.tokens) == MAX_LENGTH_CEILING == 1000
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("since", [0, 2])
+def test_a_sentence_without_finite_numbers_harms_no_other(method: str, value: float, since: int) -> None:
+    engine, sources = Broken(value=value, since=since), ragged_sources(1, 6)
+    ill = [[13, 6, EOS], *sources, [13, EOS]]
+    found = search(engine, ill, METHODS[method])
+    assert found[1:-1] == search(engine, sources, METHODS[method])
+    for source, hypotheses in [(ill[0], found[0]), (ill[-1], found[-1])]:
+        assert hypotheses
+        for one in hypotheses:
+            assert len(one.tokens) <= since
+            truth = forced(engine, source, one.tokens, finished=one.finished)
+            assert one.log_prob == pytest.approx(truth) and np.isfinite(one.score)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_special_ids_are_never_produced(method: str) -> None:
+    sources = ragged_sources(1, 20)
+    for seed in range(5):
+        for found in search(ToyEngine(pieces=2, seed=seed), sources, METHODS[method]):
+            assert all(not {*BANNED, EOS} & set(one.tokens) for one in found)
+
+
+def test_samples_follow_the_distribution_and_the_seed() -> None:
+    engine, source = ToyEngine(pieces=2, seed=5), [9, 4, EOS]
+    options = SearchOptions(temperature=2.0, n_best=4000, max_length=1, seed=3)
+    [found] = search(engine, [source], options)
+    assert [found] == search(engine, [source], options)
+    first = np.array([one.tokens[0] if one.tokens else EOS for one in found])
+    tempered = np.exp(engine.predict(tuple(source), (2,))[0][3:] / 2.0)
+    drawn = np.array([(first == piece).mean() for piece in (EOS, 4, 5)])
+    np.testing.assert_allclose(drawn, tempered / tempered.sum(), atol=0.03)
+    for one in found[::500]:
+        assert one.log_prob == pytest.approx(forced(engine, source, one.tokens, finished=one.finished))
+
+
+def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
+    engine, sources = ToyEngine(pieces=8, seed=5), ragged_sources(4, 10)
+    greedy = search(engine, sources, SearchOptions(beam_size=1))
+    assert search(engine, sources, SearchOptions(temperature=5.0, top_k=1)) == greedy
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, r"search.beam_size=0: must be ≥ 1"),
+        ({"n_best": 0}, r"search.n_best=0: must be ≥ 1"),
+        ({"n_best": 6}, r"search.n_best=6: must be ≤ search.beam_size=5"),
+        ({"length_penalty": -0.5}, r"search.length_penalty=-0.5: must be ≥ 0"),
+        ({"length_penalty": float("nan")}, r"search.length_penalty=nan: must be ≥ 0"),
+        ({"max_length": 0}, r"search.max_length=0: must be ≥ 1"),
+        ({"max_length": 1001}, r"search.max_length=1001: must be ≤ 1000"),
+        ({"temperature": 0.0}, r"search.temperature=0.0: must be > 0"),
+        ({"top_k": 3}, r"search.top_k=3: is for sampling; set search.temperature as well"),
+    ],
+)
+def test_impossible_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        SearchOptions(**options)
+
+
+def test_the_length_penalty_is_the_papers() -> None:
+    assert float(length_penalty(1, 0.7)) == 1.0
+    np.testing.assert_allclose(length_penalty([7, 13], 1.0), [2.0, 3.0])
+    np.testing.assert_allclose(length_penalty([1, 100], 0.0), [1.0, 1.0])
+
+
+def test_search_imports_no_torch() -> None:
+    code = "import sys, nmt.search; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
