@@ -1,0 +1,41 @@
+"""Additive attention.
+
+Bahdanau, Cho & Bengio (2015), Neural Machine Translation by Jointly Learning to Align and Translate,
+arXiv 1409.0473.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Memory, SourceAttention
+from nmt.bounds import AtLeast
+
+
+class BahdanauAttention(SourceAttention):
+    """score(q_t, h_s) = vᵀ tanh(W q_t + U h_s), and a softmax over s (§3.1 and appendix A.1.2).
+
+    The paper asks with the decoder state before the step; here the query is whatever the decoder reads with.
+    """
+
+    def __init__(
+        self, *, state_size: int, query_size: int, attention_size: Annotated[int, AtLeast(1)] = 256
+    ) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.W = nn.Linear(query_size, attention_size, bias=False)
+        self.U = nn.Linear(state_size, attention_size, bias=False)
+        self.v = nn.Linear(attention_size, 1, bias=False)
+
+    def keys(self, states: Tensor) -> Tensor:
+        """U h_s (B, S, A): the same for every query, so computed once per source (appendix A.1.2)."""
+        return self.U(states)  # type: ignore[no-any-return]
+
+    def scores(self, query: Tensor, memory: Memory) -> Tensor:
+        assert memory.keys is not None
+        # (B, Q, S, A) is by far the largest tensor of a training step; in place, it exists once.
+        hidden = torch.tanh_(self.W(query)[:, :, None] + memory.keys[:, None])
+        return self.v(hidden).squeeze(3)  # type: ignore[no-any-return]

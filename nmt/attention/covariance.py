@@ -1,0 +1,39 @@
+"""Linear attention through the (uncentred) covariance of the source states, plain or gated.
+
+de Brébisson & Vincent (2016), A Cheap Linear Attention Mechanism with Fast Lookups and Fixed-Size
+Representations, arXiv 1609.05866.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Attention, Memory
+
+
+class CovarianceAttention(Attention):
+    """The k × k matrix C = Σ_s h_s h_sᵀ of the source states, read as C q_t: attention without its softmax.
+
+    Gated, C = Σ_s f_s f_sᵀ with f_s = σ(W h_s + b) ∘ h_s: a state can so keep itself out of the memory. C is
+    the paper's sum, and grows with the source. A query of another size is first projected to k.
+    """
+
+    signed = True
+
+    def __init__(self, *, state_size: int, query_size: int, gated: bool = False) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.gate = nn.Linear(state_size, state_size) if gated else None
+        self.project = nn.Linear(query_size, state_size, bias=False) if query_size != state_size else None
+
+    def values(self, states: Tensor) -> Tensor:
+        """f (B, S, k), or h itself without a gate."""
+        return states if self.gate is None else torch.sigmoid(self.gate(states)) * states
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """The value once more: f_s is written under the key f_s."""
+        return self.values(states)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return query if self.project is None else self.project(query)

@@ -1,0 +1,27 @@
+"""No attention: the decoder knows the source only through its first state.
+
+Sutskever, Vinyals & Le (2014), Sequence to Sequence Learning with Neural Networks, arXiv 1409.3215.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from nmt.attention.base import Attention, Memory
+
+
+class NoAttention(Attention):
+    """Empty contexts (D = 0) from no slots (R = 0): the plain encoder-decoder, for comparison."""
+
+    def __init__(self, *, state_size: int, query_size: int) -> None:
+        super().__init__()
+        self.context_size = 0
+
+    def values(self, states: Tensor) -> Tensor:
+        return states[..., :0]
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        return states[..., :0]
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return query[..., :0]
