@@ -37,6 +37,8 @@ class SearchOptions:
     """Sample among the k likeliest pieces only; null: among all."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Of the samples; a sentence's draws depend on it and on the sentence, not on its neighbours."""
+    keep_weights: bool = False
+    """Return read weights and alignment with every hypothesis: asked for by programs, not by people."""
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():

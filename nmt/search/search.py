@@ -17,16 +17,12 @@ from nmt.search.sampling import sampling_search
 
 
 def search(
-    engine: Engine[Source, State],
-    sources: list[list[int]],
-    options: SearchOptions,
-    *,
-    keep_weights: bool = False,
+    engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions
 ) -> list[list[Hypothesis]]:
     """Translations of each source, best first, in the order of the sources; all in one batch.
 
     A source is a list of piece ids that ends in ``</s>``. Each gets at least one hypothesis and at most
-    ``options.n_best``; with ``keep_weights``, they carry read weights and alignment. Raises
+    ``options.n_best``; with ``options.keep_weights``, they carry read weights and alignment. Raises
     ``ValueError`` for a source without ids.
     """
     if not sources:
@@ -35,7 +31,7 @@ def search(
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must hold </s> at least")
     limits = options.limits(lengths)
-    history = History(keep_weights=keep_weights)
+    history = History(keep_weights=options.keep_weights)
     source = engine.encode(sources)
     if options.method == "greedy":
         endings = greedy_search(engine, source, limits, history)
@@ -44,7 +40,7 @@ def search(
     else:
         endings = sampling_search(engine, source, sources, limits, options, history)
     found = _hypotheses(history, endings, options.length_penalty, len(sources))
-    if not keep_weights:
+    if not options.keep_weights:
         return found
     return [
         [_aligned(engine, source, row, hypothesis, len(sources[row])) for hypothesis in hypotheses]
@@ -58,7 +54,6 @@ def search_all(
     options: SearchOptions,
     *,
     max_tokens: int = 4096,
-    keep_weights: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """As ``search``, for any number of sources: cut into batches of similar length, order restored.
@@ -69,7 +64,7 @@ def search_all(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in batches_by_length([len(ids) for ids in sources], max_tokens=max_tokens):
         batch = [sources[row] for row in rows]
-        translations = search(engine, batch, options, keep_weights=keep_weights)
+        translations = search(engine, batch, options)
         for row, hypotheses in zip(rows, translations, strict=True):
             found[row] = hypotheses
         if progress is not None:

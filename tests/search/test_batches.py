@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,8 +44,8 @@ def test_kept_weights_are_those_that_each_token_was_predicted_from(
     method: str, max_length: int | None
 ) -> None:
     engine, sources = ToyEngine(pieces=8, seed=3), ragged_sources(2, 15)
-    options = SearchOptions(**{**vars(METHODS[method]), "max_length": max_length})
-    kept = search(engine, sources, options, keep_weights=True)
+    options = replace(METHODS[method], max_length=max_length)
+    kept = search(engine, sources, replace(options, keep_weights=True))
     for source, found in zip(sources, kept, strict=True):
         for one in found:
             truth = forced_weights(engine, source, one.tokens, finished=one.finished)
