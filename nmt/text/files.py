@@ -1,0 +1,137 @@
+"""Lines from text files, plain or gzipped, and back: one sentence a line, UTF-8, lines end at \\n only."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from nmt.errors import UserError
+from nmt.text.pair import Pair
+
+BYTE_ORDER_MARK = "\ufeff"
+LINK = re.compile(r"(\d+)([-p])(\d+)")
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file without their ends (``\\n``, and one ``\\r`` before it); ``.gz`` is unpacked.
+
+    UserError, naming file and line where there is one: missing, empty, broken gzip, invalid UTF-8.
+    """
+    count = 0
+    try:
+        with _open_bytes(path) as stream:
+            for line in decode_lines(stream, str(path)):
+                count += 1
+                yield line
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise UserError(f"{path}:{count + 1}: broken gzip data; unpack it again from its source") from None
+    except OSError as error:
+        where = "" if Path(path).is_absolute() else f" (in {Path.cwd()})"
+        raise UserError(f"{path}: {error.strerror or error}{where}; check the file's name") from None
+    if count == 0:
+        raise UserError(f"{path}: empty file; it must hold at least one line")
+
+
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines of a byte stream that yields them, such as ``sys.stdin.buffer``; ``name`` is named in errors."""
+    for number, raw in enumerate(stream, start=1):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x}"
+                f" at position {error.start + 1}); convert the file to UTF-8"
+            ) from None
+        line = line.removesuffix("\n").removesuffix("\r")
+        yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def read_pairs(
+    source: str | Path, target: str | Path, links: str | Path | None = None, *, links_base: int = 0
+) -> list[Pair]:
+    """The sentence pairs of two parallel files, and the gold links of a third where given.
+
+    ``links`` has one line a pair, of ``i-j`` (sure) and ``ipj`` (possible, left out here: training and the
+    summary know sure links only); i counts source and j target words from ``links_base``.
+    UserError: files of unequal length, links that are malformed or point outside their sentence.
+    """
+    sources, targets = list(read_lines(source)), list(read_lines(target))
+    _require_equal(source, len(sources), target, len(targets))
+    if links is None:
+        return [Pair(*sides) for sides in zip(sources, targets, strict=True)]
+    golds = list(read_lines(links))
+    _require_equal(source, len(sources), links, len(golds))
+    return [
+        Pair(x, y, _parse_links(gold, x, y, links_base, f"{links}:{number}"))
+        for number, (x, y, gold) in enumerate(zip(sources, targets, golds, strict=True), start=1)
+    ]
+
+
+def write_lines_atomically(path: str | Path, lines: Iterable[str]) -> None:
+    """All of the lines in the file (gzipped if it ends in ``.gz``), or, on any error, the file as it was."""
+    with replacing(path) as temporary:
+        opened = gzip.open if str(path).endswith(".gz") else open
+        with opened(temporary, "wt", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes when not.
+
+    What is no regular file (``/dev/stdout``, a named pipe) is written straight. OSError becomes a UserError.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            yield path
+            return
+        target = path.resolve()  # a symbolic link stays one
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            yield temporary
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise  # a closed pipe is the reader's choice: whoever owns the pipe leaves quietly
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot write: {error.strerror or error}; free some space or choose another place"
+        ) from error
+
+
+def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:
+    return gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb")
+
+
+def _require_equal(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:
+    if first_count != second_count:
+        raise UserError(
+            f"{first} has {first_count} lines, {second} has {second_count} lines:"
+            " line n of both must belong together; give files of equal length"
+        )
+
+
+def _parse_links(line: str, source: str, target: str, base: int, place: str) -> tuple[tuple[int, int], ...]:
+    source_words, target_words = len(source.split()), len(target.split())
+    links = []
+    for token in line.split():
+        match = LINK.fullmatch(token)
+        if match is None:
+            raise UserError(f"{place}: {token!r} is no link; write i-j (sure) or ipj (possible)")
+        i, j = int(match[1]) - base, int(match[3]) - base
+        if not (0 <= i < source_words and 0 <= j < target_words):
+            raise UserError(
+                f"{place}: {token} points outside the sentences of {source_words} and {target_words} words;"
+                f" check links_base={base}"
+            )
+        if match[2] == "-":
+            links.append((i, j))
+    return tuple(links)

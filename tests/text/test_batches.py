@@ -1,0 +1,137 @@
+"""Batches: every row once, never over budget, little padding, the same on every machine for (seed, epoch)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.text.batches import TokenBatches, collate
+from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.pair import Pair
+from nmt.text.specials import BOS, EOS, PAD
+from nmt.text.tokenizer import Tokenizer
+
+
+def lengths(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Piece counts like those of Multi30k: log-normal around 14, correlation 0.85 between the sides."""
+    normal = np.random.default_rng(seed).normal(size=(2, count))
+    sides = np.exp(2.6 + 0.3 * np.stack([normal[0], 0.85 * normal[0] + 0.53 * normal[1]]))
+    source, target = np.clip(np.round(sides), 1, 90).astype(np.int32)
+    return source, target
+
+
+def padding_share(batches: list[list[int]], source: np.ndarray, target: np.ndarray) -> float:
+    padded = sum(len(rows) * (source[rows].max() + target[rows].max() + 2) for rows in batches)
+    return 1 - sum((source[rows] + target[rows] + 2).sum() for rows in batches) / float(padded)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("max_tokens", [1024, 4096])
+def test_little_padding_and_well_filled_batches(max_tokens: int, shuffle: bool) -> None:
+    source, target = lengths(29_000)
+    batches = list(TokenBatches(source, target, max_tokens=max_tokens, shuffle=shuffle))
+    assert padding_share(batches, source, target) <= 0.05
+    fewest = (np.maximum(source, target) + 1).sum() / max_tokens
+    assert fewest / len(batches) >= 0.65
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_row_once_within_budget_and_exact_length(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    source, target = lengths(int(random.integers(1, 700)), seed)
+    source[:: int(random.integers(3, 50))] = random.integers(1, 900)
+    options: dict[str, Any] = {
+        "max_tokens": int(random.integers(1, 800)),
+        "max_sentences": [None, 1, 7, 64][seed % 4],
+        "shuffle": bool(seed % 3),
+        "seed": seed,
+    }
+    for world_size in (1, 2, 3):
+        ranks = [
+            TokenBatches(source, target, rank=rank, world_size=world_size, **options)
+            for rank in range(world_size)
+        ]
+        for epoch in range(4):
+            for sampler in ranks:
+                sampler.set_epoch(epoch)
+            shares = [list(sampler) for sampler in ranks]
+            assert {len(share) for share in shares} == {len(sampler) for sampler in ranks} == {len(ranks[0])}
+            batches = [rows for share in shares for rows in share]
+            if len(source) >= len(batches):
+                assert sorted(row for rows in batches for row in rows) == list(range(len(source)))
+            else:
+                assert {row for rows in batches for row in rows} == set(range(len(source)))
+            for rows in batches:
+                assert len(rows) >= 1
+                assert len(rows) <= (options["max_sentences"] or len(source))
+                cost = len(rows) * (max(source[rows].max(), target[rows].max()) + 1)
+                assert cost <= options["max_tokens"] or len(rows) == 1
+
+
+def test_epochs_differ_and_repeat_by_seed() -> None:
+    source, target = lengths(5000)
+
+    def epoch(seed: int, number: int) -> list[list[int]]:
+        sampler = TokenBatches(source, target, max_tokens=2048, seed=seed)
+        sampler.set_epoch(number)
+        assert list(sampler) == list(sampler)
+        return list(sampler)
+
+    assert epoch(1, 3) == epoch(1, 3)
+    assert epoch(1, 3) != epoch(1, 4)
+    assert epoch(1, 3) != epoch(2, 3)
+    # Not only the order changes: the company that a sentence keeps does, too.
+    first, second = ({frozenset(rows) for rows in epoch(1, number)} for number in (0, 1))
+    assert len(first & second) < 0.1 * len(first)
+    # Long batches come anywhere in the epoch, not all at its end.
+    costs = [source[rows].mean() for rows in epoch(1, 0)]
+    assert abs(np.corrcoef(costs, np.arange(len(costs)))[0, 1]) < 0.5
+
+
+def test_unshuffled_is_the_same_every_epoch() -> None:
+    source, target = lengths(500)
+    sampler = TokenBatches(source, target, max_tokens=512, shuffle=False)
+    first = list(sampler)
+    sampler.set_epoch(5)
+    assert list(sampler) == first
+
+
+def test_the_longest_sentences_travel_alone() -> None:
+    source, target = np.array([5, 5, 100, 5]), np.array([5, 5, 3, 200])
+    batches = list(TokenBatches(source, target, max_tokens=50))
+    assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    path: Path = tmp_path_factory.mktemp("corpus") / "c.arrow"
+    pairs = [Pair("a man runs", "ein Mann"), Pair("a", "ein Hund läuft"), Pair("dogs run", "Hunde")]
+    tokenizer = Tokenizer.train([text for pair in pairs for text in pair[:2]] * 9, vocab_size=290)
+    write_corpus(path, pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    return Corpus.open(path)
+
+
+@pytest.mark.parametrize("rows", [[0], [2, 0, 1], [1, 1]])
+def test_collate(corpus: Corpus, rows: list[int]) -> None:
+    batch = collate(corpus, rows)
+    assert batch.index.tolist() == rows
+    for b, row in enumerate(rows):
+        x, y = (ids.tolist() for ids in corpus.ids(row))
+        assert batch.source[b][batch.source_mask[b]].tolist() == [*x, EOS]
+        assert batch.target_in[b][batch.target_mask[b]].tolist() == [BOS, *y]
+        assert batch.target_out[b][batch.target_mask[b]].tolist() == [*y, EOS]
+    assert batch.source.shape == batch.source_mask.shape
+    assert batch.target_in.shape == batch.target_out.shape == batch.target_mask.shape
+    for ids, mask in (
+        (batch.source, batch.source_mask),
+        (batch.target_in, batch.target_mask),
+        (batch.target_out, batch.target_mask),
+    ):
+        assert ids.dtype == torch.int64
+        assert (ids[~mask] == PAD).all()
+        assert mask[:, 0].all()
+        assert mask.any(dim=0).all()  # no column of nothing but padding

@@ -1,0 +1,145 @@
+"""Text files: lines end at \\n only, errors name file and line, and nothing is ever half-written."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.text.files import read_lines, read_pairs, write_lines_atomically
+from nmt.text.pair import Pair
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.txt.gz"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\r\nc\rd\n", ["a", "b\r", "c\rd"]),
+        ("a\u2028b\x85c\x0bd\n\n e \n".encode(), ["a\u2028b\x85c\x0bd", "", " e "]),
+        (b"\n", [""]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    ],
+)
+def test_lines(tmp_path: Path, name: str, content: bytes, lines: list[str]) -> None:
+    assert list(read_lines(write(tmp_path / name, content))) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", b"", r"x\.txt: empty file"),
+        ("x.gz", b"", r"x\.gz: empty file"),
+        ("x.txt", b"good\nb\xffd\n", r"x\.txt:2: invalid UTF-8 \(byte 0xff at position 2\)"),
+        ("x.txt", b"ends in a half \xc3", r"x\.txt:1: invalid UTF-8"),
+    ],
+)
+def test_bad_content(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        list(read_lines(write(tmp_path / name, content)))
+
+
+def test_missing_folder_and_broken_gzip(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.txt: No such file"):
+        list(read_lines(tmp_path / "none.txt"))
+    with pytest.raises(UserError, match="Is a directory"):
+        list(read_lines(tmp_path))
+    for content in (
+        b"plain text",
+        gzip.compress(b"a\n" * 9)[:-9],
+        gzip.compress(os.urandom(99))[:60] + b"?" * 9,
+    ):
+        path = tmp_path / "x.gz"
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"x\.gz:\d+: broken gzip"):
+            list(read_lines(path))
+
+
+def test_pairs(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en", b"a man\n\n")
+    target = write(tmp_path / "a.de.gz", b"ein Mann\nx\n")
+    assert read_pairs(source, target) == [Pair("a man", "ein Mann"), Pair("", "x")]
+    links = write(tmp_path / "a.links", b"0-0 1p0 1-1\n\n")
+    assert [pair.links for pair in read_pairs(source, target, links)] == [((0, 0), (1, 1)), ()]
+    links = write(tmp_path / "a.links", b"1-1 2-2\n\n")
+    assert read_pairs(source, target, links, links_base=1)[0].links == ((0, 0), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        (b"0-0\n", r"a\.en has 2 lines, .*a\.links has 1 lines"),
+        (b"0-0\n0-0\n", r"a\.links:2: 0-0 points outside the sentences of 0 and 1 words"),
+        (b"0-2\n\n", r"a\.links:1: 0-2 points outside"),
+        (b"0:1\n\n", r"a\.links:1: '0:1' is no link"),
+    ],
+)
+def test_bad_links(tmp_path: Path, links: bytes, message: str) -> None:
+    source, target = write(tmp_path / "a.en", b"a man\n\n"), write(tmp_path / "a.de", b"ein Mann\nx\n")
+    with pytest.raises(UserError, match=message):
+        read_pairs(source, target, write(tmp_path / "a.links", links))
+
+
+def test_sides_of_unequal_length_give_both_counts(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", b"a\nb\nc\n"), write(tmp_path / "a.de", b"a\nb\n")
+    with pytest.raises(UserError, match=r"a\.en has 3 lines, .*a\.de has 2 lines"):
+        read_pairs(source, target)
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+def test_written_lines_come_back(tmp_path: Path, name: str) -> None:
+    lines = ["a", "", "ä\u2028b", "c\r"]
+    write_lines_atomically(tmp_path / name, lines)
+    assert list(read_lines(tmp_path / name))[:3] == lines[:3]
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("error", [DISK_FULL, KeyboardInterrupt(), UserError("no")])
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, error: BaseException) -> None:
+    path = write(tmp_path / "out.txt", b"old\n")
+
+    def lines():  # type: ignore[no-untyped-def]
+        yield "new"
+        raise error
+
+    expected = UserError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected) as caught:
+        write_lines_atomically(path, lines())
+    if isinstance(error, OSError):
+        assert str(caught.value).startswith(f"{path}: cannot write: No space left on device;")
+    assert path.read_bytes() == b"old\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot write: No such file or directory"):
+        write_lines_atomically(tmp_path / "absent" / "out.txt", ["a"])
+    with pytest.raises(UserError, match="cannot write: Is a directory"):
+        write_lines_atomically(tmp_path, ["a"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_device_is_written_straight_and_says_so() -> None:
+    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
+        write_lines_atomically("/dev/full", ["a"] * 10)
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_lines_atomically(tmp_path / "link.txt", ["a"])
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "a\n"
