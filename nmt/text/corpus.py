@@ -67,8 +67,9 @@ def write_corpus(
 ) -> Account:
     """The account of what was written to ``path``; the file appears whole or not at all.
 
-    Dropped are pairs with an empty side (unless ``keep_empty``: a test set stays whole), with a side longer than ``max_length`` pieces (``</s>`` not
-    counted), or whose longer side has more than ``max_ratio`` times the pieces of the shorter.
+    Dropped are pairs with an empty side (unless ``keep_empty``: a test set stays whole), with a side longer
+    than ``max_length`` pieces (``</s>`` not counted), or whose longer side has more than ``max_ratio`` times
+    the pieces of the shorter.
     UserError: nothing is left, or the disk is full.
     """
     account = Account()
