@@ -1,0 +1,10 @@
+"""The encoder–decoder: plain PyTorch modules that know neither Hydra nor Lightning."""
+
+from __future__ import annotations
+
+from nmt.model.bridge import Bridge
+from nmt.model.decoder import LSTMDecoder, State
+from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.seq2seq import Seq2Seq
+
+__all__ = ["Bridge", "Final", "LSTMDecoder", "LSTMEncoder", "Seq2Seq", "State"]

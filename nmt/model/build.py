@@ -1,0 +1,69 @@
+"""A model from its plain configuration, built top-down: each size is written once and handed on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from nmt.attention.base import Attention
+from nmt.errors import UserError
+from nmt.model.decoder import LSTMDecoder
+from nmt.model.encoder import LSTMEncoder
+from nmt.model.seq2seq import Seq2Seq
+from nmt.targets import locate
+from nmt.text.specials import PAD
+
+
+def build_model(
+    config: Mapping[str, Any],
+    *,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    longest_source: int,
+    trust: Sequence[str] = (),
+) -> Seq2Seq:
+    """The untrained model that ``config`` (its embeddings, encoder, attention, decoder) describes.
+
+    ``longest_source`` counts the pieces of the longest training source, ``</s>`` included: position encodings are
+    scaled by it. Raises UserError where sizes do not fit each other.
+    """
+    sizes = config["embeddings"]
+    shared = bool(sizes["shared"])
+    source = nn.Embedding(source_vocabulary, sizes["size"], padding_idx=PAD)
+    target = source if shared else nn.Embedding(target_vocabulary, sizes["size"], padding_idx=PAD)
+    for embedding in (source, target):
+        nn.init.normal_(embedding.weight, std=0.1)
+        with torch.no_grad():
+            embedding.weight[PAD] = 0
+    try:
+        encoder: LSTMEncoder = construct(config["encoder"], trust, embedding_size=sizes["size"])
+        attention: Attention = construct(
+            config["attention"],
+            trust,
+            state_size=encoder.state_size,
+            query_size=config["decoder"]["hidden_size"],
+            max_length=longest_source,
+        )
+        decoder: LSTMDecoder = construct(
+            config["decoder"],
+            trust,
+            embedding=target,
+            attention=attention,
+            encoder_layers=encoder.layers,
+            state_size=encoder.state_size,
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
+
+
+def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:
+    """An instance of the block's ``_target_`` with the block's numbers and those ``sizes`` that it asks for."""
+    target = locate(block["_target_"], trust=trust)
+    wanted = inspect.signature(target).parameters
+    numbers = {key: value for key, value in block.items() if key != "_target_"}
+    return target(**numbers, **{key: value for key, value in sizes.items() if key in wanted})

@@ -1,0 +1,162 @@
+"""The LSTM decoder: teacher forcing over a whole target, or one step for all hypotheses of a sentence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Attention, Memory
+from nmt.bounds import AtLeast, Within
+from nmt.model.bridge import Bridge
+from nmt.model.encoder import Final
+
+
+class State(NamedTuple):
+    """What one hypothesis knows of its past; batch first, hypotheses second. The memory is no part of it."""
+
+    hidden: Tensor  # (B, N, L, H)
+    cell: Tensor  # (B, N, L, H)
+    fed: Tensor  # (B, N, F)  what input feeding hands on; F = 0 without it
+
+
+class LSTMDecoder(nn.Module):
+    """Scores of the next target piece, given the previous ones and a source memory.
+
+    ``output_layer`` is ``attentional``: h̃ = tanh(W_c [c; h]), logits W h̃ + b (Luong et al. 2015, eq. 5), or ``direct``:
+    logits W [h; c] + b (Britz et al. 2017, eq. 5). With ``input_feeding`` the previous h̃ (or c) joins the embedding
+    (Luong et al. 2015, §3.3); without it nothing in the recurrence depends on attention, so the whole target is one
+    fused LSTM call and one read of the memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        embedding: nn.Embedding,
+        attention: Attention,
+        encoder_layers: int,
+        state_size: int,
+        hidden_size: Annotated[int, AtLeast(1)] = 512,
+        layers: Annotated[int, AtLeast(1)] = 1,
+        dropout: Annotated[float, Within(0, 1)] = 0.2,
+        input_feeding: bool = False,
+        output_layer: Literal["attentional", "direct"] = "attentional",
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.attention = attention
+        self.input_feeding = input_feeding
+        context = attention.context_size
+        feature_size = hidden_size if output_layer == "attentional" else hidden_size + context
+        fed = hidden_size if output_layer == "attentional" else context
+        self.fed_size = fed if input_feeding else 0
+        self.bridge = Bridge(
+            encoder_size=state_size,
+            encoder_layers=encoder_layers,
+            decoder_size=hidden_size,
+            decoder_layers=layers,
+        )
+        self.lstm = nn.LSTM(
+            embedding.embedding_dim + self.fed_size,
+            hidden_size,
+            num_layers=layers,
+            batch_first=True,
+            dropout=dropout if layers > 1 else 0.0,
+        )
+        self.combine = nn.Linear(context + hidden_size, hidden_size) if output_layer == "attentional" else None
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(feature_size, embedding.num_embeddings)
+        if tied:
+            if feature_size != embedding.embedding_dim:
+                raise ValueError(
+                    f"decoder.tied=true: the output layer reads {feature_size} numbers, an embedding has "
+                    f"{embedding.embedding_dim}; make decoder.hidden_size and embeddings.size equal"
+                )
+            self.output.weight = embedding.weight
+
+    def init(self, final: Final, memory: Memory) -> State:
+        """The state of one hypothesis (N = 1) that has read nothing yet."""
+        hidden, cell = self.bridge(final)
+        fed = hidden.new_zeros(hidden.shape[0], 1, self.fed_size)
+        return State(hidden[:, None], cell[:, None], fed)
+
+    def forward(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Logits (B, T, V) and read weights (B, T, R) of a whole target; ids (B, T) starts with BOS."""
+        features, weights = self.features(ids, state, memory)
+        return self.output(features), weights
+
+    def features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
+        """What the output layer reads, (B, T, F), so that a loss can leave padding out of the largest product."""
+        embedded = self.dropout(self.embedding(ids))
+        if self.input_feeding:
+            return self._fed_features(embedded, state, memory)
+        hidden, _ = self.lstm(embedded, _layers_first(state))
+        _, features, weights = self._look(hidden, memory)
+        return features, weights
+
+    def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
+        """Logits (B, N, V), the next state and read weights (B, N, R) of one piece for each hypothesis; ids (B, N)."""
+        rows, beams = ids.shape
+        inputs = torch.cat([self.embedding(ids), state.fed], dim=2).reshape(rows * beams, 1, -1)
+        hidden, (h, c) = self.lstm(inputs, _layers_first(state))
+        fed, features, weights = self._look(hidden.reshape(rows, beams, -1), memory)
+        layout = (rows, beams, self.lstm.num_layers, self.lstm.hidden_size)
+        after = State(h.transpose(0, 1).reshape(layout), c.transpose(0, 1).reshape(layout), self._feed(fed, state))
+        return self.output(features), after, weights
+
+    def reorder(self, state: State, index: Tensor) -> State:
+        """The state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
+        rows = torch.arange(index.shape[0], device=index.device)[:, None]
+        return State(*(field[rows, index] for field in state))
+
+    def _look(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """From LSTM outputs (B, Q, H): what would be fed on, what the output layer reads, and the read weights."""
+        hidden = self.dropout(hidden)
+        context, weights = self.attention.read(hidden, memory)
+        if self.combine is None:
+            return context, torch.cat([hidden, self.dropout(context)], dim=2), weights
+        attentional = self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=2))))
+        return attentional, attentional, weights
+
+    def _feed(self, fed: Tensor, state: State) -> Tensor:
+        return fed if self.input_feeding else state.fed
+
+    def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
+        """The loop that input feeding forces; everything that does not depend on the step before stays outside."""
+        width = embedded.shape[2]
+        weight = self.lstm.weight_ih_l0
+        bias = self.lstm.bias_ih_l0 + self.lstm.bias_hh_l0
+        projected = torch.nn.functional.linear(embedded, weight[:, :width], bias)  # all T embeddings in one product
+        recurrent = torch.cat([weight[:, width:], self.lstm.weight_hh_l0], dim=1)
+        hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
+        fed = state.fed[:, 0]
+        outputs, reads = [], []
+        for inputs in projected.unbind(1):
+            gates = torch.addmm(inputs, torch.cat([fed, hidden[0]], dim=1), recurrent.t())
+            hidden[0], cell[0] = _lstm_cell(gates, cell[0])
+            for layer in range(1, self.lstm.num_layers):
+                below = torch.nn.functional.dropout(hidden[layer - 1], self.lstm.dropout, self.training)
+                hidden[layer], cell[layer] = torch.lstm_cell(
+                    below, (hidden[layer], cell[layer]), *self.lstm.all_weights[layer]
+                )
+            on, features, weights = self._look(hidden[-1][:, None], memory)
+            fed = on[:, 0]
+            outputs.append(features)
+            reads.append(weights)
+        return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
+
+
+def _lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Next hidden and cell state from gate scores (B, 4H) in PyTorch's order: input, forget, candidate, output."""
+    enter, forget, candidate, leave = gates.chunk(4, dim=1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
+    return torch.sigmoid(leave) * torch.tanh(cell), cell
+
+
+def _layers_first(state: State) -> tuple[Tensor, Tensor]:
+    """Hidden and cell as ``nn.LSTM`` wants them: (L, B·N, H)."""
+    hidden = state.hidden.flatten(0, 1).transpose(0, 1).contiguous()
+    cell = state.cell.flatten(0, 1).transpose(0, 1).contiguous()
+    return hidden, cell

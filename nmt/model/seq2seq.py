@@ -1,0 +1,38 @@
+"""Encoder, attention and decoder as one model."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from nmt.attention.base import Attention, Memory
+from nmt.model.decoder import LSTMDecoder
+from nmt.model.encoder import Final, LSTMEncoder
+
+
+class Seq2Seq(nn.Module):
+    """p(target | source): the encoder's states are written into a memory once, the decoder reads it ever after."""
+
+    def __init__(
+        self, *, embedding: nn.Embedding, encoder: LSTMEncoder, attention: Attention, decoder: LSTMDecoder
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.encoder = encoder
+        self.attention = attention
+        self.decoder = decoder
+
+    def encode(self, ids: Tensor, mask: Tensor, *, trace: bool = False) -> tuple[Memory, Final]:
+        """The memory of each source and where the encoder ended; ids and mask (B, S)."""
+        states, final = self.encoder(self.encoder.dropout(self.embedding(ids)), mask)
+        return self.attention.write(states, mask, trace=trace), final
+
+    def forward(self, source: Tensor, mask: Tensor, target: Tensor, *, trace: bool = False) -> tuple[Tensor, Tensor]:
+        """Logits (B, T, V) and read weights (B, T, R) of given targets that start with BOS."""
+        memory, final = self.encode(source, mask, trace=trace)
+        logits, weights = self.decoder(target, self.decoder.init(final, memory), memory)
+        return logits, weights
+
+    def features(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+        """What the output layer reads, (B, T, F): see ``LSTMDecoder.features``."""
+        memory, final = self.encode(source, mask)
+        return self.decoder.features(target, self.decoder.init(final, memory), memory)[0]
