@@ -1,0 +1,115 @@
+"""The portable model: one file in a run's folder that holds weights, configuration and tokenizers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.errors import UserError
+from nmt.model.build import build_model
+from nmt.model.seq2seq import Seq2Seq
+from nmt.text.tokenizer import Tokenizer
+
+FORMAT = 1
+MODEL_FILE = "model.pt"
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model with all that is needed to use it. ``source`` and ``target`` are one object for a joint vocabulary."""
+
+    model: Seq2Seq
+    source: Tokenizer
+    target: Tokenizer
+    config: dict[str, Any]
+    longest_source: int
+
+
+def pack(trained: TrainedModel) -> dict[str, Any]:
+    """What is stored: plain numbers, strings and tensors only, so that loading can refuse everything else."""
+    tokenizers = {"source": _as_tensor(trained.source.to_bytes())}
+    if trained.target is not trained.source:
+        tokenizers["target"] = _as_tensor(trained.target.to_bytes())
+    return {
+        "format": FORMAT,
+        "config": trained.config,
+        "longest_source": trained.longest_source,
+        "tokenizers": tokenizers,
+        "weights": {name: tensor.detach().cpu() for name, tensor in trained.model.state_dict().items()},
+    }
+
+
+def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ()) -> TrainedModel:
+    """The model in ``stored``, in evaluation mode. Raises UserError naming ``place`` where it cannot be used."""
+    version = stored.get("format")
+    if not isinstance(version, int) or "weights" not in stored:
+        raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
+    if version > FORMAT:
+        raise UserError(f"{place}: format {version} is newer than this version reads ({FORMAT}); update the toolkit")
+    source = Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["source"]))
+    joint = "target" not in stored["tokenizers"]
+    target = source if joint else Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["target"]))
+    model = build_model(
+        stored["config"],
+        source_vocabulary=len(source),
+        target_vocabulary=len(target),
+        longest_source=stored["longest_source"],
+        trust=trust,
+    )
+    try:
+        model.load_state_dict(stored["weights"])
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{place}: weights do not fit the configuration stored with them ({reason[:200]})") from None
+    return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
+
+
+def save_folder(folder: Path, trained: TrainedModel) -> None:
+    """Write the model into ``folder``, whole or not at all."""
+    write_whole(folder / MODEL_FILE, pack(trained))
+
+
+def load_folder(folder: Path, *, trust: Sequence[str] = ()) -> TrainedModel:
+    """The model of a run's folder. Raises UserError where there is none, or none that can be read."""
+    place = folder / MODEL_FILE
+    if not place.is_file():
+        what = "has no model.pt" if folder.is_dir() else "no such folder"
+        raise UserError(f"model={folder}: {what}; name a folder that nmt-train has finished, such as runs/demo")
+    return unpack(read_whole(place), place=place, trust=trust)
+
+
+def read_whole(place: Path) -> dict[str, Any]:
+    """The dictionary stored at ``place``; a file may come from a stranger, so nothing in it is ever executed."""
+    try:
+        stored = torch.load(place, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise UserError(f"{place}: cannot be read as a model ({reason}); it may be truncated or of another origin") from None
+    if not isinstance(stored, dict):
+        raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
+    return stored
+
+
+def write_whole(place: Path, stored: Mapping[str, Any]) -> None:
+    """``torch.save`` that leaves the old file or the new one, never half of one."""
+    partial = place.with_name(f"{place.name}.part")
+    try:
+        torch.save(dict(stored), partial)
+        os.replace(partial, place)
+    except (OSError, RuntimeError) as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"{place}: cannot be written ({error}); free some space or choose another folder") from None
+
+
+def _as_tensor(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _as_bytes(data: torch.Tensor) -> bytes:
+    return bytes(data.numpy().tobytes())

@@ -1,0 +1,75 @@
+"""Forced decoding: what a model attends to, and how likely it finds, a translation that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.links import Links
+from nmt.alignment.words import argmax_links, word_matrix
+from nmt.inference.translator import Translator
+from nmt.search.search import batches_by_length
+from nmt.text.specials import BOS, EOS, PAD
+
+
+class Forced(NamedTuple):
+    """One given translation: tokens with ``</s>``, raw alignment (S, T) and natural log-probability."""
+
+    source_tokens: list[str]
+    tokens: list[str]
+    source_words: list[int]
+    target_words: list[int]
+    alignment: np.ndarray
+    log_prob: float
+
+
+@torch.inference_mode()
+def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
+    """Each source with its given target, pushed through the model in place of the model's own choices."""
+    trained = translator.trained
+    device = trained.model.embedding.weight.device
+    left = [translator.encode(line) for line in sources]
+    right = [[*trained.target.encode(translator.case(line)), EOS] for line in targets]
+    found: list[Forced | None] = [None] * len(left)
+    for rows in batches_by_length([max(map(len, pair)) for pair in zip(left, right, strict=True)], max_tokens=4096):
+        source = _padded([left[row] for row in rows]).to(device)
+        target = _padded([right[row] for row in rows]).to(device)
+        shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+        memory, final = trained.model.encode(source, source != PAD, trace=True)
+        logits, weights = trained.model.decoder(shifted, trained.model.decoder.init(final, memory), memory)
+        alignment = trained.model.attention.align(weights, memory).float().cpu().numpy()
+        chosen = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
+        log_probs = (chosen * (target != PAD)).sum(1).tolist()
+        for at, row in enumerate(rows):
+            found[row] = Forced(
+                trained.source.pieces(left[row]),
+                trained.target.pieces(right[row]),
+                trained.source.words(left[row][:-1]),
+                trained.target.words(right[row][:-1]),
+                alignment[at, : len(right[row]), : len(left[row])].T,
+                log_probs[at],
+            )
+    return [one for one in found if one is not None]
+
+
+def _padded(rows: list[list[int]]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
+
+
+def word_weights(forced: Forced) -> np.ndarray:
+    """(J, I) how much target word j looks at source word i, ``</s>`` dropped: see ``nmt.alignment.words``."""
+    return word_matrix(forced.alignment.T[:-1, :-1], forced.source_words, forced.target_words)
+
+
+def forced_links(forced: Sequence[Forced]) -> list[frozenset[tuple[int, int]]]:
+    """One link (source word, target word) for each target word: where it looks most."""
+    return [argmax_links(word_weights(one)) for one in forced]
+
+
+def forced_aer(forced: Sequence[Forced], golds: Sequence[Links]) -> float:
+    """Alignment error rate of ``forced_links`` against gold links, in [0, 1]."""
+    return alignment_error_rate(forced_links(forced), golds)

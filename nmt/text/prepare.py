@@ -1,0 +1,111 @@
+"""From text, or a generated task, to tokenizers and corpora on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import UserError
+from nmt.text.corpus import Account, Corpus, write_corpus
+from nmt.text.files import read_pairs
+from nmt.text.pair import Pair
+from nmt.text.tokenizer import Tokenizer
+
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Tokenizers (one object for a joint vocabulary), corpora by part, and what became of the text."""
+
+    source: Tokenizer
+    target: Tokenizer
+    corpora: dict[str, Corpus]
+    accounts: dict[str, Account]
+
+
+def prepare(
+    data: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path, *, given: tuple[Tokenizer, Tokenizer] | None = None
+) -> Prepared:
+    """Read the text that ``data`` names, train tokenizers (or take ``given`` ones), write ``folder``/PART.arrow.
+
+    Filters apply to the training part alone: a test set is translated whole.
+    """
+    parts = load_pairs(data)
+    source, target = given or train_tokenizers(tokenizer, parts["train"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, one in {"source": source, "target": target}.items():
+        (folder / f"{name}.model").write_bytes(one.to_bytes())
+    accounts, corpora = {}, {}
+    for part, pairs in parts.items():
+        filters = {"max_length": None, "max_ratio": None}
+        if part == "train":
+            filters = {name: data[name] for name in filters}
+        accounts[part] = write_corpus(folder / f"{part}.arrow", pairs, source, target, **filters)
+        corpora[part] = Corpus.open(folder / f"{part}.arrow")
+    return Prepared(source, target, corpora, accounts)
+
+
+def open_prepared(folder: Path) -> Prepared:
+    """What ``prepare`` wrote into ``folder``. Raises UserError where a file is missing."""
+    if not (folder / "train.arrow").is_file():
+        raise UserError(f"data.folder={folder}: no train.arrow there; name a folder that nmt-prepare wrote")
+    source = Tokenizer.from_file(folder / "source.model")
+    target = Tokenizer.from_file(folder / "target.model")
+    if source.to_bytes() == target.to_bytes():
+        target = source
+    there = [part for part in PARTS if (folder / f"{part}.arrow").is_file()]
+    return Prepared(source, target, {part: Corpus.open(folder / f"{part}.arrow") for part in there}, {})
+
+
+def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:
+    """Sentence pairs by part, of the parts that are given, lower-cased on request."""
+    if data["kind"] == "text":
+        parts = dict(_read_text(data))
+    else:
+        from nmt.text import copy_task, grammar
+
+        task = grammar if data["kind"] == "generated" else copy_task
+        counts = {part: data[f"{part}_pairs"] for part in PARTS}
+        parts = task.generate(**counts, seed=data["seed"])
+    if data["lowercase"]:
+        parts = {part: [_lower(pair) for pair in pairs] for part, pairs in parts.items()}
+    return parts
+
+
+def _read_text(data: Mapping[str, Any]) -> Iterator[tuple[str, list[Pair]]]:
+    for part in PARTS:
+        files = data[part]
+        if files["src"] is not None:
+            links = files.get("links")
+            yield part, read_pairs(files["src"], files["tgt"], links)
+
+
+def _lower(pair: Pair) -> Pair:
+    return pair._replace(source=pair.source.lower(), target=pair.target.lower())
+
+
+def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
+    """Source and target tokenizer, one and the same where ``joint``; given SentencePiece models are taken as they are."""
+    sources, targets = (pair.source for pair in pairs), (pair.target for pair in pairs)
+    if settings["joint"]:
+        if settings["source_model"] is not None:
+            joint = Tokenizer.from_file(Path(settings["source_model"]))
+        else:
+            joint = _train(settings, (text for pair in pairs for text in (pair.source, pair.target)))
+        return joint, joint
+    found = []
+    for given, texts in ((settings["source_model"], sources), (settings["target_model"], targets)):
+        found.append(Tokenizer.from_file(Path(given)) if given is not None else _train(settings, texts))
+    return found[0], found[1]
+
+
+def _train(settings: Mapping[str, Any], texts: Iterator[str]) -> Tokenizer:
+    return Tokenizer.train(
+        texts,
+        vocab_size=settings["vocab_size"],
+        kind=settings["kind"],
+        character_coverage=settings["character_coverage"],
+    )

@@ -1,0 +1,43 @@
+"""The learning curve as a picture."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+
+def save_curve(metrics: Path, picture: Path) -> None:
+    """Draw training and validation loss (nats a piece) and validation BLEU against updates, from ``metrics`` (CSV)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = read_metrics(metrics)
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    losses = figure.add_subplot()
+    for name, style in (("train_loss", {"alpha": 0.4}), ("valid_loss", {"marker": "o"})):
+        if points := columns.get(name):
+            losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
+    losses.set_xlabel("updates")
+    losses.set_ylabel("loss (nats a piece)")
+    losses.set_ylim(bottom=0)
+    losses.grid(alpha=0.3)
+    if points := columns.get("valid_bleu"):
+        scores = losses.twinx()
+        scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
+        scores.set_ylim(0, 100)
+        scores.set_ylabel("BLEU")
+        scores.legend(loc="center right")
+    losses.legend(loc="upper center")
+    figure.savefig(picture, dpi=120)
+
+
+def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """(update, value) points by metric of a metrics CSV."""
+    columns: dict[str, list[tuple[int, float]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name, value in row.items():
+                if value and name not in ("step", "epoch"):
+                    columns.setdefault(name, []).append((int(row["step"]), float(value)))
+    return columns

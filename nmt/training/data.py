@@ -1,0 +1,49 @@
+"""Corpora as Lightning wants them: batches by token budget, sharded here and not by Lightning's sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from nmt.text.batches import Batch, TokenBatches, collate
+from nmt.text.corpus import Corpus
+
+
+class CorpusBatches(pl.LightningDataModule):
+    """Training batches in a new order each epoch; validation batches always in the same one."""
+
+    def __init__(self, train: Corpus, valid: Corpus, *, batches: Mapping[str, Any], seed: int) -> None:
+        super().__init__()
+        self.train, self.valid = train, valid
+        self.batches = batches
+        self.seed = seed
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """The current epoch's batches: the trainer asks anew for each epoch."""
+        trainer = self.trainer
+        rank, world, epoch = (trainer.global_rank, trainer.world_size, trainer.current_epoch) if trainer else (0, 1, 0)
+        loader = self._loader(self.train, shuffle=True, rank=rank, world_size=world)
+        assert isinstance(loader.batch_sampler, TokenBatches)
+        loader.batch_sampler.set_epoch(epoch)
+        return loader
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self.valid, shuffle=False)
+
+    def _loader(self, corpus: Corpus, *, shuffle: bool, rank: int = 0, world_size: int = 1) -> DataLoader[Batch]:
+        sampler = TokenBatches(
+            corpus.source_lengths,
+            corpus.target_lengths,
+            max_tokens=self.batches["max_tokens"],
+            max_sentences=self.batches["max_sentences"],
+            shuffle=shuffle,
+            seed=self.seed,
+            rank=rank,
+            world_size=world_size,
+        )
+        rows: Any = range(len(corpus))
+        return DataLoader(rows, batch_sampler=sampler, collate_fn=partial(collate, corpus))

@@ -1,0 +1,160 @@
+"""One training run: from prepared corpora to the best model in a run's folder."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+
+from nmt.errors import UserError
+from nmt.inference.folder import TrainedModel, load_folder, read_whole, save_folder
+from nmt.inference.translator import choose_device
+from nmt.model.build import build_model
+from nmt.text.prepare import Prepared
+from nmt.training.data import CorpusBatches
+from nmt.training.module import TranslationTask
+from nmt.training.progress import LiveProgress
+
+CHECKPOINTS = "checkpoints"
+LAST = "last.ckpt"
+
+
+class Fitted(NamedTuple):
+    """How training went. ``interrupted``: stopped by the user, to be resumed."""
+
+    trained: TrainedModel
+    seconds: float
+    tokens_per_s: float
+    epochs: int
+    best: float | None
+    interrupted: bool
+
+
+def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
+    """Train the model that ``config`` describes and leave the best one in ``folder``.
+
+    Ctrl-C ends training after the current step; the last checkpoint is then one to resume from.
+    """
+    pl.seed_everything(config["seed"], workers=True, verbose=False)
+    trained = new_model(config, prepared)
+    progress = LiveProgress()
+    keeper = _keeper(config, folder)
+    trainer = _trainer(config, folder, [progress, keeper])
+    task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
+    data = CorpusBatches(
+        prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
+    )
+    last = folder / CHECKPOINTS / LAST
+    started = time.perf_counter()
+    with _stop_cleanly(trainer) as stop:
+        trainer.fit(task, data, ckpt_path=last if resume else None, weights_only=True)
+    seconds = time.perf_counter() - started
+    if stop.asked:
+        trainer.save_checkpoint(last)
+    if keeper.best_model_path:
+        weights = read_whole(Path(keeper.best_model_path))["state_dict"]
+        trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
+    trained = replace(trained, model=trained.model.eval())
+    save_folder(folder, trained)
+    best = None if keeper.best_model_score is None else float(keeper.best_model_score)
+    return Fitted(trained, seconds, progress.tokens_per_s, trainer.current_epoch, best, stop.asked)
+
+
+def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
+    """An untrained model for the prepared corpora, or one that starts from ``init_from``'s weights."""
+    longest = int(prepared.corpora["train"].source_lengths.max()) + 1
+    if config["init_from"] is not None:
+        start = load_folder(Path(config["init_from"]), trust=config["trust"])
+        longest = start.longest_source
+    model = build_model(
+        config,
+        source_vocabulary=len(prepared.source),
+        target_vocabulary=len(prepared.target),
+        longest_source=longest,
+        trust=config["trust"],
+    )
+    if config["init_from"] is not None:
+        _adopt(model, start.model, config["init_from"])
+    return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
+
+
+def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
+    try:
+        model.load_state_dict(start.state_dict())
+    except RuntimeError as error:
+        reason = " ".join(str(error).split("\n")[1:2]).strip()
+        raise UserError(
+            f"init_from={place}: its model has other sizes or another attention ({reason[:160]}); "
+            "give this run the same encoder, attention, decoder and embeddings"
+        ) from None
+
+
+def _keeper(config: Mapping[str, Any], folder: Path) -> ModelCheckpoint:
+    monitor = config["training"]["monitor"]
+    return ModelCheckpoint(
+        dirpath=folder / CHECKPOINTS,
+        filename="best-{epoch}-{" + monitor + ":.3f}",
+        monitor=monitor,
+        mode="min" if monitor == "valid_loss" else "max",
+        save_top_k=config["training"]["keep_best"],
+        save_last=True,
+        enable_version_counter=False,
+    )
+
+
+def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
+    settings = config["training"]
+    stopping = EarlyStopping(
+        settings["monitor"],
+        mode="min" if settings["monitor"] == "valid_loss" else "max",
+        patience=settings["patience"],
+    )
+    minutes = settings["max_minutes"]
+    return pl.Trainer(
+        accelerator="gpu" if choose_device(config["device"]).type == "cuda" else "cpu",
+        devices=1,
+        precision="bf16-mixed" if config["precision"] == "bf16" else "32-true",
+        max_epochs=settings["max_epochs"],
+        max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
+        accumulate_grad_batches=config["batches"]["accumulate"],
+        gradient_clip_val=settings["clip_norm"],
+        callbacks=[*callbacks, stopping, LearningRateMonitor("epoch")],
+        logger=[CSVLogger(folder, name=None, version="metrics"), TensorBoardLogger(folder, name=None, version="tensorboard")],
+        use_distributed_sampler=False,
+        reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
+        num_sanity_val_steps=0,
+        log_every_n_steps=20,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+
+
+class _stop_cleanly:
+    """While training runs, Ctrl-C asks the trainer to stop after its step; a second one stops at once."""
+
+    def __init__(self, trainer: pl.Trainer) -> None:
+        self.trainer = trainer
+        self.asked = False
+
+    def __enter__(self) -> _stop_cleanly:
+        self.before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        self.trainer.should_stop = True
+
+    def __exit__(self, *problem: object) -> None:
+        signal.signal(signal.SIGINT, self.before)

@@ -1,0 +1,93 @@
+"""The thin Lightning shell around a plain Seq2Seq."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from nmt.errors import UserError
+from nmt.inference.folder import TrainedModel, pack
+from nmt.inference.scores import corpus_scores
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.batches import Batch
+from nmt.text.corpus import Corpus
+from nmt.training.schedules import inverse_sqrt, warm_up
+
+
+class TranslationTask(pl.LightningModule):
+    """Cross-entropy training of ``trained.model``; validation by loss and by greedy translation."""
+
+    def __init__(self, trained: TrainedModel, *, training: Mapping[str, Any], valid: Corpus) -> None:
+        super().__init__()
+        self.trained = trained
+        self.model = trained.model
+        self.settings = training
+        count = training["decode_sentences"]
+        self.sources = valid.sources()[:count]
+        self.references = valid.targets()[:count]
+
+    def loss(self, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
+        """Mean negative log-likelihood of the real target pieces, in nats; padding never meets the output layer."""
+        features = self.model.features(batch.source, batch.source_mask, batch.target_in)
+        logits = self.model.decoder.output(features[batch.target_mask])
+        return functional.cross_entropy(
+            logits.float(), batch.target_out[batch.target_mask], label_smoothing=label_smoothing
+        )
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        loss = self.loss(batch, label_smoothing=self.settings["label_smoothing"])
+        if not math.isfinite(loss.item()):
+            raise UserError(
+                f"loss is {loss.item()} at step {self.global_step}: training cannot go on; try a smaller training.lr "
+                f"(now {self.settings['lr']:g}), more training.warmup_steps, or a smaller training.clip_norm"
+            )
+        self.log("train_loss", loss, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
+        return loss
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        pieces = int(batch.target_mask.sum())
+        self.log("valid_loss", self.loss(batch), batch_size=pieces, on_step=False, on_epoch=True)
+
+    def on_validation_epoch_end(self) -> None:
+        if self.trainer.sanity_checking or not self.sources:
+            return
+        options = SearchOptions(beam_size=1, length_penalty=0.0)
+        translator = Translator(self.trained)
+        hypotheses = translator.texts(self.sources, options)
+        scores = corpus_scores(hypotheses, self.references)
+        self.log("valid_bleu", scores.bleu)
+        self.log("valid_chrf", scores.chrf)
+
+    def configure_optimizers(self) -> Any:
+        settings = self.settings
+        kind = torch.optim.AdamW if settings["optimizer"] == "adamw" else torch.optim.Adam
+        optimizer = kind(
+            self.model.parameters(),
+            lr=settings["lr"],
+            betas=tuple(settings["betas"]),
+            weight_decay=settings["weight_decay"],
+            fused=True,
+        )
+        if settings["schedule"] == "plateau":
+            # Halve the rate when validation stands still; the warm-up happens in optimizer_step.
+            mode = "min" if settings["monitor"] == "valid_loss" else "max"
+            plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+                optimizer, mode=mode, factor=settings["decay"], patience=settings["decay_patience"]
+            )
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": settings["monitor"]}}
+        shape = inverse_sqrt if settings["schedule"] == "inverse_sqrt" else warm_up
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, shape(settings["warmup_steps"]))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """A checkpoint is a portable model too: what the model's folder holds travels with it."""
+        portable = pack(self.trained)
+        del portable["weights"]  # Lightning's state_dict has them
+        checkpoint["portable"] = portable

@@ -1,0 +1,88 @@
+"""What a person sees while a model trains."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from nmt.text.batches import Batch
+
+
+class LiveProgress(pl.Callback):
+    """A bar with loss, target tokens a second and time left on a terminal; one line per validation anywhere."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.bar: Progress | None = None
+        self.tokens = 0
+        self.seconds = 0.0
+        self._since = 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Target pieces trained on in a second, validation left out."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not self.console.is_terminal:
+            return
+        self.bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:,.0f} tokens/s"),
+            TimeElapsedColumn(),
+            TextColumn("left at most"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+        )
+        total = int(trainer.num_training_batches) * (trainer.max_epochs or 1)
+        done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+        self.task = self.bar.add_task("training", total=total, completed=done, epoch=1, loss=float("nan"), rate=0.0)
+        self.bar.start()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._since = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Batch, batch_idx: int
+    ) -> None:
+        now = time.perf_counter()
+        self.seconds += now - self._since
+        self._since = now
+        self.tokens += int(batch.target_mask.sum())
+        if self.bar is not None:
+            self.bar.update(
+                self.task,
+                advance=1,
+                epoch=trainer.current_epoch + 1,
+                loss=float(outputs["loss"]) * trainer.accumulate_grad_batches,
+                rate=self.tokens_per_s,
+            )
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._since = time.perf_counter()
+        if trainer.sanity_checking:
+            return
+        metrics = trainer.callback_metrics
+        parts = [f"{name} {float(metrics[name]):.2f}" for name in ("valid_bleu", "valid_chrf") if name in metrics]
+        loss = f"valid_loss {float(metrics['valid_loss']):.3f}"
+        self.console.print(
+            f"epoch {trainer.current_epoch + 1}  {loss}  {'  '.join(parts)}  {self.tokens_per_s:,.0f} tokens/s",
+            highlight=False,
+        )
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._stop()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None

@@ -1,0 +1,102 @@
+"""What a finished run leaves behind: translations, scores, alignments and pictures of the test set."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.alignment.heatmap import save_heatmap
+from nmt.alignment.links import Links, format_pharaoh
+from nmt.alignment.page import Example, alignment_page
+from nmt.alignment.words import AER_METHOD, normalise
+from nmt.inference.forced import Forced, force, forced_aer, forced_links, word_weights
+from nmt.inference.scores import corpus_scores
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.corpus import Corpus
+from nmt.text.files import write_lines_atomically
+from nmt.training.curve import save_curve
+from nmt.training.fit import Fitted
+
+PICTURES = 6  # heatmaps of the test set, as PNG
+EXAMPLES = 24  # sentences on the HTML page
+
+
+def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
+    """Write every result file of a run into ``folder`` and return what ``summary.json`` holds."""
+    if (folder / "metrics" / "metrics.csv").is_file():
+        save_curve(folder / "metrics" / "metrics.csv", folder / "curve.png")
+    summary: dict[str, Any] = {
+        "test": None,
+        "tokens_per_s": round(fitted.tokens_per_s),
+        "seconds": round(fitted.seconds, 1),
+        "epochs": fitted.epochs,
+        "valid_best": fitted.best,
+        "attention": config["attention"]["_target_"].rpartition(".")[2],
+        "signatures": {},
+    }
+    if test is not None:
+        summary.update(test_report(config, Translator(fitted.trained), test, folder))
+    write_lines_atomically(folder / "summary.json", json.dumps(summary, indent=2).split("\n"))
+    return summary
+
+
+def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
+    """Translate the test set by beam search, score it, force-align it, and draw some of it."""
+    sources, references = test.sources(), test.targets()
+    hypotheses = translator.texts(sources, SearchOptions(**config["search"]))
+    write_lines_atomically(folder / "test.translations.txt", hypotheses)
+    scores = corpus_scores(hypotheses, references)
+    forced = force(translator, sources, references)
+    links = forced_links(forced)
+    write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
+    golds = test.links()
+    aer = None
+    if golds is not None and translator.trained.model.attention.context_size:
+        aer = forced_aer(forced, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
+    draw(translator, forced, sources, references, folder, golds)
+    return {
+        "test": {"bleu": scores.bleu, "chrf": scores.chrf, "aer": aer},
+        "signatures": {**scores.signatures, "aer": AER_METHOD},
+    }
+
+
+def draw(
+    translator: Translator,
+    forced: list[Forced],
+    sources: list[str],
+    references: list[str],
+    folder: Path,
+    golds: list[Any] | None,
+) -> None:
+    """Heatmaps of a few test sentences of different lengths, and one page with more of them."""
+    if not translator.trained.model.attention.context_size:
+        return  # no attention, nothing to look at
+    chosen = spread([len(one.tokens) for one in forced], EXAMPLES)
+    signed = translator.trained.model.attention.signed
+    pictures = folder / "heatmaps"
+    pictures.mkdir(exist_ok=True)
+    for row in spread([len(forced[row].tokens) for row in chosen], PICTURES):
+        at = chosen[row]
+        one = forced[at]
+        matrix = one.alignment.T if signed else normalise(one.alignment.T)
+        title = f"test sentence {at + 1}, force-decoded"
+        save_heatmap(matrix, one.source_tokens, one.tokens, pictures / f"test-{at + 1}.png", title=title, signed=signed)
+    examples = [
+        Example(word_weights(forced[at]), sources[at].split(), references[at].split(), golds[at] if golds else None)
+        for at in chosen
+    ]
+    name = re.sub(r"Attention$", "", type(translator.trained.model.attention).__name__)
+    page = alignment_page(examples, title="Alignments of the test set", attention=name)
+    write_lines_atomically(folder / "alignments.html", page.split("\n"))
+
+
+def spread(lengths: list[int], count: int) -> list[int]:
+    """Up to ``count`` row numbers whose lengths spread evenly from short to long."""
+    order = sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
+    if len(order) <= count:
+        return order
+    return [order[round(k * (len(order) - 1) / (count - 1))] for k in range(count)]
