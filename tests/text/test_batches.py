@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from nmt.text.batches import TokenBatches, collate
 from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.files import read_pairs
 from nmt.text.pair import Pair
 from nmt.text.specials import BOS, EOS, PAD
 from nmt.text.tokenizer import Tokenizer
@@ -104,6 +106,21 @@ def test_the_longest_sentences_travel_alone() -> None:
     source, target = np.array([5, 5, 100, 5]), np.array([5, 5, 3, 200])
     batches = list(TokenBatches(source, target, max_tokens=50))
     assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
+
+
+def test_multi30k_comes_back_whole_and_pads_little(tmp_path: Path) -> None:
+    root = Path(os.environ.get("NMT_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
+    if not root.is_dir():
+        pytest.skip(f"no Multi30k at {root}; set NMT_SHARED_DATA")
+    pairs = read_pairs(root / "train.en.gz", root / "train.de.gz")
+    tokenizer = Tokenizer.train((text for pair in pairs for text in pair[:2]), vocab_size=8000)
+    write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    corpus = Corpus.open(tmp_path / "c.arrow")
+    for row in range(0, len(corpus), 97):
+        for ids, text in zip(corpus.ids(row), pairs[row][:2], strict=True):
+            assert tokenizer.decode(ids.tolist()) == " ".join(text.split())
+    source, target = corpus.source_lengths, corpus.target_lengths
+    assert padding_share(list(TokenBatches(source, target, max_tokens=4096)), source, target) <= 0.05
 
 
 @pytest.fixture(scope="module")

@@ -123,13 +123,23 @@ def test_a_failed_write_keeps_the_old_corpus(tmp_path: Path, tokenizer: Tokenize
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_that_are_no_corpus(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_says_so(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UserError, match=r"^/dev/full: cannot write: No space left on device;"):
+        write_corpus("/dev/full", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
+
+
+def test_files_that_are_no_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with pytest.raises(UserError, match=r"absent\.arrow: no such corpus"):
         Corpus.open(tmp_path / "absent.arrow")
     for name, content in {"empty": b"", "text": b"hello\n" * 99}.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=f"{name}: not a corpus"):
             Corpus.open(tmp_path / name)
+    write_corpus(tmp_path / "whole", random_pairs(3), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[:-100])
+    with pytest.raises(UserError, match="cut: not a corpus"):
+        Corpus.open(tmp_path / "cut")
     with pa.ipc.new_file(str(tmp_path / "other"), pa.schema({"x": pa.int32()})):
         pass
     with pytest.raises(UserError, match="other: corpus format none"):
