@@ -1,0 +1,39 @@
+"""An attention is found by its name alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import nmt.attention
+
+
+def test_every_attention_of_the_folder_is_offered() -> None:
+    names = {"NoAttention", "BahdanauAttention", "LuongAttention", "MemoryAttention", "CovarianceAttention"}
+    assert names <= set(dir(nmt.attention))
+    assert all(getattr(nmt.attention, name).__name__ == name for name in names)
+
+
+def test_unknown_attention_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'LoungAttention'"):
+        nmt.attention.LoungAttention  # noqa: B018
+
+
+def test_new_file_needs_no_edit(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = f"{tmp_path}/newcomer.py"
+    with open(file, "w") as out:
+        out.write("from nmt.attention.base import Attention\n\n\nclass NewcomerAttention(Attention): ...\n")
+    monkeypatch.setattr(nmt.attention, "__path__", [*nmt.attention.__path__, str(tmp_path)])
+    nmt.attention._classes.cache_clear()
+    try:
+        assert nmt.attention.NewcomerAttention.__module__ == "nmt.attention.newcomer"
+    finally:
+        nmt.attention._classes.cache_clear()
+        sys.modules.pop("nmt.attention.newcomer", None)
+
+
+def test_package_alone_imports_no_torch() -> None:
+    code = "import sys, nmt.attention; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

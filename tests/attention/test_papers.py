@@ -1,0 +1,247 @@
+"""Each attention against plain NumPy loops over its paper's equations, and examples worked by hand."""
+
+from __future__ import annotations
+
+import itertools
+from math import exp, log, tanh
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
+from nmt.attention.base import Attention, Memory
+
+Array = NDArray[np.float64]
+LENGTHS = (7, 1, 4)  # 𝒮 of the memory below is 4: shorter, equal, and longer sources are met
+STATE, QUERY, QUERIES = 4, 3, 2
+SCORES = ["softmax", "sigmoid"]
+
+
+def softmax(scores: Array) -> Array:
+    powers = np.array([exp(score - max(scores)) for score in scores])
+    return powers / sum(powers)
+
+
+def sigmoid(scores: Array) -> Array:
+    return np.array([1 / (1 + exp(-score)) for score in scores])
+
+
+def compare(attention: Attention, naive: Any, query_size: int = QUERY) -> None:
+    """A ragged batch gets the contexts and alignments of ``naive(h (S, E), q (H,)) -> context, alignment``."""
+    torch.manual_seed(1)
+    attention.double()
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
+    query = torch.randn(len(LENGTHS), QUERIES, query_size, dtype=torch.float64)
+    with torch.no_grad():
+        memory = attention.write(states, mask, trace=True)
+        context, weights = attention.read(query, memory)
+        alignment = attention.align(weights, memory)
+    for row, length in enumerate(LENGTHS):
+        for step in range(QUERIES):
+            expected = naive(states[row, :length].numpy(), query[row, step].numpy())
+            np.testing.assert_allclose(context[row, step], expected[0], rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(alignment[row, step, :length], expected[1], rtol=1e-10, atol=1e-12)
+
+
+def weights_of(attention: Attention) -> dict[str, Array]:
+    return {name: value.detach().double().numpy() for name, value in attention.named_parameters()}
+
+
+def mix(alignment: Array, h: Array) -> tuple[Array, Array]:
+    return sum((a * state for a, state in zip(alignment, h, strict=True)), np.zeros(h.shape[1])), alignment
+
+
+def test_bahdanau_2015() -> None:
+    attention = BahdanauAttention(state_size=STATE, query_size=QUERY, attention_size=5)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        energies = [
+            weight["v.weight"][0] @ np.tanh(weight["W.weight"] @ q + weight["U.weight"] @ s) for s in h
+        ]
+        return mix(softmax(np.array(energies)), h)
+
+    compare(attention, naive)
+
+
+@pytest.mark.parametrize("score", ["dot", "general", "concat"])
+def test_luong_2015(score: Any) -> None:
+    query_size = STATE if score == "dot" else QUERY
+    attention = LuongAttention(state_size=STATE, query_size=query_size, score=score)
+    weight = weights_of(attention)
+
+    def one(q: Array, s: Array) -> float:
+        if score == "dot":
+            return float(q @ s)
+        if score == "general":
+            return float(q @ weight["W_a_state.weight"] @ s)
+        both = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
+        return float(weight["v_a.weight"][0] @ np.tanh(both @ np.concatenate([q, s])))
+
+    compare(attention, lambda h, q: mix(softmax(np.array([one(q, s) for s in h])), h), query_size)
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "encoding", "renormalise"),
+    [*itertools.product(SCORES, SCORES, [True, False], ["sum", "mean", None])],
+)
+def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> None:
+    slots, longest = 3, 4
+    attention = MemoryAttention(
+        state_size=STATE,
+        query_size=QUERY,
+        slots=slots,
+        write_score=write,
+        read_score=read,
+        position_encoding=encoding,
+        max_length=longest,
+        renormalise=renormalise,
+    )
+    weight = weights_of(attention)
+    score = {"softmax": softmax, "sigmoid": sigmoid}
+
+    def positions(length: int) -> Array:
+        table = np.zeros((length, slots))
+        for s, k in itertools.product(range(1, length + 1), range(1, slots + 1)):
+            place = min(s, longest) / longest
+            table[s - 1, k - 1] = (1 - k / slots) * (1 - place) + (k / slots) * place
+        if renormalise == "sum":
+            return table / table.sum(0)
+        return table / table.mean(0) if renormalise == "mean" else table
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        factors = positions(len(h)) if encoding else np.ones((len(h), slots))
+        alpha = [
+            score[write](weight["W_alpha.weight"] @ s * factor) for s, factor in zip(h, factors, strict=True)
+        ]
+        contexts = np.zeros((slots, STATE))
+        for k, (a, s) in itertools.product(range(slots), zip(alpha, h, strict=True)):
+            contexts[k] += a[k] * s
+        beta = score[read](weight["W_beta.weight"] @ q)
+        return sum(beta[k] * contexts[k] for k in range(slots)), np.array([beta @ a for a in alpha])
+
+    compare(attention, naive)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("query_size", [STATE, QUERY])
+def test_brebisson_2016(gated: bool, query_size: int) -> None:
+    attention = CovarianceAttention(state_size=STATE, query_size=query_size, gated=gated)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        f = [sigmoid(weight["gate.weight"] @ s + weight["gate.bias"]) * s if gated else s for s in h]
+        covariance = np.zeros((STATE, STATE))
+        for state in f:
+            covariance += np.outer(state, state)
+        asked = q if query_size == STATE else weight["project.weight"] @ q
+        return covariance @ asked, np.array([state @ asked for state in f])
+
+    assert (attention.project is None) == (query_size == STATE)
+    compare(attention, naive, query_size)
+
+
+def test_none_reads_nothing() -> None:
+    compare(NoAttention(state_size=STATE, query_size=QUERY), lambda h, q: (np.zeros(0), np.zeros(len(h))))
+
+
+# Worked by hand.
+
+
+def fill(attention: Attention, **values: Any) -> Attention:
+    """The same attention with these parameters, the others 0."""
+    for name, parameter in attention.named_parameters():
+        parameter.data = torch.zeros_like(parameter.data)
+        if (value := values.get(name.split(".")[0])) is not None:
+            parameter.data = torch.tensor(value).reshape(parameter.shape)
+    return attention
+
+
+def write(attention: Attention, states: list[list[float]]) -> Memory:
+    return attention.write(torch.tensor([states]), torch.ones(1, len(states), dtype=torch.bool), trace=True)
+
+
+def look(
+    attention: Attention, states: list[list[float]], query: list[float]
+) -> tuple[list[float], list[float]]:
+    """Context and alignment of one query to one source."""
+    memory = write(attention, states)
+    context, weights = attention.read(torch.tensor([[query]]), memory)
+    return context[0, 0].tolist(), attention.align(weights, memory)[0, 0].tolist()
+
+
+def test_scores_whose_difference_is_log_3_share_three_to_one() -> None:
+    additive = fill(
+        BahdanauAttention(state_size=1, query_size=1, attention_size=1), U=1.0, v=log(3) / tanh(1)
+    )
+    dot = LuongAttention(state_size=1, query_size=1, score="dot")
+    general = fill(LuongAttention(state_size=1, query_size=1, score="general"), W_a_state=2.0)
+    concat = fill(
+        LuongAttention(state_size=1, query_size=1, score="concat"), W_a_state=1.0, v_a=log(3) / tanh(1)
+    )
+    for attention, query in [(additive, 0.0), (dot, log(3)), (general, log(3) / 2), (concat, 0.0)]:
+        context, alignment = look(attention, [[1.0], [0.0]], [query])
+        assert context == pytest.approx([0.75])
+        assert alignment == pytest.approx([0.75, 0.25])
+
+
+def test_untrained_memory_writes_each_state_into_each_context_alike() -> None:
+    states, query = [[2.0, 0.0], [4.0, 8.0]], [1.0]
+    halves = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="sigmoid"))
+    assert write(halves, states).slots[0].tolist() == [[3.0, 4.0]] * 4  # ½ h_1 + ½ h_2
+    assert look(halves, states, query) == ([3.0, 4.0], [0.5, 0.5])
+    quarters = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="softmax"))
+    assert (
+        write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4
+    )  # softmax over the slots, not over time
+    assert look(quarters, states, query) == ([1.5, 2.0], [0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("renormalise", "length", "expected"),
+    [
+        # K = 2, 𝒮 = 4: L_1s = ½ for every s, L_2s = s/4.
+        (None, 4, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0]]),
+        ("sum", 4, [[0.25, 0.1], [0.25, 0.2], [0.25, 0.3], [0.25, 0.4]]),
+        ("mean", 4, [[1.0, 0.4], [1.0, 0.8], [1.0, 1.2], [1.0, 1.6]]),
+        (None, 1, [[0.5, 0.25]]),
+        ("sum", 1, [[1.0, 1.0]]),
+        ("mean", 1, [[1.0, 1.0]]),
+        (None, 6, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0], [0.5, 1.0], [0.5, 1.0]]),
+    ],
+)
+def test_position_encodings_of_two_contexts(
+    renormalise: Any, length: int, expected: list[list[float]]
+) -> None:
+    attention = MemoryAttention(state_size=1, query_size=1, slots=2, max_length=4, renormalise=renormalise)
+    mask = torch.arange(8)[None] < length  # the rest is padding, which the sums must leave out
+    found = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float64)
+    np.testing.assert_allclose(found[0, :length], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("renormalise", ["sum", "mean", None])
+def test_position_encodings_count_exactly_in_half_precision(renormalise: Any) -> None:
+    attention = MemoryAttention(state_size=1, query_size=1, max_length=1000, renormalise=renormalise)
+    mask = torch.ones(1, 1001, dtype=torch.bool)
+    start = torch.zeros(1, dtype=torch.int64)
+    half, full = (attention.positions(mask, start, kind) for kind in (torch.bfloat16, torch.float64))
+    np.testing.assert_allclose(half.double(), full, rtol=2**-8)
+
+
+def test_covariance_is_looked_up() -> None:
+    # C = [[1, 2], [2, 4]] + [[9, −3], [−3, 1]] = [[10, −1], [−1, 5]], and C (1, 1) = (9, 4).
+    states, query = [[1.0, 2.0], [3.0, -1.0]], [1.0, 1.0]
+    plain = CovarianceAttention(state_size=2, query_size=2)
+    assert write(plain, states).slots[0].tolist() == [[10.0, -1.0], [-1.0, 5.0]]
+    assert look(plain, states, query) == ([9.0, 4.0], [3.0, 2.0])
+    half_open = fill(CovarianceAttention(state_size=2, query_size=2, gated=True))  # f = h / 2
+    assert look(half_open, states, query) == ([2.25, 1.0], [1.5, 1.0])
+
+
+def test_dot_scores_of_unequal_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"attention\.score=dot.*size 4.*size 3.*score=general"):
+        LuongAttention(state_size=4, query_size=3, score="dot")
