@@ -21,9 +21,7 @@ class BahdanauAttention(SourceAttention):
     The paper asks with the decoder state before the step; here the query is whatever the decoder reads with.
     """
 
-    def __init__(
-        self, *, state_size: int, query_size: int, attention_size: Annotated[int, AtLeast(1)] = 256
-    ) -> None:
+    def __init__(self, *, state_size: int, query_size: int, attention_size: Annotated[int, AtLeast(1)] = 256) -> None:
         super().__init__()
         self.context_size = state_size
         self.W = nn.Linear(query_size, attention_size, bias=False)

@@ -43,7 +43,8 @@ def prepare(
         filters = {"max_length": None, "max_ratio": None}
         if part == "train":
             filters = {name: data[name] for name in filters}
-        accounts[part] = write_corpus(folder / f"{part}.arrow", pairs, source, target, **filters)
+        file = folder / f"{part}.arrow"
+        accounts[part] = write_corpus(file, pairs, source, target, **filters, keep_empty=part != "train")
         corpora[part] = Corpus.open(folder / f"{part}.arrow")
     return Prepared(source, target, corpora, accounts)
 
@@ -79,8 +80,8 @@ def _read_text(data: Mapping[str, Any]) -> Iterator[tuple[str, list[Pair]]]:
     for part in PARTS:
         files = data[part]
         if files["src"] is not None:
-            links = files.get("links")
-            yield part, read_pairs(files["src"], files["tgt"], links)
+            links = {"links": files["links"], "links_base": files["links_base"]} if "links" in files else {}
+            yield part, read_pairs(files["src"], files["tgt"], **links)
 
 
 def _lower(pair: Pair) -> Pair:

@@ -10,14 +10,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+import yaml
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, SourceAttention
 from nmt.targets import locate
 
 FOLDER = Path(__file__).parents[2] / "conf" / "attention"
-YAMLS = {path.stem: OmegaConf.to_container(OmegaConf.load(path)) for path in sorted(FOLDER.glob("*.yaml"))}
+YAMLS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.yaml"))
+}
 
 STATE, QUERY, LONGEST = 6, 5, 5  # the longest source below is longer than this: models meet such sources
 LENGTHS = (7, 1, 3, 5)
@@ -46,9 +48,7 @@ def _options(hint: Any) -> list[Any]:
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     if get_args(hint):
-        return [
-            option for part in get_args(hint) for option in ([None] if part is type(None) else _options(part))
-        ]
+        return [option for part in get_args(hint) for option in ([None] if part is type(None) else _options(part))]
     return []
 
 
@@ -68,15 +68,11 @@ def build(block: dict[str, Any]) -> Attention:
 
 
 def _name(stem: str, block: dict[str, Any]) -> str:
-    changes = [
-        f"{key}={value}"
-        for key, value in block.items()
-        if YAMLS[stem].get(key) != value or key not in YAMLS[stem]
-    ]
-    return ",".join([stem, *changes])
+    changes = [f"{key}={value}" for key, value in block.items() - YAMLS[stem].items()]
+    return ",".join([stem, *sorted(changes)])
 
 
-SETTINGS = {_name(stem, block): block for stem, yaml in YAMLS.items() for block in settings(yaml)}
+SETTINGS = {_name(stem, block): block for stem, plain in YAMLS.items() for block in settings(plain)}
 
 
 @pytest.fixture(params=SETTINGS)
@@ -89,13 +85,10 @@ def attention(request: pytest.FixtureRequest) -> Attention:
 
 def query_size(attention: Attention) -> int:
     """The size of a query that this attention takes."""
-    dot = getattr(attention, "score", None) == "dot"
-    return STATE if dot else QUERY
+    return STATE if getattr(attention, "score", None) == "dot" else QUERY
 
 
-def inputs(
-    attention: Attention, lengths: tuple[int, ...] = LENGTHS, queries: int = QUERIES
-) -> tuple[Tensor, ...]:
+def inputs(attention: Attention, lengths: tuple[int, ...] = LENGTHS, queries: int = QUERIES) -> tuple[Tensor, ...]:
     """Ragged states (B, S, E), mask (B, S) and queries (B, Q, H); padding is filled at random too."""
     torch.manual_seed(2)
     rows, longest = len(lengths), max(lengths)
@@ -136,9 +129,7 @@ def test_padding_changes_nothing_and_is_never_aligned(attention: Attention, garb
     context, _, alignment = use(attention, states.masked_fill(~mask[..., None], garbage), mask, query)
     assert (alignment.masked_select(~mask[:, None].expand_as(alignment)) == 0).all()
     for row, length in enumerate(LENGTHS):
-        alone = use(
-            attention, states[row : row + 1, :length], mask[row : row + 1, :length], query[row : row + 1]
-        )
+        alone = use(attention, states[row : row + 1, :length], mask[row : row + 1, :length], query[row : row + 1])
         same(context[row], alone[0][0])
         same(alignment[row, :, :length], alone[2][0])
 
@@ -185,9 +176,7 @@ def test_streaming_in_pieces_equals_writing_at_once(attention: Attention, cuts: 
 
 def test_gradients_are_those_of_finite_differences(attention: Attention) -> None:
     states, mask, query = inputs(attention, lengths=(3, 1), queries=2)
-    names, parameters = (
-        zip(*attention.named_parameters(), strict=True) if list(attention.parameters()) else ((), ())
-    )
+    names, parameters = zip(*attention.named_parameters(), strict=True) if list(attention.parameters()) else ((), ())
 
     def run(states: Tensor, query: Tensor, *parameters: Tensor) -> Tensor:
         module = _Whole(attention)
@@ -238,9 +227,7 @@ def test_alignment_needs_a_trace_only_where_slots_mix_states(attention: Attentio
 
 
 def test_bfloat16_autocast_stays_close(attention: Attention) -> None:
-    states, mask, query = (
-        tensor.float() if tensor.is_floating_point() else tensor for tensor in inputs(attention)
-    )
+    states, mask, query = (tensor.float() if tensor.is_floating_point() else tensor for tensor in inputs(attention))
     exact = use(attention.float(), states, mask, query)
     with torch.autocast("cpu", torch.bfloat16):
         rough = use(attention, states, mask, query)

@@ -60,9 +60,7 @@ def test_bahdanau_2015() -> None:
     weight = weights_of(attention)
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
-        energies = [
-            weight["v.weight"][0] @ np.tanh(weight["W.weight"] @ q + weight["U.weight"] @ s) for s in h
-        ]
+        energies = [weight["v.weight"][0] @ np.tanh(weight["W.weight"] @ q + weight["U.weight"] @ s) for s in h]
         return mix(softmax(np.array(energies)), h)
 
     compare(attention, naive)
@@ -115,9 +113,7 @@ def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> 
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
         factors = positions(len(h)) if encoding else np.ones((len(h), slots))
-        alpha = [
-            score[write](weight["W_alpha.weight"] @ s * factor) for s, factor in zip(h, factors, strict=True)
-        ]
+        alpha = [score[write](weight["W_alpha.weight"] @ s * factor) for s, factor in zip(h, factors, strict=True)]
         contexts = np.zeros((slots, STATE))
         for k, (a, s) in itertools.product(range(slots), zip(alpha, h, strict=True)):
             contexts[k] += a[k] * s
@@ -165,9 +161,7 @@ def write(attention: Attention, states: list[list[float]]) -> Memory:
     return attention.write(torch.tensor([states]), torch.ones(1, len(states), dtype=torch.bool), trace=True)
 
 
-def look(
-    attention: Attention, states: list[list[float]], query: list[float]
-) -> tuple[list[float], list[float]]:
+def look(attention: Attention, states: list[list[float]], query: list[float]) -> tuple[list[float], list[float]]:
     """Context and alignment of one query to one source."""
     memory = write(attention, states)
     context, weights = attention.read(torch.tensor([[query]]), memory)
@@ -175,14 +169,10 @@ def look(
 
 
 def test_scores_whose_difference_is_log_3_share_three_to_one() -> None:
-    additive = fill(
-        BahdanauAttention(state_size=1, query_size=1, attention_size=1), U=1.0, v=log(3) / tanh(1)
-    )
+    additive = fill(BahdanauAttention(state_size=1, query_size=1, attention_size=1), U=1.0, v=log(3) / tanh(1))
     dot = LuongAttention(state_size=1, query_size=1, score="dot")
     general = fill(LuongAttention(state_size=1, query_size=1, score="general"), W_a_state=2.0)
-    concat = fill(
-        LuongAttention(state_size=1, query_size=1, score="concat"), W_a_state=1.0, v_a=log(3) / tanh(1)
-    )
+    concat = fill(LuongAttention(state_size=1, query_size=1, score="concat"), W_a_state=1.0, v_a=log(3) / tanh(1))
     for attention, query in [(additive, 0.0), (dot, log(3)), (general, log(3) / 2), (concat, 0.0)]:
         context, alignment = look(attention, [[1.0], [0.0]], [query])
         assert context == pytest.approx([0.75])
@@ -195,9 +185,7 @@ def test_untrained_memory_writes_each_state_into_each_context_alike() -> None:
     assert write(halves, states).slots[0].tolist() == [[3.0, 4.0]] * 4  # ½ h_1 + ½ h_2
     assert look(halves, states, query) == ([3.0, 4.0], [0.5, 0.5])
     quarters = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="softmax"))
-    assert (
-        write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4
-    )  # softmax over the slots, not over time
+    assert write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4  # softmax over the slots, not over time
     assert look(quarters, states, query) == ([1.5, 2.0], [0.25, 0.25])
 
 
@@ -214,9 +202,7 @@ def test_untrained_memory_writes_each_state_into_each_context_alike() -> None:
         (None, 6, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0], [0.5, 1.0], [0.5, 1.0]]),
     ],
 )
-def test_position_encodings_of_two_contexts(
-    renormalise: Any, length: int, expected: list[list[float]]
-) -> None:
+def test_position_encodings_of_two_contexts(renormalise: Any, length: int, expected: list[list[float]]) -> None:
     attention = MemoryAttention(state_size=1, query_size=1, slots=2, max_length=4, renormalise=renormalise)
     mask = torch.arange(8)[None] < length  # the rest is padding, which the sums must leave out
     found = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float64)

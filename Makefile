@@ -1,0 +1,32 @@
+# Everything lives in .venv; the stamp file makes each target install only when the project's files have changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.PHONY: train test lint types wheel clean
+
+train: $(STAMP)
+	$(BIN)/nmt-train
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+wheel: $(STAMP)
+	rm -rf dist && $(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) dist
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'error: $(PYTHON) is older than Python 3.11; try make PYTHON=python3.12' >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)

@@ -1,0 +1,160 @@
+"""nmt-train: from text to a trained model, its translations, scores and alignment pictures."""
+
+from __future__ import annotations
+
+import logging
+import re
+import resource
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.commands.shell import run
+from nmt.config import compose_config, to_yaml
+from nmt.errors import UserError
+
+HELP = """nmt-train: train a translation model; without arguments, the default run into runs/demo.
+
+  nmt-train attention=luong name=luong                  another attention (none bahdanau luong memory covariance …)
+  nmt-train attention=memory attention.slots=64         its numbers
+  nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
+  nmt-train +experiment=multi30k
+  nmt-train name=mine resume=true                       go on with an interrupted run
+  nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
+  nmt-train --cfg …                                     print the whole configuration and stop
+
+Every key of the configuration can be set as key=value; what is wrong with it is said before any work starts."""
+
+
+def main() -> None:
+    run(train)
+
+
+def train(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for whatever the user can put right."""
+    if "--help" in arguments or "-h" in arguments:
+        print(HELP)
+        return
+    config = compose_config("train", [argument for argument in arguments if argument != "--cfg"])
+    if "--cfg" in arguments:
+        print(to_yaml(config), end="")
+        return
+    quieten()
+    train_into(config, run_folder(Path(config["runs"]), config["name"], resume=config["resume"]))
+
+
+def train_into(config: Mapping[str, Any], folder: Path) -> None:
+    """The whole run: prepare, fit, report."""
+    import torch
+
+    from nmt.text.prepare import open_prepared
+    from nmt.training.fit import CHECKPOINTS, LAST, fit
+    from nmt.training.report import report
+
+    if config["threads"] is not None:
+        torch.set_num_threads(config["threads"])
+    resume = (folder / CHECKPOINTS / LAST).is_file()
+    started = time.perf_counter()
+    prepared = open_prepared(folder / "data") if resume else prepare_into(config, folder)
+    fitted = fit(config, prepared, folder, resume=resume)
+    if fitted.interrupted:
+        say(f"stopped; the best model so far is in {folder}")
+        say(f"go on with: nmt-train … name={folder.name} resume=true")
+        raise KeyboardInterrupt
+    say("translating the test set …")
+    summary = report(config, fitted, prepared.corpora.get("test"), folder)
+    close(summary, folder, time.perf_counter() - started)
+
+
+def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
+    """Corpora and configuration in a new run folder; a failure leaves no folder behind."""
+    from nmt.inference.folder import load_folder
+    from nmt.text.prepare import open_prepared, prepare
+
+    data = config["data"]
+    if data["kind"] == "prepared":
+        prepared = open_prepared(Path(data["folder"]))
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
+        return prepared
+    given = None
+    if config["init_from"] is not None:
+        start = load_folder(Path(config["init_from"]), trust=config["trust"])
+        given = (start.source, start.target)
+    try:
+        prepared = prepare(data, config["tokenizer"], folder / "data", given=given)
+        (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    for part, account in prepared.accounts.items():
+        for line in account.lines():
+            say(f"{part}: {line}")
+    return prepared
+
+
+def run_folder(runs: Path, name: str, *, resume: bool) -> Path:
+    """Where this run goes: ``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten."""
+    folder = runs / name
+    if resume:
+        if not folder.is_dir():
+            raise UserError(f"resume=true: there is no {folder}; name=RUN says which run to resume")
+        if (folder / "summary.json").is_file():
+            raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
+        if not (folder / "checkpoints" / "last.ckpt").is_file():
+            raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
+        return folder
+    number = 2
+    while folder.exists():
+        folder = runs / f"{name}-{number}"
+        number += 1
+    return folder
+
+
+def close(summary: Mapping[str, Any], folder: Path, seconds: float) -> None:
+    """Print the closing summary."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{folder}: {summary['attention']}", title_justify="left", show_header=False)
+    test = summary["test"] or {}
+    for name in ("bleu", "chrf"):
+        if name in test:
+            table.add_row(f"test {name}", f"{test[name]:.2f}", summary["signatures"][name])
+    if test.get("aer") is not None:
+        table.add_row("test AER", f"{test['aer']:.3f}", summary["signatures"]["aer"])
+    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", f"{summary['epochs']} epochs")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    table.add_row("all in all", f"{seconds:.0f} s", f"peak memory {peak:,.0f} MB")
+    for what, file in (
+        ("translations", "test.translations.txt"),
+        ("alignments", "alignments.html"),
+        ("heatmaps", "heatmaps"),
+        ("learning curve", "curve.png"),
+        ("everything", ""),
+    ):
+        if (folder / file).exists():
+            table.add_row(what, "", str(folder / file))
+    Console().print(table)
+    print(f"translate with: nmt-translate model={folder} < in.txt > out.txt")
+
+
+def say(line: str) -> None:
+    """Progress goes to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def quieten() -> None:
+    """Leave out what Lightning says about itself, and advice that is not for the user of this toolkit."""
+    for name in ("pytorch_lightning", "lightning", "lightning.pytorch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for text in ("num_workers", "lr_scheduler.step", "Checkpoint directory", "Trying to infer the `batch_size`"):
+        warnings.filterwarnings("ignore", message=f".*{re.escape(text)}.*")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""Configuration: the edge that knows Hydra. What leaves this room is checked, plain and resolved."""
+
+from __future__ import annotations
+
+from nmt.config.compose import compose_config, config_dir, to_yaml
+
+__all__ = ["compose_config", "config_dir", "to_yaml"]

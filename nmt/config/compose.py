@@ -1,0 +1,121 @@
+"""From command-line words to one checked, resolved, plain dictionary, through Hydra's compose API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from nmt.config.checks import impossible
+from nmt.config.schema import DATA_KINDS, Train
+from nmt.config.validate import problems, suggestion
+from nmt.errors import UserError
+
+
+def config_dir() -> Path:
+    """The folder of the YAML files: inside an installed package, or beside the package in a checkout."""
+    inside = Path(__file__).resolve().parents[1] / "conf"
+    return inside if inside.is_dir() else inside.parents[1] / "conf"
+
+
+def compose_config(name: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """The configuration ``name`` with the command line's ``key=value`` words, checked.
+
+    ``--config-dir FOLDER`` adds a folder of one's own YAML files. Raises UserError that names everything that is wrong.
+    """
+    overrides, folder = _split(arguments)
+    if folder is not None:
+        overrides.append(f"hydra.searchpath=[file://{folder.resolve()}]")
+    composed = _compose(name, overrides)
+    try:
+        plain = OmegaConf.to_container(composed, resolve=True)
+    except OmegaConfBaseException as error:
+        raise UserError(_one_line(error)) from None
+    assert isinstance(plain, dict)
+    config = {str(key): value for key, value in plain.items()}
+    if name == "train":
+        check_train(config)
+    return config
+
+
+def check_train(config: Mapping[str, Any]) -> None:
+    """Raises UserError with every problem of a training configuration, one after the other."""
+    trust = config.get("trust") if isinstance(config.get("trust"), list) else []
+    found = list(problems(dict(config), Train, "", trust or []))
+    kind = config["data"].get("kind")
+    if kind in DATA_KINDS:
+        found += problems(config["data"], DATA_KINDS[kind], "data")
+    else:
+        found.append(f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}")
+    found += [] if found else impossible(config)
+    if found:
+        raise UserError("\n       ".join(located(problem, config) for problem in found))
+
+
+def located(problem: str, config: Mapping[str, Any]) -> str:
+    """The problem with the file where the key lives."""
+    group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
+    home = config_dir() / group
+    return f"{problem} (conf/{group}/)" if home.is_dir() else f"{problem} (conf/train.yaml)"
+
+
+def to_yaml(config: Mapping[str, Any]) -> str:
+    return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
+    words, folder = [], None
+    waiting = iter(arguments)
+    for word in waiting:
+        if word == "--config-dir" or word.startswith("--config-dir="):
+            given = word.partition("=")[2] or next(waiting, "")
+            folder = Path(given)
+            if not given or not folder.is_dir():
+                raise UserError(f"--config-dir {given}: no such folder; name one that holds for example attention/mine.yaml")
+        elif word.startswith("-"):
+            raise UserError(f"{word}: no such option; settings are written key=value (--help shows some)")
+        elif "=" not in word:
+            raise UserError(f"{word}: settings are written key=value")
+        else:
+            words.append(word)
+    return words, folder
+
+
+def _compose(name: str, overrides: list[str]) -> DictConfig:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        try:
+            return compose(name, overrides)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(_explain(error, name)) from None
+
+
+def _explain(error: Exception, name: str) -> str:
+    """Hydra's message as one line, with the nearest key or option that there is."""
+    text = str(error)
+    if found := re.search(r"Could not override '([^']+)'", text):
+        known = list(_keys(OmegaConf.to_container(compose(name), resolve=False), ""))
+        return f"{found[1]}: no such key{suggestion(found[1], known)}"
+    if found := re.search(r"Could not find '([^']+)'", text):
+        group, _, option = found[1].rpartition("/")
+        choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+        return f"{group}={option}: no such choice{suggestion(option, choices)} there are: {', '.join(choices)}"
+    return _one_line(error)
+
+
+def _keys(tree: Any, prefix: str) -> Any:
+    for key, value in tree.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,113 @@
+"""All that is wrong with a configuration, found before any work starts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from nmt.config.schema import Target
+from nmt.errors import UserError
+from nmt.targets import locate
+
+FROM_THE_BUILDER = {
+    "state_size", "query_size", "max_length", "embedding_size", "embedding", "attention", "encoder_layers",
+}  # fmt: skip
+
+
+def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> Iterator[str]:
+    """One text for each thing that is wrong with ``value``, which should be what ``schema`` says."""
+    if schema is Any:
+        return
+    if is_dataclass(schema):
+        assert isinstance(schema, type)
+        yield from _mapping(value, schema, path, trust)
+        return
+    origin = get_origin(schema)
+    if origin is Annotated:
+        inner, *bounds = get_args(schema)
+        found = list(problems(value, inner, path, trust))
+        yield from found or (f"{path}={_show(value)}: {bound}" for bound in bounds if not bound.holds(value))
+    elif origin in (Union, UnionType):
+        choices = get_args(schema)
+        if value is None and NoneType in choices:
+            return
+        (rest,) = [choice for choice in choices if choice is not NoneType]
+        yield from problems(value, rest, path, trust)
+    elif origin is Literal:
+        if value not in get_args(schema) or isinstance(value, bool):
+            choices = " | ".join(map(str, get_args(schema)))
+            yield f"{path}={_show(value)}: must be {choices}{suggestion(str(value), map(str, get_args(schema)))}"
+    elif origin is list:
+        if not isinstance(value, list):
+            yield f"{path}={_show(value)}: must be a list, such as [a,b]"
+            return
+        for place, item in enumerate(value):
+            yield from problems(item, get_args(schema)[0], f"{path}[{place}]", trust)
+    else:
+        yield from _plain(value, schema, path)
+
+
+def _plain(value: Any, schema: type, path: str) -> Iterator[str]:
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    fits = isinstance(value, (int, float) if schema is float else schema)
+    if not fits or (isinstance(value, bool) and schema is not bool):
+        yield f"{path}={_show(value)}: must be {names[schema]}"
+
+
+def _mapping(value: Any, schema: type, path: str, trust: Sequence[str]) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield f"{path}={_show(value)}: must be a group of keys"
+        return
+    if schema is Target:
+        yield from _target(value, path, trust)
+        return
+    hints = get_type_hints(schema, include_extras=True)
+    optional = {one.name for one in fields(schema) if one.default is not MISSING}
+    yield from _keys(value, hints, optional, path, trust)
+
+
+def _target(value: Mapping[str, Any], path: str, trust: Sequence[str]) -> Iterator[str]:
+    if not isinstance(value.get("_target_"), str):
+        yield f"{path}._target_: missing; name a class, such as nmt.attention.MemoryAttention"
+        return
+    try:
+        constructor = locate(value["_target_"], trust=trust)
+    except UserError as error:
+        yield f"{path}.{error}"
+        return
+    hints = get_type_hints(constructor.__init__, include_extras=True)
+    parameters = inspect.signature(constructor).parameters
+    settable = {name: hints.get(name, Any) for name in parameters if name not in FROM_THE_BUILDER}
+    rest = {key: item for key, item in value.items() if key != "_target_"}
+    optional = {name for name in settable if parameters[name].default is not inspect.Parameter.empty}
+    yield from _keys(rest, settable, optional, path, trust)
+
+
+def _keys(
+    value: Mapping[str, Any], hints: Mapping[str, Any], optional: set[str], path: str, trust: Sequence[str]
+) -> Iterator[str]:
+    prefix = f"{path}." if path else ""
+    for key, item in value.items():
+        if key not in hints:
+            yield f"{prefix}{key}={_show(item)}: no such key{suggestion(str(key), hints)}"
+        elif item == "???":
+            yield f"{prefix}{key}: must be given, as {prefix}{key}=…"
+        else:
+            yield from problems(item, hints[key], f"{prefix}{key}", trust)
+    for key in hints:
+        if key not in value and key not in optional:
+            yield f"{prefix}{key}: missing"
+
+
+def suggestion(word: str, choices: Any) -> str:
+    """`, did you mean X?`, or nothing where nothing is near."""
+    near = get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _show(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
