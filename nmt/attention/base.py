@@ -53,13 +53,19 @@ class Attention(nn.Module):
         """
         raise NotImplementedError
 
+    def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """k (B, R, S) and v (B, S, D) of real positions, zeros for padding."""
+        states = clear_padding(states, mask)
+        weights = clear_padding(self.write_weights(states, mask, start), mask)
+        return weights.transpose(1, 2), self.values(states)
+
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """q (B, Q, R): how much of each slot goes into the context of each query (B, Q, H)."""
         raise NotImplementedError
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         """The memory of whole sources: states (B, S, E), mask (B, S); ``trace`` keeps what aligns."""
-        weights, values = self._write_terms(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64))
+        weights, values = self.write_terms(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64))
         return Memory(
             slots=weights @ values,
             mass=weights.sum(2),
@@ -75,7 +81,7 @@ class Attention(nn.Module):
         if not self.streams:
             kind = type(self).__name__
             raise ValueError(f"{kind} with these settings must see the whole source at once: use write")
-        weights, values = self._write_terms(states, mask, memory.length)
+        weights, values = self.write_terms(states, mask, memory.length)
         return memory._replace(
             slots=memory.slots + weights @ values,
             mass=memory.mass + weights.sum(2),
@@ -99,12 +105,6 @@ class Attention(nn.Module):
         if memory.trace is None:
             raise ValueError("this memory keeps no trace of its source: write it with trace=True to align")
         return weights @ memory.trace
-
-    def _write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """k (B, R, S) and v (B, S, D) of real positions, zeros for padding."""
-        states = clear_padding(states, mask)
-        weights = clear_padding(self.write_weights(states, mask, start), mask)
-        return weights.transpose(1, 2), self.values(states)
 
 
 class SourceAttention(Attention):

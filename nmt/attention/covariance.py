@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory
+from nmt.attention.base import Attention, Memory, clear_padding
 
 
 class CovarianceAttention(Attention):
@@ -31,9 +31,10 @@ class CovarianceAttention(Attention):
         """f (B, S, k), or h itself without a gate."""
         return states if self.gate is None else torch.sigmoid(self.gate(states)) * states
 
-    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """The value once more: f_s is written under the key f_s."""
-        return self.values(states)
+    def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """f_s is written under the key f_s, computed once; it is 0 where the state is."""
+        values = self.values(clear_padding(states, mask))
+        return values.transpose(1, 2), values
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return query if self.project is None else self.project(query)
