@@ -1,0 +1,1 @@
+"""From raw alignments to what people read: word links, error rates, heatmaps and pages."""

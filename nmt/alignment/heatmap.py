@@ -1,0 +1,57 @@
+"""An alignment as a picture."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nmt.alignment.links import Link
+from nmt.errors import UserError
+
+
+def save_heatmap(
+    matrix: np.ndarray,
+    source: Sequence[str],
+    target: Sequence[str],
+    path: Path,
+    *,
+    title: str = "",
+    signed: bool = False,
+    gold: Collection[Link] | None = None,
+) -> None:
+    """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down, as PNG or SVG by the suffix.
+
+    ``signed`` centres a diverging colour map on 0. ``gold`` links (source, target) are outlined.
+    Raises UserError for any other suffix.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    if path.suffix not in (".png", ".svg"):
+        raise UserError(f"{path}: a heatmap is .png or .svg")
+    width = min(40.0, 2.5 + 0.32 * len(source))
+    height = min(40.0, 2.0 + 0.32 * len(target))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    limit = float(np.abs(matrix).max(initial=0)) or 1.0
+    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if signed else {"cmap": "Blues", "vmin": 0, "vmax": 1}
+    image = axes.imshow(matrix, aspect="auto", interpolation="nearest", **colours)
+    axes.set_xticks(range(len(source)), list(source), rotation=60, ha="left", parse_math=False)
+    axes.set_yticks(range(len(target)), list(target), parse_math=False)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    for i, j in gold or ():
+        axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
+    axes.set_xlabel(title, parse_math=False)
+    figure.colorbar(image, ax=axes, shrink=0.6)
+    partial = path.with_name(f".{path.stem}.part{path.suffix}")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
+        figure.savefig(partial, dpi=120)
+    os.replace(partial, path)

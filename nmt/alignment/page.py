@@ -1,0 +1,83 @@
+"""One self-contained HTML page of alignments: hover over a word to see where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.alignment.links import Link
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb; --hue: 211 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e3da; --paper: #15191e; --rule: #39414a } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; max-width: 76rem;
+  padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
+p.words { margin: .2rem 0 } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default }
+p.words span:focus { outline: 2px solid hsl(var(--hue) 70% 50%) }
+div.scroll { overflow-x: auto } table { border-collapse: collapse; margin-top: .75rem }
+th { font-weight: 400; font-size: .8rem; text-align: right; padding: 0 .4rem; white-space: nowrap }
+thead th { height: 6.5rem; vertical-align: bottom; padding: 0; width: 1.5rem } thead th div { writing-mode: sideways-lr; margin: auto }
+td { width: 1.5rem; height: 1.3rem; border: 1px solid var(--rule) } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
+small { opacity: .75 }
+"""
+SCRIPT = """
+for (const section of document.querySelectorAll("section")) {
+  const sources = section.querySelectorAll(".source span"), targets = section.querySelectorAll(".target span")
+  const rows = [...section.querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("td")].map(c => +c.dataset.w))
+  const paint = (words, weights) => words.forEach((word, k) =>
+    word.style.background = weights ? `hsl(211 75% 50% / ${weights[k]})` : "")
+  const watch = (words, others, weights) => words.forEach((word, k) => {
+    for (const on of ["mouseenter", "focus"]) word.addEventListener(on, () => paint(others, weights(k)))
+    for (const off of ["mouseleave", "blur"]) word.addEventListener(off, () => paint(others, null)) })
+  watch(targets, sources, j => rows[j]); watch(sources, targets, i => rows.map(r => r[i]))
+}
+"""
+
+
+class Example(NamedTuple):
+    """One sentence pair: word weights (J, I) in [0, 1], the words, and gold links (source, target) where known."""
+
+    weights: np.ndarray
+    source: Sequence[str]
+    target: Sequence[str]
+    gold: Collection[Link] | None = None
+
+
+def alignment_page(examples: Sequence[Example], *, title: str, attention: str = "", note: str = "") -> str:
+    """The whole page as text; it needs no other file and, but for the hovering, no script."""
+    sections = "\n".join(_section(number, example) for number, example in enumerate(examples, start=1))
+    about = f"Attention: {escape(attention)}. " if attention else ""
+    gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
+        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight. Point at a word to see its partners. {gold}</p>\n"
+        f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
+    )
+
+
+def _section(number: int, example: Example) -> str:
+    head = "".join(f"<th><div>{escape(word)}</div></th>" for word in example.source)
+    gold = set(example.gold or ())
+    rows = "\n".join(
+        f"<tr><th>{escape(word)}</th>{''.join(_cell(w, (i, j) in gold) for i, w in enumerate(row))}</tr>"
+        for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
+    )
+    return (
+        f'<section id="s{number}"><h2>{number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
+        f'<p class="words target">{_words(example.target)}</p>\n<div class="scroll"><table><thead><tr><th></th>{head}</tr>'
+        f"</thead><tbody>\n{rows}\n</tbody></table></div></section>"
+    )
+
+
+def _words(words: Sequence[str]) -> str:
+    return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
+
+
+def _cell(weight: float, gold: bool) -> str:
+    mark = ' class="gold"' if gold else ""
+    return f'<td{mark} data-w="{weight:.3f}" title="{weight:.2f}" style="background:hsl(211 75% 50% / {weight:.3f})"></td>'

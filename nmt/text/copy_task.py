@@ -1,0 +1,26 @@
+"""The copy task: random words to be repeated, the smallest task that needs attention."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+from nmt.text.pair import Pair
+
+WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
+
+
+def generate(*, train: int, valid: int, test: int, seed: int, max_words: int = 10) -> dict[str, list[Pair]]:
+    """Distinct pairs of equal sides, 1 to ``max_words`` words long, with links from each word to itself.
+
+    Raises ValueError where fewer distinct sentences exist.
+    """
+    draw = random.Random(seed)
+    wanted = train + valid + test
+    if wanted > sum(len(WORDS) ** n for n in range(1, max_words + 1)) // 2:
+        raise ValueError(f"{wanted} distinct sentences of at most {max_words} words are too many to draw")
+    seen: dict[str, None] = {}
+    while len(seen) < wanted:
+        seen[" ".join(draw.choices(WORDS, k=draw.randint(1, max_words)))] = None
+    pairs = [Pair(text, text, tuple((i, i) for i in range(len(text.split())))) for text in seen]
+    return {"train": pairs[:train], "valid": pairs[train : train + valid], "test": pairs[train + valid :]}

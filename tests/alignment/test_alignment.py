@@ -1,0 +1,103 @@
+"""Links, error rates and word weights against worked examples and naive counts."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.heatmap import save_heatmap
+from nmt.alignment.links import Links, check_links, format_pharaoh, parse_pharaoh, read_gold
+from nmt.alignment.page import Example, alignment_page
+from nmt.alignment.words import argmax_links, normalise, word_matrix
+from nmt.errors import UserError
+
+
+def test_pharaoh_round_trip() -> None:
+    assert format_pharaoh(parse_pharaoh("2-0 0-1 10-3").sure) == "0-1 2-0 10-3"
+
+
+def test_possible_links_and_base() -> None:
+    links = parse_pharaoh("1-1 2p3", base=1)
+    assert links == Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
+
+
+@pytest.mark.parametrize(("line", "message"), [("1-1 x", "'x' is no link"), ("0-1", "links_base=0"), ("1--2", "no link")])
+def test_bad_links_are_named(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        parse_pharaoh(line, base=1)
+
+
+def test_link_outside_its_sentence() -> None:
+    with pytest.raises(UserError, match="gold:3: link 2-0"):
+        check_links(parse_pharaoh("2-0"), 2, 1, place="gold:3")
+
+
+def test_gold_file_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text("0-0\n0:0\n")
+    with pytest.raises(UserError, match="gold:2"):
+        read_gold(tmp_path / "gold")
+
+
+def test_error_rate_of_a_worked_example() -> None:
+    """|A|=3, |S|=2, |A∩S|=1, |A∩P|=2: 1 − 3/5."""
+    gold = parse_pharaoh("0-0 1-1 2p1")
+    assert alignment_error_rate([{(0, 0), (2, 1), (2, 2)}], [gold]) == pytest.approx(0.4)
+
+
+def test_error_rate_against_a_naive_count() -> None:
+    draw = random.Random(4)
+    cells = [(i, j) for i in range(4) for j in range(4)]
+    for _ in range(50):
+        hypotheses, golds, hits, size = [], [], 0, 0
+        for _ in range(3):
+            found, sure, more = (set(draw.sample(cells, draw.randint(0, 8))) for _ in range(3))
+            hypotheses.append(found)
+            golds.append(Links(frozenset(sure), frozenset(sure | more)))
+            for link in found:
+                hits += (link in sure) + (link in sure | more)
+            size += len(found) + len(sure)
+        expected = 1 - hits / size if size else 0.0
+        assert alignment_error_rate(hypotheses, golds) == pytest.approx(expected)
+
+
+def test_normalise_keeps_zero_rows_and_drops_signs() -> None:
+    np.testing.assert_allclose(normalise(np.array([[1.0, -3.0], [0.0, 0.0]])), [[0.25, 0.75], [0, 0]])
+
+
+def test_word_weights_of_a_worked_example() -> None:
+    """Source pieces a|b b, target pieces x x|y: sums over source pieces, means over target pieces."""
+    alignment = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    weights = word_matrix(alignment, [0, 1, 1], [0, 0, 1])
+    np.testing.assert_allclose(weights, [[0.25, 0.75], [1.0, 0.0]])
+    assert argmax_links(weights) == {(1, 0), (0, 1)}
+
+
+def test_word_without_weight_has_no_link() -> None:
+    assert argmax_links(np.zeros((2, 3))) == frozenset()
+    assert argmax_links(word_matrix(np.zeros((0, 2)), [0, 1], [])) == frozenset()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
+    path = tmp_path / f"picture{suffix}"
+    matrix = np.array([[0.1, -0.9], [1.0, 0.0], [0.0, 0.0]])
+    save_heatmap(matrix, ["$x_", "猫"], ["ä", "</s>", "\\"], path, title="50% $", signed=signed, gold=[(0, 1)])
+    assert path.stat().st_size > 1000
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_heatmap_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"\.png or \.svg"):
+        save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
+
+
+def test_page_is_self_contained_and_escaped() -> None:
+    page = alignment_page([Example(np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
+    assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
+    assert "src=" not in page and "http" not in page
+    assert 'class="gold" data-w="0.750"' in page
