@@ -18,7 +18,9 @@ def locate(target: str, *, trust: Sequence[str] = ()) -> type[Any]:
     module, _, name = target.rpartition(".")
     package = target.partition(".")[0]
     if package != "nmt" and package not in trust:
-        raise UserError(f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]")
+        raise UserError(
+            f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]"
+        )
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

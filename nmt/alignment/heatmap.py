@@ -40,8 +40,14 @@ def save_heatmap(
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     limit = float(np.abs(matrix).max(initial=0)) or 1.0
-    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if signed else {"cmap": "Blues", "vmin": 0, "vmax": 1}
-    image = axes.imshow(matrix, aspect="auto", interpolation="nearest", **colours)
+    image = axes.imshow(
+        matrix,
+        aspect="auto",
+        interpolation="nearest",
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-limit if signed else 0,
+        vmax=limit if signed else 1,
+    )
     axes.set_xticks(range(len(source)), list(source), rotation=60, ha="left", parse_math=False)
     axes.set_yticks(range(len(target)), list(target), parse_math=False)
     axes.xaxis.tick_top()

@@ -80,4 +80,6 @@ def _words(words: Sequence[str]) -> str:
 
 def _cell(weight: float, gold: bool) -> str:
     mark = ' class="gold"' if gold else ""
-    return f'<td{mark} data-w="{weight:.3f}" title="{weight:.2f}" style="background:hsl(211 75% 50% / {weight:.3f})"></td>'
+    return (
+        f'<td{mark} data-w="{weight:.3f}" title="{weight:.2f}" style="background:hsl(211 75% 50% / {weight:.3f})"></td>'
+    )

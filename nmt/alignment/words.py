@@ -18,7 +18,8 @@ def normalise(alignment: np.ndarray) -> np.ndarray:
     """|A| (T, S) with rows that sum to 1; a row of zeros stays one."""
     weights = np.abs(alignment)
     total = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    shares: np.ndarray = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    return shares
 
 
 def word_matrix(alignment: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
@@ -29,7 +30,7 @@ def word_matrix(alignment: np.ndarray, source_words: Sequence[int], target_words
     """
     weights = normalise(alignment)
     by_source = np.zeros((len(weights), max(source_words, default=-1) + 1))
-    np.add.at(by_source, (slice(None), list(source_words)), weights)
+    np.add.at(by_source.T, list(source_words), weights.T)
     summed = np.zeros((max(target_words, default=-1) + 1, by_source.shape[1]))
     np.add.at(summed, list(target_words), by_source)
     pieces = np.bincount(np.asarray(target_words, dtype=np.int64), minlength=len(summed))

@@ -32,6 +32,9 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
     except OSError as error:
-        print(f"error: {error.filename or 'disk'}: {error.strerror or error}; free some space or choose another place", file=sys.stderr)
+        print(
+            f"error: {error.filename or 'disk'}: {error.strerror or error}; free some space or choose another place",
+            file=sys.stderr,
+        )
         code = 2
     sys.exit(code)

@@ -47,10 +47,11 @@ def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterato
         if not arrived:
             break
         rest += arrived
-        end = rest.rfind(b"\n") + 1
-        if end:
-            yield [line + b"\n" for line in bytes(rest[: end - 1]).split(b"\n")]
-            del rest[:end]
+        newline = arrived.rfind(b"\n")
+        if newline >= 0:
+            end = len(rest) - len(arrived) + newline
+            yield [line + b"\n" for line in bytes(rest[:end]).split(b"\n")]
+            del rest[: end + 1]
     if rest:
         yield [bytes(rest)]
 

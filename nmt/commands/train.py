@@ -121,12 +121,13 @@ def close(summary: Mapping[str, Any], folder: Path, seconds: float) -> None:
     from rich.table import Table
 
     table = Table(title=f"{folder}: {summary['attention']}", title_justify="left", show_header=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")  # a signature is never cut
     test = summary["test"] or {}
-    for name in ("bleu", "chrf"):
-        if name in test:
-            table.add_row(f"test {name}", f"{test[name]:.2f}", summary["signatures"][name])
-    if test.get("aer") is not None:
-        table.add_row("test AER", f"{test['aer']:.3f}", summary["signatures"]["aer"])
+    for name, title in (("bleu", "test BLEU"), ("chrf", "test chrF"), ("aer", "test AER")):
+        if test.get(name) is not None:
+            figure = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
+            table.add_row(title, figure, summary["signatures"][name])
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", f"{summary['epochs']} epochs")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
     table.add_row("all in all", f"{seconds:.0f} s", f"peak memory {peak:,.0f} MB")
@@ -150,9 +151,16 @@ def say(line: str) -> None:
 
 def quieten() -> None:
     """Leave out what Lightning says about itself, and advice that is not for the user of this toolkit."""
-    for name in ("pytorch_lightning", "lightning", "lightning.pytorch"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    for text in ("num_workers", "lr_scheduler.step", "Checkpoint directory", "Trying to infer the `batch_size`"):
+    import pytorch_lightning  # noqa: F401  it sets its log level as it is imported: ours comes after
+
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    for text in (
+        "treespec",
+        "num_workers",
+        "lr_scheduler.step",
+        "Checkpoint directory",
+        "Trying to infer the `batch_size`",
+    ):
         warnings.filterwarnings("ignore", message=f".*{re.escape(text)}.*")
 
 

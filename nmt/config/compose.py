@@ -78,7 +78,9 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
             given = word.partition("=")[2] or next(waiting, "")
             folder = Path(given)
             if not given or not folder.is_dir():
-                raise UserError(f"--config-dir {given}: no such folder; name one that holds for example attention/mine.yaml")
+                raise UserError(
+                    f"--config-dir {given}: no such folder; name one that holds for example attention/mine.yaml"
+                )
         elif word.startswith("-"):
             raise UserError(f"{word}: no such option; settings are written key=value (--help shows some)")
         elif "=" not in word:

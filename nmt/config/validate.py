@@ -39,8 +39,8 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
         yield from problems(value, rest, path, trust)
     elif origin is Literal:
         if value not in get_args(schema) or isinstance(value, bool):
-            choices = " | ".join(map(str, get_args(schema)))
-            yield f"{path}={_show(value)}: must be {choices}{suggestion(str(value), map(str, get_args(schema)))}"
+            names = [str(choice) for choice in get_args(schema)]
+            yield f"{path}={_show(value)}: must be {' | '.join(names)}{suggestion(str(value), names)}"
     elif origin is list:
         if not isinstance(value, list):
             yield f"{path}={_show(value)}: must be a list, such as [a,b]"

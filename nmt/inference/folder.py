@@ -90,7 +90,9 @@ def read_whole(place: Path) -> dict[str, Any]:
         stored = torch.load(place, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-        raise UserError(f"{place}: cannot be read as a model ({reason}); it may be truncated or of another origin") from None
+        raise UserError(
+            f"{place}: cannot be read as a model ({reason}); it may be truncated or of another origin"
+        ) from None
     if not isinstance(stored, dict):
         raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
     return stored

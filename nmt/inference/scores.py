@@ -21,7 +21,9 @@ def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, ter: bool = False
 ) -> Scores:
     """sacrebleu's scores of ``hypotheses``. Raises UserError for sides of unequal length, which sacrebleu would cut."""
-    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
     if len(hypotheses) != len(references):
         raise UserError(

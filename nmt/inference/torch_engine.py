@@ -79,15 +79,19 @@ class TorchEngine:
     def drop(self, live: Live, keep: np.ndarray) -> Live:
         """Only the sentences ``keep`` (row numbers), in that order."""
         rows = torch.as_tensor(keep, device=self.model.embedding.weight.device)
-        memory = Memory(*(None if field is None else field[rows] for field in live.memory))
-        return Live(memory, State(*(field[rows] for field in live.state)))
+        return Live(_rows(live.memory, rows), State(*(field[rows] for field in live.state)))
 
     @torch.inference_mode()
     def align(self, source: Source, row: int, weights: np.ndarray) -> np.ndarray:
         """Raw alignment (T, S) of one sentence from its read weights (T, R); S counts the batch's padding."""
-        one = Memory(*(None if field is None else field[row : row + 1] for field in source.memory))
+        one = _rows(source.memory, torch.tensor([row], device=source.memory.slots.device))
         read = torch.as_tensor(weights, device=one.slots.device, dtype=one.slots.dtype)
         return _array(self.model.attention.align(read[None], one)[0].float())
+
+
+def _rows(memory: Memory, rows: Tensor) -> Memory:
+    kept = {name: field[rows] for name, field in memory._asdict().items() if field is not None}
+    return memory._replace(**kept)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -24,7 +24,8 @@ class Translation:
 
     ``log_prob`` sums the natural log-probabilities of the tokens, ``</s>`` included; ``score`` divides it by the length
     penalty that search used. ``alignment`` (S, T) is what attention raw-ly gave, one row a source token, one column a
-    target token, both with ``</s>``; None where it was not asked for. ``n_best`` holds this translation and the next ones.
+    target token, both with ``</s>``; None where it was not asked for. ``source_words`` and ``target_words`` give the
+    whitespace word (0-based) that each token but ``</s>`` belongs to. ``n_best`` holds this translation and the next ones.
     """
 
     text: str
@@ -32,6 +33,8 @@ class Translation:
     log_prob: float = 0.0
     source_tokens: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
+    source_words: list[int] = field(default_factory=list)
+    target_words: list[int] = field(default_factory=list)
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
 
@@ -90,6 +93,8 @@ class Translator:
             log_prob=hypothesis.log_prob,
             source_tokens=self.trained.source.pieces(source),
             tokens=self.trained.target.pieces(ended),
+            source_words=self.trained.source.words(source[:-1]),
+            target_words=self.trained.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
         )
 

@@ -126,10 +126,10 @@ class LSTMDecoder(nn.Module):
     def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """The loop that input feeding forces; everything that does not depend on the step before stays outside."""
         width = embedded.shape[2]
-        weight = self.lstm.weight_ih_l0
-        bias = self.lstm.bias_ih_l0 + self.lstm.bias_hh_l0
+        weight, recurrence, *biases = self.lstm.all_weights[0]
+        bias = biases[0] + biases[1]
         projected = torch.nn.functional.linear(embedded, weight[:, :width], bias)  # all T embeddings in one product
-        recurrent = torch.cat([weight[:, width:], self.lstm.weight_hh_l0], dim=1)
+        recurrent = torch.cat([weight[:, width:], recurrence], dim=1)
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
         fed = state.fed[:, 0]
         outputs, reads = [], []

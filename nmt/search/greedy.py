@@ -9,9 +9,7 @@ from nmt.search.history import Endings, History
 from nmt.text.specials import BOS, EOS
 
 
-def greedy_search(
-    engine: Engine[Source, State], source: Source, limits: Integers, history: History
-) -> Endings:
+def greedy_search(engine: Engine[Source, State], source: Source, limits: Integers, history: History) -> Endings:
     """One ending a sentence. ``limits`` (B,): the most target pieces, without ``</s>``."""
     state = engine.init(source)
     rows = np.arange(len(limits))

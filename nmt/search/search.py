@@ -16,9 +16,7 @@ from nmt.search.penalties import length_penalty
 from nmt.search.sampling import sampling_search
 
 
-def search(
-    engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions
-) -> list[list[Hypothesis]]:
+def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     """Translations of each source, best first, in the order of the sources; all in one batch.
 
     A source is a list of piece ids that ends in ``</s>``. Each gets at least one hypothesis and at most

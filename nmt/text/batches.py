@@ -120,8 +120,7 @@ class TokenBatches(Sampler[list[int]]):
     def _noisy(self, epoch: int, attempt: int) -> list[np.ndarray]:
         random = np.random.default_rng([self._seed, epoch, attempt])
         source, target = (
-            lengths * random.uniform(1 - NOISE, 1 + NOISE, len(lengths))
-            for lengths in (self._source, self._target)
+            lengths * random.uniform(1 - NOISE, 1 + NOISE, len(lengths)) for lengths in (self._source, self._target)
         )
         return self._buckets(random.permutation(len(source)), source, target)
 

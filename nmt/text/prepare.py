@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ class Prepared:
 
 
 def prepare(
-    data: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path, *, given: tuple[Tokenizer, Tokenizer] | None = None
+    data: Mapping[str, Any],
+    tokenizer: Mapping[str, Any],
+    folder: Path,
+    *,
+    given: tuple[Tokenizer, Tokenizer] | None = None,
 ) -> Prepared:
     """Read the text that ``data`` names, train tokenizers (or take ``given`` ones), write ``folder``/PART.arrow.
 
@@ -66,11 +71,8 @@ def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:
     if data["kind"] == "text":
         parts = dict(_read_text(data))
     else:
-        from nmt.text import copy_task, grammar
-
-        task = grammar if data["kind"] == "generated" else copy_task
-        counts = {part: data[f"{part}_pairs"] for part in PARTS}
-        parts = task.generate(**counts, seed=data["seed"])
+        task = import_module("nmt.text.grammar" if data["kind"] == "generated" else "nmt.text.copy_task")
+        parts = task.generate(**{part: data[f"{part}_pairs"] for part in PARTS}, seed=data["seed"])
     if data["lowercase"]:
         parts = {part: [_lower(pair) for pair in pairs] for part, pairs in parts.items()}
     return parts
@@ -89,7 +91,7 @@ def _lower(pair: Pair) -> Pair:
 
 
 def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
-    """Source and target tokenizer, one and the same where ``joint``; given SentencePiece models are taken as they are."""
+    """Source and target tokenizer, one and the same where ``joint``; given SentencePiece models are kept."""
     sources, targets = (pair.source for pair in pairs), (pair.target for pair in pairs)
     if settings["joint"]:
         if settings["source_model"] is not None:

@@ -128,7 +128,10 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         accumulate_grad_batches=config["batches"]["accumulate"],
         gradient_clip_val=settings["clip_norm"],
         callbacks=[*callbacks, stopping, LearningRateMonitor("epoch")],
-        logger=[CSVLogger(folder, name=None, version="metrics"), TensorBoardLogger(folder, name=None, version="tensorboard")],
+        logger=[
+            CSVLogger(folder, name=None, version="metrics"),
+            TensorBoardLogger(folder, name=None, version="tensorboard"),
+        ],
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,

@@ -77,9 +77,11 @@ class TranslationTask(pl.LightningModule):
         )
         if settings["schedule"] == "plateau":
             # Halve the rate when validation stands still; the warm-up happens in optimizer_step.
-            mode = "min" if settings["monitor"] == "valid_loss" else "max"
             plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-                optimizer, mode=mode, factor=settings["decay"], patience=settings["decay_patience"]
+                optimizer,
+                mode="min" if settings["monitor"] == "valid_loss" else "max",
+                factor=settings["decay"],
+                patience=settings["decay_patience"],
             )
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": settings["monitor"]}}
         shape = inverse_sqrt if settings["schedule"] == "inverse_sqrt" else warm_up

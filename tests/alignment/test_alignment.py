@@ -25,7 +25,9 @@ def test_possible_links_and_base() -> None:
     assert links == Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
 
 
-@pytest.mark.parametrize(("line", "message"), [("1-1 x", "'x' is no link"), ("0-1", "links_base=0"), ("1--2", "no link")])
+@pytest.mark.parametrize(
+    ("line", "message"), [("1-1 x", "'x' is no link"), ("0-1", "links_base=0"), ("1--2", "no link")]
+)
 def test_bad_links_are_named(line: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_pharaoh(line, base=1)

@@ -21,7 +21,9 @@ ATTENTIONS = {
 LENGTHS = (5, 1, 3)
 
 
-def build(attention: str = "bahdanau", *, bidirectional: bool = True, encoder_layers: int = 1, **decoder: Any) -> Seq2Seq:
+def build(
+    attention: str = "bahdanau", *, bidirectional: bool = True, encoder_layers: int = 1, **decoder: Any
+) -> Seq2Seq:
     torch.manual_seed(7)
     encoder = {"hidden_size": 6, "layers": encoder_layers, "bidirectional": bidirectional, "dropout": 0.3}
     config = {

@@ -40,9 +40,7 @@ def test_sentences_that_end_leave_once_and_for_good(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("max_length", [1, 3, None])
-def test_kept_weights_are_those_that_each_token_was_predicted_from(
-    method: str, max_length: int | None
-) -> None:
+def test_kept_weights_are_those_that_each_token_was_predicted_from(method: str, max_length: int | None) -> None:
     engine, sources = ToyEngine(pieces=8, seed=3), ragged_sources(2, 15)
     options = replace(METHODS[method], max_length=max_length)
     kept = search(engine, sources, replace(options, keep_weights=True))

@@ -90,9 +90,7 @@ def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, lim
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (3, 3), (5, 2)])
 @pytest.mark.parametrize("max_length", [1, 4, None])
-def test_stopping_early_changes_nothing(
-    alpha: float, beam_size: int, n_best: int, max_length: int | None
-) -> None:
+def test_stopping_early_changes_nothing(alpha: float, beam_size: int, n_best: int, max_length: int | None) -> None:
     engine = ToyEngine(pieces=7, seed=21)
     sources = ragged_sources(beam_size, 8, longest=5)
     options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=alpha, max_length=max_length)

@@ -104,14 +104,11 @@ def forced(engine: ToyEngine, source: list[int], tokens: list[int], *, finished:
     target = [*tokens, EOS] if finished else tokens
     prefixes = ((BOS, *target[:time]) for time in range(len(target)))
     return sum(
-        float(engine.predict(tuple(source), prefix)[0][piece])
-        for prefix, piece in zip(prefixes, target, strict=True)
+        float(engine.predict(tuple(source), prefix)[0][piece]) for prefix, piece in zip(prefixes, target, strict=True)
     )
 
 
-def forced_weights(
-    engine: ToyEngine, source: list[int], tokens: list[int], *, finished: bool = True
-) -> Floats:
+def forced_weights(engine: ToyEngine, source: list[int], tokens: list[int], *, finished: bool = True) -> Floats:
     """The read weights (T + finished, S) along a translation, straight from the model."""
     times = range(len(tokens) + finished)
     return np.array([engine.predict(tuple(source), (BOS, *tokens[:time]))[1] for time in times])
@@ -124,9 +121,7 @@ def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
         yield from map(list, itertools.product(ordinary, repeat=length))
 
 
-def brute_force(
-    engine: ToyEngine, source: list[int], *, longest: int, alpha: float
-) -> list[tuple[float, list[int]]]:
+def brute_force(engine: ToyEngine, source: list[int], *, longest: int, alpha: float) -> list[tuple[float, list[int]]]:
     """(score, tokens) of every possible translation, best first."""
     scored = []
     for tokens in every_sentence(engine, longest):

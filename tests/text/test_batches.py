@@ -54,8 +54,7 @@ def test_every_row_once_within_budget_and_exact_length(seed: int) -> None:
     }
     for world_size in (1, 2, 3):
         ranks = [
-            TokenBatches(source, target, rank=rank, world_size=world_size, **options)
-            for rank in range(world_size)
+            TokenBatches(source, target, rank=rank, world_size=world_size, **options) for rank in range(world_size)
         ]
         for epoch in range(4):
             for sampler in ranks:

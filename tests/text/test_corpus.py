@@ -34,9 +34,7 @@ def random_pairs(count: int) -> list[Pair]:
 def test_everything_comes_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "ROWS_PER_WRITE", 7)  # many record batches
     pairs = random_pairs(50)
-    account = write_corpus(
-        tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer, max_length=None, max_ratio=None
-    )
+    account = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer, max_length=None, max_ratio=None)
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert len(corpus) == account.kept == account.total == 50
     for row, pair in enumerate(pairs):
@@ -55,9 +53,7 @@ def test_everything_comes_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch
 
 
 def test_reading_copies_nothing(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    write_corpus(
-        tmp_path / "c.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None
-    )
+    write_corpus(tmp_path / "c.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
     before = pa.total_allocated_bytes()
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert all(corpus.ids(row)[0].base is not None for row in range(0, 20_000, 999))

@@ -1,0 +1,201 @@
+"""nmt-translate: one line in, one line out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.shell import run
+from nmt.config.schema import Count
+from nmt.errors import UserError
+from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translation, Translator
+
+HELP = f"""nmt-translate: translate text, one line in, one line out, in order.
+
+  nmt-translate model=runs/demo < in.txt > out.txt
+  nmt-translate model=runs/demo                         type lines, read translations
+  nmt-translate model=runs/demo input=in.txt.gz output=out.txt alignments=out.pharaoh
+  nmt-translate model=runs/demo search=greedy           one hypothesis only: faster
+  nmt-translate model=runs/demo search.beam_size=8 search.n_best=3
+  nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4
+
+A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not fit into
+memory yields an empty line and a warning. With n_best above 1, each line yields several, best first, as Moses writes
+them: `number of the input line, from 0 ||| translation ||| score`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate:
+    """conf/translate.yaml."""
+
+    model: str
+    input: str | None
+    output: str | None
+    scores: bool
+    alignments: str | None
+    search: SearchOptions = field(default_factory=SearchOptions)
+    device: str
+    threads: Count | None
+    trust: list[str]
+
+
+def main() -> None:
+    run(translate)
+
+
+def translate(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for whatever the user can put right."""
+    if asks_for_help(arguments):
+        show_help(HELP, "translate")
+        return
+    options = read_options("translate", Translate, arguments)
+    if options.alignments is not None and options.alignments == options.output:
+        raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
+    with ExitStack() as files:
+        # Opened before the model is: whoever misspells a folder hears of it at once.
+        from nmt.commands.streams import line_writer
+
+        write = files.enter_context(line_writer(options.output))
+        link = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
+        translator = load_model(options.model, options.device, options.threads, options.trust)
+        if link is not None:
+            require_attention(translator, f"alignments={options.alignments}")
+        if options.scores or options.search.n_best > 1:
+            print(describe_scores(options.search.length_penalty), file=sys.stderr)
+        _translate_all(translator, options, write, link)
+
+
+def load_model(folder: str, device: str, threads: int | None, trust: Sequence[str]) -> Translator:
+    """The translator of ``folder``. Raises UserError where it holds no model."""
+    import torch
+
+    from nmt.inference.translator import Translator
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return Translator.load(Path(folder), device=device, trust=trust)
+
+
+def require_attention(translator: Translator, asked: str) -> None:
+    """Raises UserError where the model looks at nothing, so that there is nothing to align by."""
+    if not translator.trained.model.attention.context_size:
+        raise UserError(f"{asked}: this model was trained with attention=none and aligns nothing; use another model")
+
+
+def describe_scores(length_penalty: float) -> str:
+    """What the numbers are, in one line."""
+    what = "scores: natural log-probability of the pieces and </s>"
+    if length_penalty == 0:
+        return f"{what}, not length-normalised (search.length_penalty=0)"
+    return (
+        f"{what}, length-normalised: divided by ((5 + |Y|) / 6)^{length_penalty:g} (Wu et al. 2016), "
+        f"|Y| pieces with </s> (search.length_penalty={length_penalty:g})"
+    )
+
+
+def _translate_all(
+    translator: Translator,
+    options: Translate,
+    write: Callable[[Sequence[str]], None],
+    link: Callable[[Sequence[str]], None] | None,
+) -> None:
+    from nmt.commands.streams import STDIN, input_groups
+
+    terminal = options.input is None and sys.stdin is not None and sys.stdin.isatty()
+    if terminal:
+        print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)
+    place = options.input or STDIN
+    progress = Progress(shown=sys.stderr.isatty() and not terminal and not (options.output is None and sys.stdout.isatty()))
+    done = 0
+    for lines in input_groups(options.input, _prompt if terminal else None):
+        found = translate_whatever_fits(translator, lines, options, f"{place}:", done)
+        write([line for row, one in enumerate(found, done) for line in _output_lines(row, one, options)])
+        if link is not None:
+            link([_pharaoh(each) for one in found for each in one.n_best or [one]])
+        done += len(lines)
+        progress.show(done)
+    progress.close()
+
+
+def translate_whatever_fits(
+    translator: Translator, lines: list[str], options: Translate, place: str, done: int
+) -> list[Translation]:
+    """The translation of each line. One that does not fit into memory is refused alone, with a warning.
+
+    The lines are halved until the culprit stands alone, so that the others are still translated in batches.
+    """
+    from nmt.inference.translator import Translation
+
+    try:
+        return translator.translate(lines, options.search, alignments=options.alignments is not None)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+    if len(lines) == 1:
+        size = len(lines[0].split())
+        print(
+            f"warning: {place}{done + 1}: not enough memory for this line of {size:,} words; its output is empty",
+            file=sys.stderr,
+        )
+        return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
+    middle = len(lines) // 2
+    first = translate_whatever_fits(translator, lines[:middle], options, place, done)
+    return first + translate_whatever_fits(translator, lines[middle:], options, place, done + middle)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text
+
+
+def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[str]:
+    """One line, or with n-best several; a blank or refused line has a single, empty translation."""
+    if options.search.n_best > 1:
+        for each in one.n_best or [one]:
+            yield f"{row} ||| {each.text} ||| {each.score:.6f}"
+    elif options.scores:
+        yield f"{one.score:.6f}\t{one.text}"
+    else:
+        yield one.text
+
+
+def _pharaoh(one: Translation) -> str:
+    from nmt.alignment.links import format_pharaoh
+    from nmt.alignment.words import argmax_links
+    from nmt.inference.alignments import word_weights
+
+    return "" if one.alignment is None else format_pharaoh(argmax_links(word_weights(one)))
+
+
+def _prompt() -> None:
+    print("> ", end="", file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Lines done and lines a second, rewritten in place on stderr; nothing where no one looks."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self.shown = shown
+        self.started = time.perf_counter()
+
+    def show(self, done: int) -> None:
+        if self.shown:
+            rate = done / max(time.perf_counter() - self.started, 1e-9)
+            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.shown:
+            print(file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
