@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nmt.commands.models import load_model, require_attention
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
+from nmt.commands.streams import STDIN, input_groups, line_writer
 from nmt.config.schema import Count
 from nmt.errors import UserError
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
@@ -28,9 +29,9 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in order.
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4
 
-A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not fit into
-memory yields an empty line and a warning. With n_best above 1, each line yields several, best first, as Moses writes
-them: `number of the input line, from 0 ||| translation ||| score`."""
+A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not
+fit into memory yields an empty line and a warning. With n_best above 1, each line yields several, best first, as Moses
+writes them: `number of the input line, from 0 ||| translation ||| score`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Translate:
     output: str | None
     scores: bool
     alignments: str | None
-    search: SearchOptions = field(default_factory=SearchOptions)
+    search: SearchOptions
     device: str
     threads: Count | None
     trust: list[str]
@@ -62,33 +63,14 @@ def translate(arguments: list[str]) -> None:
         raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
     with ExitStack() as files:
         # Opened before the model is: whoever misspells a folder hears of it at once.
-        from nmt.commands.streams import line_writer
-
         write = files.enter_context(line_writer(options.output))
         link = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
-        translator = load_model(options.model, options.device, options.threads, options.trust)
+        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         if link is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
             print(describe_scores(options.search.length_penalty), file=sys.stderr)
         _translate_all(translator, options, write, link)
-
-
-def load_model(folder: str, device: str, threads: int | None, trust: Sequence[str]) -> Translator:
-    """The translator of ``folder``. Raises UserError where it holds no model."""
-    import torch
-
-    from nmt.inference.translator import Translator
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return Translator.load(Path(folder), device=device, trust=trust)
-
-
-def require_attention(translator: Translator, asked: str) -> None:
-    """Raises UserError where the model looks at nothing, so that there is nothing to align by."""
-    if not translator.trained.model.attention.context_size:
-        raise UserError(f"{asked}: this model was trained with attention=none and aligns nothing; use another model")
 
 
 def describe_scores(length_penalty: float) -> str:
@@ -105,16 +87,16 @@ def describe_scores(length_penalty: float) -> str:
 def _translate_all(
     translator: Translator,
     options: Translate,
-    write: Callable[[Sequence[str]], None],
-    link: Callable[[Sequence[str]], None] | None,
+    write: Callable[[Iterable[str]], None],
+    link: Callable[[Iterable[str]], None] | None,
 ) -> None:
-    from nmt.commands.streams import STDIN, input_groups
-
     terminal = options.input is None and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)
     place = options.input or STDIN
-    progress = Progress(shown=sys.stderr.isatty() and not terminal and not (options.output is None and sys.stdout.isatty()))
+    progress = Progress(
+        shown=sys.stderr.isatty() and not terminal and not (options.output is None and sys.stdout.isatty())
+    )
     done = 0
     for lines in input_groups(options.input, _prompt if terminal else None):
         found = translate_whatever_fits(translator, lines, options, f"{place}:", done)
@@ -171,7 +153,7 @@ def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[st
 def _pharaoh(one: Translation) -> str:
     from nmt.alignment.links import format_pharaoh
     from nmt.alignment.words import argmax_links
-    from nmt.inference.alignments import word_weights
+    from nmt.inference.forced import word_weights
 
     return "" if one.alignment is None else format_pharaoh(argmax_links(word_weights(one)))
 

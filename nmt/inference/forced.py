@@ -11,7 +11,7 @@ import torch
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.links import Links
 from nmt.alignment.words import argmax_links, word_matrix
-from nmt.inference.translator import Translator
+from nmt.inference.translator import Translation, Translator
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 
@@ -60,9 +60,12 @@ def _padded(rows: list[list[int]]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
-def word_weights(forced: Forced) -> np.ndarray:
+def word_weights(one: Forced | Translation) -> np.ndarray:
     """(J, I) how much target word j looks at source word i, ``</s>`` dropped: see ``nmt.alignment.words``."""
-    return word_matrix(forced.alignment.T[:-1, :-1], forced.source_words, forced.target_words)
+    assert one.alignment is not None, "translate with alignments=True"
+    # Cut by the words' lengths: a translation that was cut at its maximum length has no ``</s>`` to drop.
+    inner = one.alignment.T[: len(one.target_words), : len(one.source_words)]
+    return word_matrix(inner, one.source_words, one.target_words)
 
 
 def forced_links(forced: Sequence[Forced]) -> list[frozenset[tuple[int, int]]]:

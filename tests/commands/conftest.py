@@ -1,0 +1,68 @@
+"""A tiny model of random weights: what the filters do with lines does not depend on what the model has learnt."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.inference.folder import TrainedModel, save_folder
+from nmt.model.build import build_model
+from nmt.text.tokenizer import Tokenizer
+
+SENTENCES = [
+    "the small dog sees a red house",
+    "der kleine Hund sieht ein rotes Haus",
+    "a cat sleeps",
+    "eine Katze schläft",
+]
+
+
+def make_model(folder: Path, attention: dict[str, object], *, lowercase: bool = False) -> Path:
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
+    config = {
+        "data": {"kind": "text", "lowercase": lowercase},
+        "embeddings": {"size": 8, "shared": True},
+        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 16, "dropout": 0.0},
+        "attention": attention,
+        "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 16, "dropout": 0.0},
+    }
+    model = build_model(config, source_vocabulary=300, target_vocabulary=300, longest_source=20)
+    with torch.no_grad():
+        for weights in model.decoder.parameters():
+            weights.mul_(3)  # far from uniform, so that beams and lines have something to disagree about
+        model.decoder.output.bias[4:260] -= 20  # no bytes, which would seldom spell a character
+        model.decoder.output.bias[3] -= 1.5  # no translation is empty
+    folder.mkdir(parents=True)
+    save_folder(folder, TrainedModel(model, tokenizer, tokenizer, config, 20))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with Bahdanau's attention."""
+    attention = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+    return make_model(tmp_path_factory.mktemp("models") / "bahdanau", attention)
+
+
+@pytest.fixture(scope="session")
+def blind_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lower-cased model without attention."""
+    attention: dict[str, object] = {"_target_": "nmt.attention.NoAttention"}
+    return make_model(tmp_path_factory.mktemp("models") / "none", attention, lowercase=True)
+
+
+@pytest.fixture
+def pipe_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Puts bytes on stdin."""
+
+    def put(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
+
+    return put
