@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,9 @@ def test_unknown_attention_is_an_attribute_error() -> None:
         nmt.attention.LoungAttention  # noqa: B018
 
 
-def test_new_file_needs_no_edit(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = f"{tmp_path}/newcomer.py"
-    with open(file, "w") as out:
-        out.write("from nmt.attention.base import Attention\n\n\nclass NewcomerAttention(Attention): ...\n")
+def test_new_file_needs_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from nmt.attention.base import Attention\n\n\nclass NewcomerAttention(Attention): ...\n"
+    (tmp_path / "newcomer.py").write_text(source)
     monkeypatch.setattr(nmt.attention, "__path__", [*nmt.attention.__path__, str(tmp_path)])
     nmt.attention._classes.cache_clear()
     try:
