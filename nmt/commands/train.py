@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import resource
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +40,6 @@ def train(arguments: list[str]) -> None:
     if "--cfg" in arguments:
         print(to_yaml(config), end="")
         return
-    quieten()
     train_into(config, run_folder(Path(config["runs"]), config["name"], resume=config["resume"]))
 
 
@@ -147,21 +143,6 @@ def close(summary: Mapping[str, Any], folder: Path, seconds: float) -> None:
 def say(line: str) -> None:
     """Progress goes to stderr."""
     print(line, file=sys.stderr, flush=True)
-
-
-def quieten() -> None:
-    """Leave out what Lightning says about itself, and advice that is not for the user of this toolkit."""
-    import pytorch_lightning  # noqa: F401  it sets its log level as it is imported: ours comes after
-
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    for text in (
-        "treespec",
-        "num_workers",
-        "lr_scheduler.step",
-        "Checkpoint directory",
-        "Trying to infer the `batch_size`",
-    ):
-        warnings.filterwarnings("ignore", message=f".*{re.escape(text)}.*")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from pytorch_lightning.loggers import TensorBoardLogger
 
 from nmt.errors import UserError
 from nmt.inference.folder import TrainedModel, load_folder, read_whole, save_folder
@@ -21,8 +21,10 @@ from nmt.inference.translator import choose_device
 from nmt.model.build import build_model
 from nmt.text.prepare import Prepared
 from nmt.training.data import CorpusBatches
+from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
 from nmt.training.progress import LiveProgress
+from nmt.training.quiet import without_advice
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
@@ -48,14 +50,15 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     trained = new_model(config, prepared)
     progress = LiveProgress()
     keeper = _keeper(config, folder)
-    trainer = _trainer(config, folder, [progress, keeper])
+    with without_advice():
+        trainer = _trainer(config, folder, [progress, keeper])
     task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
     last = folder / CHECKPOINTS / LAST
     started = time.perf_counter()
-    with _stop_cleanly(trainer) as stop:
+    with without_advice(), _stop_cleanly(trainer) as stop:
         trainer.fit(task, data, ckpt_path=last if resume else None, weights_only=True)
     seconds = time.perf_counter() - started
     if stop.asked:
@@ -129,7 +132,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         gradient_clip_val=settings["clip_norm"],
         callbacks=[*callbacks, stopping, LearningRateMonitor("epoch")],
         logger=[
-            CSVLogger(folder, name=None, version="metrics"),
+            MetricsFile(folder),
             TensorBoardLogger(folder, name=None, version="tensorboard"),
         ],
         use_distributed_sampler=False,

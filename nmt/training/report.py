@@ -20,6 +20,7 @@ from nmt.text.corpus import Corpus
 from nmt.text.files import write_lines_atomically
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
+from nmt.training.metrics import METRICS_FILE
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
@@ -27,8 +28,8 @@ EXAMPLES = 24  # sentences on the HTML page
 
 def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
     """Write every result file of a run into ``folder`` and return what ``summary.json`` holds."""
-    if (folder / "metrics" / "metrics.csv").is_file():
-        save_curve(folder / "metrics" / "metrics.csv", folder / "curve.png")
+    if (folder / METRICS_FILE).is_file():
+        save_curve(folder / METRICS_FILE, folder / "curve.png")
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),

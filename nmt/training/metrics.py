@@ -1,0 +1,46 @@
+"""The metrics of a run as one CSV file that also survives a resumed run."""
+
+from __future__ import annotations
+
+import csv
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger
+
+COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_bleu", "valid_chrf", "lr")
+METRICS_FILE = "metrics.csv"
+
+
+class MetricsFile(Logger):
+    """Appends a row for each set of metrics; steps are updates, losses nats a piece, scores percent."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.path = folder / METRICS_FILE
+
+    @property
+    def name(self) -> str:
+        return "metrics"
+
+    @property
+    def version(self) -> str:
+        return ""
+
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """Nothing: config.yaml has them."""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        row = {"step": step, **metrics}
+        row |= {"lr": value for name, value in metrics.items() if name.startswith("lr-")}
+        known = {name: row[name] for name in COLUMNS if name in row}
+        if known.keys() <= {"step", "epoch"}:
+            return
+        new = not self.path.exists()
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            if new:
+                writer.writeheader()
+            writer.writerow(known)

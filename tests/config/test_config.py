@@ -1,0 +1,81 @@
+"""Every YAML composes, validates and builds; everything that is wrong is named in one line with a remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.config import compose_config, config_dir
+from nmt.config.compose import check_train
+from nmt.errors import UserError
+from nmt.model.build import build_model
+
+GROUPS = ("data", "tokenizer", "embeddings", "encoder", "attention", "decoder", "batches", "training", "search")
+CHOICES = [
+    (group, path.stem)
+    for group in GROUPS
+    for path in sorted((config_dir() / group).glob("*.yaml"))
+    if path.stem not in ("text", "prepared", "multi30k")  # these need files
+]
+
+
+@pytest.mark.parametrize(("group", "choice"), CHOICES, ids="=".join)
+def test_every_yaml_composes_validates_and_builds(group: str, choice: str) -> None:
+    config = compose_config("train", [f"{group}={choice}"])
+    build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
+
+
+@pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
+    config = compose_config("train", [f"+experiment={path.stem}", f"data.folder={shared_data / 'multi30k'}"])
+    assert config["name"] == path.stem
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
+        (["attention=memroy"], "did you mean memory?"),
+        (["+attention.slot=3"], "attention.slot=3: no such key; did you mean slots?"),
+        (["attention.slots=0"], "attention.slots=0: must be ≥ 1"),
+        (["attention.slots=2.5"], "attention.slots=2.5: must be a whole number"),
+        (["attention.slots=true"], "attention.slots=true: must be a whole number"),
+        (["attention.write_score=sigmoidal"], "softmax | sigmoid; did you mean sigmoid?"),
+        (["search.beam_size=0"], "search.beam_size=0: must be ≥ 1"),
+        (["training.lr=abc"], "training.lr=abc: must be a number"),
+        (["training.lr=null"], "training.lr=null: must be a number"),
+        (["training.lr=nan"], "training.lr=nan: must be > 0"),
+        (["encoder.dropout=1.0"], "encoder.dropout=1.0: must be ≥ 0 and < 1"),
+        (["encoder.hidden_size=7"], "must be even"),
+        (["tokenizer.joint=false"], "embeddings.shared=true: needs one vocabulary"),
+        (["attention=luong", "attention.score=dot", "encoder.hidden_size=8"], "attention.score=dot"),
+        (["attention._target_=os.system"], "package 'os' is not trusted"),
+        (["attention._target_=nmt.attention.Nothing"], "no such class"),
+        (["training.betas=[0.9]"], "must be two numbers"),
+        (["data=text"], "data.train.src=null: must be given"),
+        (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
+        (["data=prepared"], "data.folder"),
+        (["beam"], "beam: settings are written key=value"),
+        (["--beam"], "--beam: no such option"),
+        (["name=[a"], ""),
+    ],
+    ids=str,
+)
+def test_a_bad_setting_is_named(words: list[str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compose_config("train", words)
+    assert message in str(caught.value)
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(UserError) as caught:
+        compose_config("train", ["attention.slots=0", "training.lr=abc", "+nonsense=1"])
+    assert all(word in str(caught.value) for word in ("attention.slots=0", "training.lr=abc", "nonsense=1"))
+
+
+def test_a_missing_key_is_named() -> None:
+    config = compose_config("train", [])
+    del config["training"]["lr"]
+    with pytest.raises(UserError, match=r"training\.lr: missing"):
+        check_train(config)

@@ -1,0 +1,116 @@
+"""nmt-train from its command line to its folder, on a copy task of seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt import Translator
+from nmt.commands.train import train
+from nmt.errors import UserError
+from nmt.training.module import TranslationTask
+
+TINY = (
+    "data=copy data.train_pairs=300 data.valid_pairs=20 data.test_pairs=8 tokenizer.vocab_size=280 threads=1 "
+    "embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 attention.slots=3 training.max_epochs=2 "
+    "training.decode_sentences=5 search.max_length=8 device=cpu"
+).split()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs" / "demo"
+
+
+class TestRun:
+    def test_leaves_everything_behind(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        train([*TINY, "name=demo"])
+        summary = json.loads((run / "summary.json").read_text())
+        assert set(summary["test"]) == {"bleu", "chrf", "aer"}
+        assert 0 <= summary["test"]["aer"] <= 1
+        assert summary["tokens_per_s"] > 0 and summary["seconds"] > 0
+        assert {"bleu", "chrf", "aer"} <= set(summary["signatures"])
+        assert len((run / "test.translations.txt").read_text().split("\n")) == 8 + 1
+        assert len((run / "test.alignments.pharaoh").read_text().split("\n")) == 8 + 1
+        assert len(list((run / "heatmaps").glob("*.png"))) == 6
+        for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv"):
+            assert (run / name).stat().st_size > 0, name
+        assert list((run / "tensorboard").glob("events.*"))
+        assert (run / "checkpoints" / "last.ckpt").is_file()
+        assert "version:" in capsys.readouterr().out
+
+    def test_never_overwrites_a_run(self, run: Path) -> None:
+        for _ in range(2):
+            train([*TINY, "training.max_epochs=1"])
+        assert (run / "summary.json").is_file() and (run.parent / "demo-2" / "summary.json").is_file()
+        with pytest.raises(UserError, match="has finished"):
+            train([*TINY, "resume=true"])
+
+    def test_the_folder_is_the_model(self, run: Path) -> None:
+        train([*TINY])
+        translations = Translator.load(run).translate(["ban des", "", "ban"])
+        assert translations[1].text == ""
+        best = translations[0]
+        assert best.alignment is not None
+        assert best.alignment.shape == (len(best.source_tokens), len(best.tokens))
+        assert best.n_best[0].score == best.score
+
+    def test_checkpoints_hold_no_code(self, run: Path) -> None:
+        train([*TINY, "training.max_epochs=1"])
+        for checkpoint in (run / "checkpoints").glob("*.ckpt"):
+            assert torch.load(checkpoint, weights_only=True)["portable"]["format"] == 1
+
+    def test_resumes_where_it_was_interrupted(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        interrupt_at(monkeypatch, step=3)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY])
+        assert Translator.load(run).translate(["ban"])  # usable as it is
+        monkeypatch.undo()
+        monkeypatch.chdir(run.parents[1])
+        train([*TINY, "resume=true"])
+        assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+        assert not (run.parent / "demo-2").exists()
+
+    def test_starts_from_a_trained_folder(self, run: Path) -> None:
+        train([*TINY, "training.max_epochs=1"])
+        train([*TINY, "training.max_epochs=1", "training.lr=1e-9", f"init_from={run}", "name=next"])
+        before, after = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("demo", "next"))
+        for name, weight in before.items():
+            torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
+        with pytest.raises(UserError, match="other sizes"):
+            train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
+
+    def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: torch.tensor(float("nan")))
+        with pytest.raises(UserError, match=r"loss is nan at step 0.*training\.lr"):
+            train([*TINY])
+
+    def test_a_failed_preparation_leaves_no_folder(self, run: Path) -> None:
+        with pytest.raises(UserError, match="vocab_size"):
+            train([*TINY, "tokenizer.vocab_size=100000"])
+        assert not run.exists()
+
+    def test_the_same_seed_gives_the_same_model(self, run: Path) -> None:
+        for name in ("one", "two"):
+            train([*TINY, f"name={name}", "training.max_epochs=1"])
+        one, two = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("one", "two"))
+        assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
+    """Press Ctrl-C while the training step number ``step`` runs."""
+    import signal
+
+    original = TranslationTask.training_step
+
+    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.global_step == step:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", training_step)
