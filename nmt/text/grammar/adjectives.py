@@ -10,7 +10,7 @@ ADJECTIVES = """
     young younger | jung jünger | person animal
     big bigger | groß größer | animal thing food vehicle opening inside upon dish
     small smaller | klein kleiner | animal thing food vehicle opening inside upon dish clothing
-    tired - | müde - | person animal
+    tired - | müde/müd - | person animal
     happy happier | glücklich glücklicher | person
     sad sadder | traurig trauriger | person text
     friendly friendlier | freundlich freundlicher | person
@@ -37,7 +37,7 @@ ADJECTIVES = """
     shy shyer | schüchtern schüchterner | person animal
     angry angrier | wütend wütender | person
     thin thinner | dünn dünner | person animal
-    fat fatter | dick dicker | animal text
+    fat fatter | dick dicker | animal person
     beautiful more | schön schöner | person thing clothing inside upon beside vehicle text dish
     ugly uglier | hässlich hässlicher | thing clothing inside vehicle dish
     new newer | neu neuer | thing clothing text vehicle machine opening
