@@ -52,21 +52,21 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
         raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
     if version > FORMAT:
         raise UserError(f"{place}: format {version} is newer than this version reads ({FORMAT}); update the toolkit")
-    source = Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["source"]))
-    joint = "target" not in stored["tokenizers"]
-    target = source if joint else Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["target"]))
-    model = build_model(
-        stored["config"],
-        source_vocabulary=len(source),
-        target_vocabulary=len(target),
-        longest_source=stored["longest_source"],
-        trust=trust,
-    )
     try:
+        source = Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["source"]))
+        joint = "target" not in stored["tokenizers"]
+        target = source if joint else Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["target"]))
+        model = build_model(
+            stored["config"],
+            source_vocabulary=len(source),
+            target_vocabulary=len(target),
+            longest_source=stored["longest_source"],
+            trust=trust,
+        )
         model.load_state_dict(stored["weights"])
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{place}: weights do not fit the configuration stored with them ({reason[:200]})") from None
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{place}: its parts do not fit each other ({type(error).__name__}: {reason})") from None
     return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
 
 
@@ -88,7 +88,7 @@ def read_whole(place: Path) -> dict[str, Any]:
     """The dictionary stored at ``place``; a file may come from a stranger, so nothing in it is ever executed."""
     try:
         stored = torch.load(place, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise UserError(
             f"{place}: cannot be read as a model ({reason}); it may be truncated or of another origin"

@@ -1,0 +1,150 @@
+"""Search over the real model keeps the laws: scores, alignments, batches, beams; every attention, input feeding on and off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from nmt.config import config_dir
+from nmt.errors import UserError
+from nmt.inference.folder import FORMAT, TrainedModel, load_folder, save_folder
+from nmt.inference.forced import force
+from nmt.inference.translator import Translator, choose_device
+from nmt.model.build import build_model
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+TEXT = ["a small dog sees red houses", "ein kleiner Hund sieht rote Häuser", "two cats sleep here today"]
+LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today"]
+ATTENTIONS = {
+    path.stem: yaml.safe_load(path.read_text()) for path in sorted((config_dir() / "attention").glob("*.yaml"))
+}
+
+
+def trained(attention: dict[str, Any], *, feeding: bool = False, layers: int = 1) -> TrainedModel:
+    torch.manual_seed(11)
+    tokenizer = Tokenizer.train(TEXT, vocab_size=290)
+    config = {
+        "data": {"lowercase": False},
+        "embeddings": {"size": 8, "shared": True},
+        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 8, "layers": layers},
+        "attention": attention,
+        "decoder": {
+            "_target_": "nmt.model.LSTMDecoder",
+            "hidden_size": 8,
+            "layers": layers,
+            "input_feeding": feeding,
+        },
+    }
+    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=12)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(2)
+        model.decoder.output.bias[3] += 3  # sentences do end
+    return TrainedModel(model.double().eval(), tokenizer, tokenizer, config, 12)
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_a_score_is_that_of_forced_decoding(name: str, feeding: bool) -> None:
+    translator = Translator(trained(ATTENTIONS[name], feeding=feeding, layers=2))
+    options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, max_length=9)
+    for line, best in zip(LINES, translator.translate(LINES, options), strict=True):
+        for one in best.n_best:
+            if (
+                one.tokens[-1] != "</s>"
+                or translator.trained.target.pieces(translator.trained.target.encode(one.text)) != one.tokens[:-1]
+            ):
+                continue  # cut short, or pieces that the tokenizer itself would choose otherwise
+            forced = force(translator, [line], [one.text])[0]
+            assert forced.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+            assert one.score == pytest.approx(one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.7, abs=1e-6)
+            np.testing.assert_allclose(one.alignment, forced.alignment, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_neighbours_change_nothing(name: str) -> None:
+    translator = Translator(trained(ATTENTIONS[name]), max_tokens=30)
+    together = translator.translate([*LINES, ""], SearchOptions(max_length=9))
+    assert together[-1].text == "" and together[-1].alignment is None
+    for line, one in zip(LINES, together, strict=False):
+        alone = translator.translate([line], SearchOptions(max_length=9))[0]
+        assert alone.tokens == one.tokens
+        assert alone.log_prob == pytest.approx(one.log_prob)
+        np.testing.assert_allclose(alone.alignment, one.alignment, atol=1e-6)
+
+
+def test_a_folder_gives_back_the_model(tmp_path: Path) -> None:
+    model = trained(ATTENTIONS["memory"])
+    save_folder(tmp_path, model)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+    again = load_folder(tmp_path)
+    assert again.longest_source == 12
+    assert again.target is again.source
+    expected = Translator(model).texts(LINES)
+    again.model.double()
+    assert Translator(again).texts(LINES) == expected
+
+
+def store(folder: Path, stored: Any) -> None:
+    torch.save(stored, folder / "model.pt")
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (None, "has no model.pt"),
+        (b"nonsense", "cannot be read as a model"),
+        ({"format": FORMAT + 1, "weights": {}}, "newer than this version"),
+        ({"weights": {}}, "not a model of this toolkit"),
+        ([1], "not a model of this toolkit"),
+        ({"format": FORMAT, "weights": {}}, "do not fit each other"),
+    ],
+    ids=str,
+)
+def test_what_is_no_model_is_refused(tmp_path: Path, contents: Any, message: str) -> None:
+    if isinstance(contents, bytes):
+        (tmp_path / "model.pt").write_bytes(contents)
+    elif contents is not None:
+        store(tmp_path, contents)
+    with pytest.raises(UserError, match=message):
+        load_folder(tmp_path)
+
+
+def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
+    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    whole = (tmp_path / "model.pt").read_bytes()
+    (tmp_path / "model.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="cannot be read as a model"):
+        load_folder(tmp_path)
+
+
+class Payload:
+    """Pickled code: what a malicious checkpoint would carry."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exec, ("raise SystemExit('the code ran')",))
+
+
+def test_a_model_that_carries_code_is_refused(tmp_path: Path) -> None:
+    store(tmp_path, {"format": 1, "weights": {}, "config": Payload()})
+    with pytest.raises(UserError, match="cannot be read as a model"):
+        load_folder(tmp_path)
+
+
+def test_a_model_with_a_strange_class_is_refused_unless_trusted(tmp_path: Path) -> None:
+    model = trained(ATTENTIONS["memory"])
+    model.config["attention"] = {"_target_": "antigravity.Attention"}
+    save_folder(tmp_path, model)
+    with pytest.raises(UserError, match=r"'antigravity' is not trusted.*trust=\[antigravity\]"):
+        load_folder(tmp_path)
+
+
+def test_an_absent_device_is_named() -> None:
+    with pytest.raises(UserError, match="device=nonsense"):
+        choose_device("nonsense")
