@@ -1,15 +1,19 @@
-"""The trained model that a filter works with."""
+"""The trained model that a filter works with, and how it survives a line that is too long for the memory."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.commands.streams import GROUP
 from nmt.errors import UserError
+from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
+    from nmt.inference.translator import Translation, Translator
 
 
 def load_model(folder: str, *, device: str, threads: int | None, trust: Sequence[str]) -> Translator:
@@ -27,3 +31,66 @@ def require_attention(translator: Translator, asked: str) -> None:
     """Raises UserError where the model looks at nothing, so that there is nothing to align by."""
     if not translator.trained.model.attention.context_size:
         raise UserError(f"{asked}: this model has no attention and aligns nothing; use a model trained with one")
+
+
+def translate_lines(
+    translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, alignments: bool
+) -> list[Translation]:
+    """The translation of each line of the file ``place``, with progress on a terminal."""
+    progress = Progress(shown=sys.stderr.isatty())
+    found: list[Translation] = []
+    for first in range(0, len(lines), GROUP):
+        group = lines[first : first + GROUP]
+        found += translate_whatever_fits(translator, group, search, place=place, first=first, alignments=alignments)
+        progress.show(len(found))
+    progress.close()
+    return found
+
+
+def translate_whatever_fits(
+    translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, first: int, alignments: bool
+) -> list[Translation]:
+    """The translation of each line. One that does not fit into memory is refused alone, with a warning on stderr.
+
+    The lines are halved until the culprit stands alone, so that the others are still translated in batches.
+    ``place`` is the file of the lines, ``first`` the number of lines before them.
+    """
+    from nmt.inference.translator import Translation
+
+    try:
+        return translator.translate(lines, search, alignments=alignments)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+    if len(lines) == 1:
+        size = f"{len(lines[0].split()):,} words"
+        warning = f"warning: {place}:{first + 1}: not enough memory for this line of {size}; its translation is empty"
+        print(warning, file=sys.stderr)
+        return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
+    half = len(lines) // 2
+    found: list[Translation] = []
+    for part, start in ((lines[:half], first), (lines[half:], first + half)):
+        found += translate_whatever_fits(translator, part, search, place=place, first=start, alignments=alignments)
+    return found
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text
+
+
+class Progress:
+    """Lines done and lines a second, rewritten in place on stderr; nothing where no one looks."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self.shown = shown
+        self.started = time.perf_counter()
+
+    def show(self, done: int) -> None:
+        if self.shown:
+            rate = done / max(time.perf_counter() - self.started, 1e-9)
+            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.shown:
+            print(file=sys.stderr)

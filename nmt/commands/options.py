@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -20,12 +21,18 @@ def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> 
     from nmt.config.validate import problems
 
     config: dict[str, Any] = compose_config(name, arguments)
-    found = [f"{problem} (conf/{name}.yaml)" for problem in problems(config, schema, "")]
+    found = [f"{problem} ({_home(problem, name)})" for problem in problems(config, schema, "")]
     if found:
         raise UserError("\n       ".join(found))
     if "search" in config:
         config["search"] = SearchOptions(**config["search"])
     return schema(**config)
+
+
+def _home(problem: str, name: str) -> str:
+    """The file or folder where the key that ``problem`` begins with lives."""
+    group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
+    return f"conf/{group}/" if (config_dir() / group).is_dir() else f"conf/{name}.yaml"
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:

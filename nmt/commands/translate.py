@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import load_model, require_attention
+from nmt.commands.models import Progress, load_model, require_attention, translate_whatever_fits
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
@@ -99,44 +98,15 @@ def _translate_all(
     )
     done = 0
     for lines in input_groups(options.input, _prompt if terminal else None):
-        found = translate_whatever_fits(translator, lines, options, f"{place}:", done)
+        found = translate_whatever_fits(
+            translator, lines, options.search, place=place, first=done, alignments=link is not None
+        )
         write([line for row, one in enumerate(found, done) for line in _output_lines(row, one, options)])
         if link is not None:
             link([_pharaoh(each) for one in found for each in one.n_best or [one]])
         done += len(lines)
         progress.show(done)
     progress.close()
-
-
-def translate_whatever_fits(
-    translator: Translator, lines: list[str], options: Translate, place: str, done: int
-) -> list[Translation]:
-    """The translation of each line. One that does not fit into memory is refused alone, with a warning.
-
-    The lines are halved until the culprit stands alone, so that the others are still translated in batches.
-    """
-    from nmt.inference.translator import Translation
-
-    try:
-        return translator.translate(lines, options.search, alignments=options.alignments is not None)
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
-    if len(lines) == 1:
-        size = len(lines[0].split())
-        print(
-            f"warning: {place}{done + 1}: not enough memory for this line of {size:,} words; its output is empty",
-            file=sys.stderr,
-        )
-        return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
-    middle = len(lines) // 2
-    first = translate_whatever_fits(translator, lines[:middle], options, place, done)
-    return first + translate_whatever_fits(translator, lines[middle:], options, place, done + middle)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text
 
 
 def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[str]:
@@ -160,23 +130,6 @@ def _pharaoh(one: Translation) -> str:
 
 def _prompt() -> None:
     print("> ", end="", file=sys.stderr, flush=True)
-
-
-class Progress:
-    """Lines done and lines a second, rewritten in place on stderr; nothing where no one looks."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self.shown = shown
-        self.started = time.perf_counter()
-
-    def show(self, done: int) -> None:
-        if self.shown:
-            rate = done / max(time.perf_counter() - self.started, 1e-9)
-            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self.shown:
-            print(file=sys.stderr)
 
 
 if __name__ == "__main__":

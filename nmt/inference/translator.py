@@ -23,9 +23,9 @@ class Translation:
     """One translation of one line.
 
     ``log_prob`` sums the natural log-probabilities of the tokens, ``</s>`` included; ``score`` divides it by the length
-    penalty that search used. ``alignment`` (S, T) is what attention raw-ly gave, one row a source token, one column a
-    target token, both with ``</s>``; None where it was not asked for. ``source_words`` and ``target_words`` give the
-    whitespace word (0-based) that each token but ``</s>`` belongs to. ``n_best`` holds this translation and the next ones.
+    penalty that search used. ``alignment`` (S, T) is the raw weights that attention used, one row a source token, one
+    column a target token, both with ``</s>``; None where it was not asked for. ``source_words`` and ``target_words``
+    give the whitespace word (0-based) of each token but ``</s>``. ``n_best`` holds this translation and the next ones.
     """
 
     text: str
@@ -100,7 +100,7 @@ class Translator:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device called ``name``; ``auto`` takes a GPU where there is one. Raises UserError for one that is not there."""
+    """The device ``name``; ``auto`` takes a GPU where there is one. Raises UserError for one that is not there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -34,7 +34,9 @@ class MetricsFile(Logger):
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         row = {"step": step, **metrics}
-        row |= {"lr": value for name, value in metrics.items() if name.startswith("lr-")}
+        rates = [value for name, value in metrics.items() if name.startswith("lr-")]  # LearningRateMonitor's name
+        if rates:
+            row["lr"] = rates[0]
         known = {name: row[name] for name in COLUMNS if name in row}
         if known.keys() <= {"step", "epoch"}:
             return

@@ -123,7 +123,7 @@ def test_a_line_that_does_not_fit_into_memory_is_refused_alone(
     found = out.split("\n")[:-1]
     assert found[2] == "" and found[:2] == found[:2:-1] and all(found[:2])
     assert error.splitlines() == [
-        "warning: <stdin>:3: not enough memory for this line of 100 words; its output is empty"
+        "warning: <stdin>:3: not enough memory for this line of 100 words; its translation is empty"
     ]
 
 

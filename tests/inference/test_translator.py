@@ -1,4 +1,4 @@
-"""Search over the real model keeps the laws: scores, alignments, batches, beams; every attention, input feeding on and off."""
+"""Search over the real model keeps the laws, for every attention, with input feeding on and off."""
 
 from __future__ import annotations
 

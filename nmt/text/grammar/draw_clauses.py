@@ -44,7 +44,9 @@ from nmt.text.grammar.tree import (
 )
 from nmt.text.grammar.vocabulary import Use, Vocabulary
 
-SHAPES = ("acc",) * 9 + ("alone",) * 4 + ("dat",) * 3 + ("both",) * 4 + ("to",) * 2 + ("preposition",) * 4
+SHAPES: tuple[str, ...] = (
+    ("acc",) * 9 + ("alone",) * 4 + ("dat",) * 3 + ("both",) * 4 + ("to",) * 2 + ("preposition",) * 4
+)
 SHAPES += ("whither",) * 2 + ("where",) * 2 + ("be",) * 3
 PRESENT_MODALS = (CAN, MUST, SHOULD, MAY, WANT)
 PAST_MODALS = (COULD, WANTED)

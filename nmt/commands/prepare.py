@@ -1,0 +1,115 @@
+"""nmt-prepare: from text files to tokenizers and Arrow corpora in one folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.shell import run
+from nmt.config.schema import DATA_KINDS, TokenizerSettings
+from nmt.errors import UserError
+
+if TYPE_CHECKING:
+    from nmt.text.prepare import Prepared
+
+HELP = """nmt-prepare: train tokenizers and write corpora, once, for any number of training runs.
+
+  nmt-prepare data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de output=data/mine
+  nmt-prepare data=multi30k tokenizer.vocab_size=8000 output=data/multi30k-8k
+  nmt-prepare … data.max_length=80 data.max_ratio=3            drop long and unequal training pairs
+  nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary a side
+  nmt-prepare … tokenizer.source_model=mine.model              a SentencePiece model of your own
+
+Prints how many pairs were kept and how many dropped, and why. Only training pairs are ever dropped. Text files are
+plain or .gz, one sentence a line. Train on the folder with: nmt-train data=prepared data.folder=data/mine"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """conf/prepare.yaml. ``data`` is one of DATA_KINDS, told apart by its ``kind``; ``tokenizer`` TokenizerSettings."""
+
+    data: Any
+    tokenizer: Any
+    output: str
+
+
+def main() -> None:
+    run(prepare)
+
+
+def prepare(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for whatever the user can put right."""
+    if asks_for_help(arguments):
+        show_help(HELP, "prepare")
+        return
+    options = read_options("prepare", Prepare, arguments)
+    wrong = [*_data_problems(options.data), *_problems(options.tokenizer, TokenizerSettings, "tokenizer")]
+    if wrong:
+        raise UserError("\n       ".join(wrong))
+    folder = Path(options.output)
+    if folder.exists():
+        raise UserError(f"output={folder}: is there already and is not overwritten; remove it or name another folder")
+    print("\n".join(_account(_prepare_into(folder, options), options.data, folder)))
+
+
+def _data_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    """One text for each thing that is wrong with the data's keys."""
+    kind = data.get("kind")
+    if kind not in DATA_KINDS:
+        yield f"data.kind={kind}: must be {' | '.join(DATA_KINDS)} (conf/data/)"
+        return
+    if kind == "prepared":
+        yield f"data=prepared: {data['folder']} is prepared already; give text files, or train on it with nmt-train"
+        return
+    found = _problems(data, DATA_KINDS[kind], "data")
+    yield from found
+    if found or kind != "text":
+        return
+    for part in ("train", "valid", "test"):
+        for side, other in (("src", "tgt"), ("tgt", "src")):
+            missing = data[part][side] is None
+            if missing and (part == "train" or data[part][other] is not None):
+                yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
+
+
+def _problems(group: Any, schema: type[Any], name: str) -> list[str]:
+    from nmt.config.validate import problems
+
+    return [f"{problem} (conf/{name}/)" for problem in problems(group, schema, name)]
+
+
+def _prepare_into(folder: Path, options: Prepare) -> Prepared:
+    """What was prepared into a new folder; a failure leaves none behind."""
+    from nmt.text.prepare import prepare as prepare_text
+
+    try:
+        return prepare_text(options.data, options.tokenizer, folder)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise UserError(f"output={folder}: cannot be written ({error.strerror}); name another folder") from None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """What became of the text, and what to type next."""
+    for part, account in prepared.accounts.items():
+        for line in account.lines():
+            yield f"{part}: {line}"
+    joint = prepared.source is prepared.target
+    sizes = f"{len(prepared.source):,}" if joint else f"{len(prepared.source):,} and {len(prepared.target):,}"
+    yield f"vocabulary: {sizes} pieces, {'one for both sides' if joint else 'one for each side'}"
+    if "valid" not in prepared.corpora:
+        yield "valid: not given, and nmt-train needs it: add data.valid.src=FILE data.valid.tgt=FILE"
+        return
+    cased = " data.lowercase=true" if data["lowercase"] else ""
+    yield f"train with: nmt-train data=prepared data.folder={folder}{cased}"
+
+
+if __name__ == "__main__":
+    main()
