@@ -111,7 +111,7 @@ class Training:
     decay_patience: Annotated[int, AtLeast(0)]
     label_smoothing: Annotated[float, Within(0, 1)]
     clip_norm: Positive | None
-    monitor: Literal["valid_bleu", "valid_chrf", "valid_loss"]
+    monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count
     keep_best: Count
     decode_sentences: Annotated[int, AtLeast(0)]

@@ -10,12 +10,12 @@ from typing import Any
 
 from pytorch_lightning.loggers import Logger
 
-COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_bleu", "valid_chrf", "lr")
+COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
 METRICS_FILE = "metrics.csv"
 
 
 class MetricsFile(Logger):
-    """Appends a row for each set of metrics; steps are updates, losses nats a piece, scores percent."""
+    """Appends a row for each set of metrics; steps are updates, losses nats a piece, BLEU and chrF percent."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -33,16 +33,14 @@ class TranslationTask(pl.LightningModule):
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
 
-    def loss(self, batch: Batch, *, label_smoothing: float = 0.0) -> Tensor:
-        """Mean negative log-likelihood of the real target pieces, in nats; padding never meets the output layer."""
+    def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(P, V) logits of the P real target pieces, and (P,) these pieces; padding never meets the output layer."""
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)
-        logits = self.model.decoder.output(features[batch.target_mask])
-        return functional.cross_entropy(
-            logits.float(), batch.target_out[batch.target_mask], label_smoothing=label_smoothing
-        )
+        return self.model.decoder.output(features[batch.target_mask]).float(), batch.target_out[batch.target_mask]
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        loss = self.loss(batch, label_smoothing=self.settings["label_smoothing"])
+        """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
+        loss = functional.cross_entropy(*self.logits(batch), label_smoothing=self.settings["label_smoothing"])
         if not math.isfinite(loss.item()):
             raise UserError(
                 f"loss is {loss.item()} at step {self.global_step}: training cannot go on; try a smaller training.lr "
@@ -52,8 +50,13 @@ class TranslationTask(pl.LightningModule):
         return loss
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        pieces = int(batch.target_mask.sum())
-        self.log("valid_loss", self.loss(batch), batch_size=pieces, on_step=False, on_epoch=True)
+        """Loss, and the share of pieces that are the likeliest after the reference's own beginning."""
+        logits, pieces = self.logits(batch)
+        values = {
+            "valid_loss": functional.cross_entropy(logits, pieces),
+            "valid_accuracy": (logits.argmax(1) == pieces).float().mean(),
+        }
+        self.log_dict(values, batch_size=len(pieces), on_step=False, on_epoch=True)
 
     def on_validation_epoch_end(self) -> None:
         if self.trainer.sanity_checking or not self.sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import torch
 from nmt import Translator
 from nmt.commands.train import train
 from nmt.errors import UserError
+from nmt.text.batches import collate
+from nmt.text.corpus import Corpus
 from nmt.training.module import TranslationTask
 
 TINY = [
@@ -86,9 +89,27 @@ class TestRun:
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
 
     def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: torch.tensor(float("nan")))
+        nothing = torch.full((4, 9), float("nan"), requires_grad=True), torch.zeros(4, dtype=torch.int64)
+        monkeypatch.setattr(TranslationTask, "logits", lambda *_: nothing)
         with pytest.raises(UserError, match=r"loss is nan at step 0.*training\.lr"):
             train([*TINY])
+
+    def test_validation_counts_each_piece_once(self, run: Path) -> None:
+        train([*TINY, "training.max_epochs=1"])
+        translator = Translator.load(run)
+        corpus = Corpus.open(run / "data" / "valid.arrow")
+        loss, right, pieces = 0.0, 0, 0
+        for row in range(len(corpus)):  # one sentence at a time: no padding, no batches
+            batch = collate(corpus, [row])
+            features = translator.trained.model.features(batch.source, batch.source_mask, batch.target_in)
+            log_probs = translator.trained.model.decoder.output(features)[0].detach().log_softmax(1)
+            loss -= float(log_probs.gather(1, batch.target_out.T).sum())
+            right += int((log_probs.argmax(1) == batch.target_out[0]).sum())
+            pieces += len(log_probs)
+        with (run / "metrics.csv").open() as file:
+            logged = next(line for line in csv.DictReader(file) if line["valid_loss"])
+        assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
+        assert float(logged["valid_accuracy"]) == pytest.approx(right / pieces, rel=1e-6)
 
     def test_a_failed_preparation_leaves_no_folder(self, run: Path) -> None:
         with pytest.raises(UserError, match="vocab_size"):
