@@ -107,8 +107,7 @@ def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Itera
     if "valid" not in prepared.corpora:
         yield "valid: not given, and nmt-train needs it: add data.valid.src=FILE data.valid.tgt=FILE"
         return
-    cased = " data.lowercase=true" if data["lowercase"] else ""
-    yield f"train with: nmt-train data=prepared data.folder={folder}{cased}"
+    yield f"train with: nmt-train data=prepared data.folder={folder}"
 
 
 if __name__ == "__main__":

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nmt.commands.shell import run
-from nmt.config import compose_config, to_yaml
+from nmt.config import compose_config, read_yaml, to_yaml
 from nmt.errors import UserError
+from nmt.text.files import write_lines_atomically
+
+ARGUMENTS = "arguments.json"
 
 HELP = """nmt-train: train a translation model; without arguments, the default run into runs/demo.
 
@@ -20,7 +24,7 @@ HELP = """nmt-train: train a translation model; without arguments, the default r
   nmt-train attention=memory attention.slots=64         its numbers
   nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
   nmt-train +experiment=multi30k
-  nmt-train name=mine resume=true                       go on with an interrupted run
+  nmt-train name=mine resume=true                       go on with an interrupted run, as it began
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
   nmt-train --cfg …                                     print the whole configuration and stop
 
@@ -40,26 +44,39 @@ def train(arguments: list[str]) -> None:
     if "--cfg" in arguments:
         print(to_yaml(config), end="")
         return
-    train_into(config, run_folder(Path(config["runs"]), config["name"], resume=config["resume"]))
+    folder = run_folder(Path(config["runs"]), config["name"], resume=config["resume"])
+    if config["resume"]:
+        arguments = as_before(folder, arguments)
+        config = compose_config("train", arguments)
+        refuse_another_model(config, folder)
+    train_into(config, folder, arguments)
 
 
-def train_into(config: Mapping[str, Any], folder: Path) -> None:
-    """The whole run: prepare, fit, report."""
+def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]) -> None:
+    """The whole run: prepare, fit, report. ``arguments`` are kept, for the run to be resumed by its name alone."""
     import torch
 
     from nmt.text.prepare import open_prepared
-    from nmt.training.fit import CHECKPOINTS, LAST, fit
+    from nmt.training.fit import fit
     from nmt.training.report import report
 
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
-    resume = (folder / CHECKPOINTS / LAST).is_file()
     started = time.perf_counter()
-    prepared = open_prepared(folder / "data") if resume else prepare_into(config, folder)
-    fitted = fit(config, prepared, folder, resume=resume)
+    given = config["data"]["kind"] == "prepared"
+    if given or config["resume"]:
+        prepared = open_prepared(Path(config["data"]["folder"]) if given else folder / "data")
+    else:
+        prepared = prepare_into(config, folder)
+    config = {**config, "data": {**config["data"], "lowercase": prepared.lowercase}}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_lines_atomically(folder / "config.yaml", to_yaml(config).splitlines())
+    write_lines_atomically(folder / ARGUMENTS, [json.dumps(list(arguments))])
+    fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.interrupted:
         say(f"stopped; the best model so far is in {folder}")
-        say(f"go on with: nmt-train … name={folder.name} resume=true")
+        elsewhere = "" if config["runs"] == "runs" else f"runs={config['runs']} "
+        say(f"go on with: nmt-train {elsewhere}name={folder.name} resume=true")
         raise KeyboardInterrupt
     say("translating the test set …")
     summary = report(config, fitted, prepared.corpora.get("test"), folder)
@@ -67,23 +84,16 @@ def train_into(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
-    """Corpora and configuration in a new run folder; a failure leaves no folder behind."""
+    """Tokenizers and corpora in a new run folder; a failure leaves no folder behind."""
     from nmt.inference.folder import load_folder
-    from nmt.text.prepare import open_prepared, prepare
+    from nmt.text.prepare import prepare
 
-    data = config["data"]
-    if data["kind"] == "prepared":
-        prepared = open_prepared(Path(data["folder"]))
-        folder.mkdir(parents=True)
-        (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
-        return prepared
     given = None
     if config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"])
         given = (start.source, start.target)
     try:
-        prepared = prepare(data, config["tokenizer"], folder / "data", given=given)
-        (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
+        prepared = prepare(config["data"], config["tokenizer"], folder / "data", given=given)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -91,6 +101,24 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
         for line in account.lines():
             say(f"{part}: {line}")
     return prepared
+
+
+def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """The words that the run in ``folder`` began with, then those of ``arguments`` that are new."""
+    before = json.loads((folder / ARGUMENTS).read_text(encoding="utf-8"))
+    return [*before, *(word for word in arguments if word not in before)]
+
+
+def refuse_another_model(config: Mapping[str, Any], folder: Path) -> None:
+    """Raises UserError where ``config`` describes another model than the interrupted run's."""
+    before = read_yaml(folder / "config.yaml")
+    for group in ("tokenizer", "embeddings", "encoder", "attention", "decoder"):
+        for key in config[group]:
+            if config[group][key] != before[group].get(key):
+                raise UserError(
+                    f"resume=true: {group}.{key}={config[group][key]} is not what {folder} began with "
+                    f"({before[group].get(key)}); leave it away, or start a new run"
+                )
 
 
 def run_folder(runs: Path, name: str, *, resume: bool) -> Path:

@@ -70,6 +70,13 @@ def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
 
 
+def read_yaml(file: Path) -> dict[str, Any]:
+    """What ``to_yaml`` wrote."""
+    config = OmegaConf.to_container(OmegaConf.load(file))
+    assert isinstance(config, dict)
+    return {str(key): value for key, value in config.items()}
+
+
 def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     words, folder = [], None
     waiting = iter(arguments)

@@ -63,7 +63,6 @@ class Text(Filters):
 class PreparedData:
     kind: Literal["prepared"]
     folder: str
-    lowercase: bool
 
 
 DATA_KINDS: dict[str, type[Any]] = {

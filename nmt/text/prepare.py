@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,15 +16,17 @@ from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
 PARTS = ("train", "valid", "test")
+SETTINGS_FILE = "settings.json"  # what a model must know of the text's preparation, beside its tokenizers
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Tokenizers (one object for a joint vocabulary), corpora by part, and what became of the text."""
+    """Tokenizers (one object for a joint vocabulary), corpora by part, and what became of the text on its way there."""
 
     source: Tokenizer
     target: Tokenizer
     corpora: dict[str, Corpus]
+    lowercase: bool
     accounts: dict[str, Account]
 
 
@@ -51,19 +54,23 @@ def prepare(
         file = folder / f"{part}.arrow"
         accounts[part] = write_corpus(file, pairs, source, target, **filters, keep_empty=part != "train")
         corpora[part] = Corpus.open(folder / f"{part}.arrow")
-    return Prepared(source, target, corpora, accounts)
+    lowercase = bool(data["lowercase"])
+    (folder / SETTINGS_FILE).write_text(json.dumps({"lowercase": lowercase}) + "\n", encoding="utf-8")
+    return Prepared(source, target, corpora, lowercase, accounts)
 
 
 def open_prepared(folder: Path) -> Prepared:
     """What ``prepare`` wrote into ``folder``. Raises UserError where a file is missing."""
-    if not (folder / "train.arrow").is_file():
-        raise UserError(f"data.folder={folder}: no train.arrow there; name a folder that nmt-prepare wrote")
+    for file in ("train.arrow", SETTINGS_FILE):
+        if not (folder / file).is_file():
+            raise UserError(f"data.folder={folder}: no {file} there; name a folder that nmt-prepare wrote")
     source = Tokenizer.from_file(folder / "source.model")
     target = Tokenizer.from_file(folder / "target.model")
     if source.to_bytes() == target.to_bytes():
         target = source
+    lowercase = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))["lowercase"]
     there = [part for part in PARTS if (folder / f"{part}.arrow").is_file()]
-    return Prepared(source, target, {part: Corpus.open(folder / f"{part}.arrow") for part in there}, {})
+    return Prepared(source, target, {part: Corpus.open(folder / f"{part}.arrow") for part in there}, lowercase, {})
 
 
 def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:

@@ -27,8 +27,7 @@ def save_curve(metrics: Path, picture: Path) -> None:
         scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
         scores.set_ylim(0, 100)
         scores.set_ylabel("BLEU")
-        scores.legend(loc="center right")
-    losses.legend(loc="upper center")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(picture, dpi=120)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,7 @@ LAST = "last.ckpt"
 
 
 class Fitted(NamedTuple):
-    """How training went. ``interrupted``: stopped by the user, to be resumed."""
+    """How training went, over all its sessions. ``interrupted``: stopped by the user, to be resumed."""
 
     trained: TrainedModel
     seconds: float
@@ -57,10 +56,8 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
     last = folder / CHECKPOINTS / LAST
-    started = time.perf_counter()
     with without_advice(), _stop_cleanly(trainer) as stop:
         trainer.fit(task, data, ckpt_path=last if resume else None, weights_only=True)
-    seconds = time.perf_counter() - started
     if stop.asked:
         trainer.save_checkpoint(last)
     if keeper.best_model_path:
@@ -69,7 +66,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     trained = replace(trained, model=trained.model.eval())
     save_folder(folder, trained)
     best = None if keeper.best_model_score is None else float(keeper.best_model_score)
-    return Fitted(trained, seconds, progress.tokens_per_s, trainer.current_epoch, best, stop.asked)
+    return Fitted(trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, best, stop.asked)
 
 
 def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
@@ -77,6 +74,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     if config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"])
+        _refuse_other_pieces(start, prepared, config["init_from"])
         longest = start.longest_source
     model = build_model(
         config,
@@ -88,6 +86,16 @@ def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
     if config["init_from"] is not None:
         _adopt(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
+
+
+def _refuse_other_pieces(start: TrainedModel, prepared: Prepared, place: str) -> None:
+    """Raises UserError where the text was cut into other pieces than those that the model knows by number."""
+    for side in ("source", "target"):
+        if getattr(start, side).to_bytes() != getattr(prepared, side).to_bytes():
+            raise UserError(
+                f"init_from={place}: its {side} tokenizer is not that of the prepared text; "
+                f"prepare the text with tokenizer.{side}_model={place}/data/{side}.model"
+            )
 
 
 def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:

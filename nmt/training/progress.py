@@ -19,15 +19,27 @@ class LiveProgress(pl.Callback):
         self.console = Console(stderr=True)
         self.bar: Progress | None = None
         self.tokens = 0
-        self.seconds = 0.0
-        self._since = 0.0
+        self.seconds = 0.0  # in training steps
+        self.elapsed = 0.0  # in all, validation included
+        self._since = self._mark = 0.0
 
     @property
     def tokens_per_s(self) -> float:
         """Target pieces trained on in a second, validation left out."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run goes on counting from."""
+        return {"tokens": self.tokens, "seconds": self.seconds, "elapsed": self.elapsed + self._lap()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.tokens, self.seconds, self.elapsed = state["tokens"], state["seconds"], state["elapsed"]
+
+    def _lap(self) -> float:
+        return time.perf_counter() - self._mark
+
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._mark = time.perf_counter()
         if not self.console.is_terminal:
             return
         self.bar = Progress(
@@ -77,6 +89,8 @@ class LiveProgress(pl.Callback):
         )
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.elapsed += self._lap()
+        self._mark = time.perf_counter()
         self._stop()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from nmt import Translator
+from nmt.commands.prepare import prepare
 from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.text.batches import collate
@@ -75,9 +76,29 @@ class TestRun:
         assert Translator.load(run).translate(["ban"])  # usable as it is
         monkeypatch.undo()
         monkeypatch.chdir(run.parents[1])
-        train([*TINY, "resume=true"])
+        with pytest.raises(UserError, match=r"attention\.slots=4 is not what runs/demo began with \(3\)"):
+            train(["resume=true", "attention.slots=4"])
+        train(["resume=true"])  # the rest is as it began
         assert json.loads((run / "summary.json").read_text())["epochs"] == 2
         assert not (run.parent / "demo-2").exists()
+
+    def test_resumes_on_a_prepared_folder_and_keeps_its_case(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
+        text = ["data=text", *(f"data.{part}.{side}=a.txt" for part in ("train", "valid") for side in ("src", "tgt"))]
+        prepare([*text[1:], "data.lowercase=true", "tokenizer.vocab_size=276", "output=mine"])
+        prepared = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
+        prepared += ["data=prepared", "data.folder=mine"]
+        interrupt_at(monkeypatch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train(prepared)
+        monkeypatch.undo()
+        monkeypatch.chdir(run.parents[1])
+        train(["resume=true"])
+        found = Translator.load(run)
+        assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
+        with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
+            prepare([*text[1:], "tokenizer.vocab_size=276", "output=other"])
+            train([*prepared, "data.folder=other", f"init_from={run}"])
 
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
