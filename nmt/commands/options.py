@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nmt.config import compose_config, config_dir
-from nmt.errors import UserError
+from nmt.config.compose import Check
 from nmt.search.options import SearchOptions
 
 Options = TypeVar("Options")
 
 
-def read_options(name: str, schema: type[Options], arguments: Sequence[str]) -> Options:
+def read_options(
+    name: str, schema: type[Options], arguments: Sequence[str], check: Check = lambda config: ()
+) -> Options:
     """conf/``name``.yaml with the command line's words as an instance of ``schema``.
 
-    Raises UserError naming every key that is unknown, missing or impossible, all at once.
+    ``check`` may find more that is wrong than a schema can. Raises UserError naming every key that is unknown, missing
+    or impossible, all at once.
     """
     from nmt.config.validate import problems
 
-    config: dict[str, Any] = compose_config(name, arguments)
-    found = [f"{problem} ({_home(problem, name)})" for problem in problems(config, schema, "")]
-    if found:
-        raise UserError("\n       ".join(found))
+    config = compose_config(name, arguments, lambda config: [*problems(config, schema, ""), *check(config)])
     if "search" in config:
         config["search"] = SearchOptions(**config["search"])
     return schema(**config)
-
-
-def _home(problem: str, name: str) -> str:
-    """The file or folder where the key that ``problem`` begins with lives."""
-    group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
-    return f"conf/{group}/" if (config_dir() / group).is_dir() else f"conf/{name}.yaml"
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:

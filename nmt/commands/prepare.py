@@ -46,40 +46,39 @@ def prepare(arguments: list[str]) -> None:
     if asks_for_help(arguments):
         show_help(HELP, "prepare")
         return
-    options = read_options("prepare", Prepare, arguments)
-    wrong = [*_data_problems(options.data), *_problems(options.tokenizer, TokenizerSettings, "tokenizer")]
-    if wrong:
-        raise UserError("\n       ".join(wrong))
+    options = read_options("prepare", Prepare, arguments, _problems)
     folder = Path(options.output)
     if folder.exists():
         raise UserError(f"output={folder}: is there already and is not overwritten; remove it or name another folder")
     print("\n".join(_account(_prepare_into(folder, options), options.data, folder)))
 
 
+def _problems(config: Mapping[str, Any]) -> Iterator[str]:
+    """One text for each thing that is wrong with the keys of ``data`` and ``tokenizer``."""
+    from nmt.config.validate import problems
+
+    yield from problems(config["tokenizer"], TokenizerSettings, "tokenizer")
+    kind = config["data"].get("kind")
+    found = list(problems(config["data"], DATA_KINDS[kind], "data")) if kind in DATA_KINDS else []
+    yield from found or _data_problems(config["data"])
+
+
 def _data_problems(data: Mapping[str, Any]) -> Iterator[str]:
     """One text for each thing that is wrong with the data's keys."""
     kind = data.get("kind")
     if kind not in DATA_KINDS:
-        yield f"data.kind={kind}: must be {' | '.join(DATA_KINDS)} (conf/data/)"
+        yield f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}"
         return
     if kind == "prepared":
         yield f"data=prepared: {data['folder']} is prepared already; give text files, or train on it with nmt-train"
         return
-    found = _problems(data, DATA_KINDS[kind], "data")
-    yield from found
-    if found or kind != "text":
+    if kind != "text":
         return
     for part in ("train", "valid", "test"):
         for side, other in (("src", "tgt"), ("tgt", "src")):
             missing = data[part][side] is None
             if missing and (part == "train" or data[part][other] is not None):
                 yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
-
-
-def _problems(group: Any, schema: type[Any], name: str) -> list[str]:
-    from nmt.config.validate import problems
-
-    return [f"{problem} (conf/{name}/)" for problem in problems(group, schema, name)]
 
 
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.commands.shell import run
-from nmt.config import compose_config, read_yaml, to_yaml
+from nmt.config import read_yaml, to_yaml, train_config
 from nmt.errors import UserError
 from nmt.text.files import write_lines_atomically
 
@@ -40,14 +40,14 @@ def train(arguments: list[str]) -> None:
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
         return
-    config = compose_config("train", [argument for argument in arguments if argument != "--cfg"])
+    config = train_config([argument for argument in arguments if argument != "--cfg"])
     if "--cfg" in arguments:
         print(to_yaml(config), end="")
         return
     folder = run_folder(Path(config["runs"]), config["name"], resume=config["resume"])
     if config["resume"]:
         arguments = as_before(folder, arguments)
-        config = compose_config("train", arguments)
+        config = train_config(arguments)
         refuse_another_model(config, folder)
     train_into(config, folder, arguments)
 
@@ -56,10 +56,12 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     """The whole run: prepare, fit, report. ``arguments`` are kept, for the run to be resumed by its name alone."""
     import torch
 
+    from nmt.inference.translator import choose_device
     from nmt.text.prepare import open_prepared
     from nmt.training.fit import fit
     from nmt.training.report import report
 
+    choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
     started = time.perf_counter()

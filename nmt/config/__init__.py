@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nmt.config.compose import compose_config, config_dir, read_yaml, to_yaml
+from nmt.config.compose import compose_config, config_dir, read_yaml, to_yaml, train_config
 
-__all__ = ["compose_config", "config_dir", "read_yaml", "to_yaml"]
+__all__ = ["compose_config", "config_dir", "read_yaml", "to_yaml", "train_config"]

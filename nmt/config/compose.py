@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import impossible
@@ -25,45 +25,51 @@ def config_dir() -> Path:
     return inside if inside.is_dir() else inside.parents[1] / "conf"
 
 
-def compose_config(name: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """The configuration ``name`` with the command line's ``key=value`` words, checked.
+Check = Callable[[dict[str, Any]], Iterable[str]]
+
+
+def train_config(arguments: Sequence[str]) -> dict[str, Any]:
+    """The checked configuration of a training run, conf/train.yaml: see ``compose_config``."""
+    return compose_config("train", arguments, train_problems)
+
+
+def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[str, Any]:
+    """The configuration ``name`` with the command line's ``key=value`` words, in which ``check`` finds no problem.
 
     ``--config-dir FOLDER`` adds a folder of one's own YAML files. Raises UserError that names everything that is wrong.
     """
     overrides, folder = _split(arguments)
     if folder is not None:
         overrides.append(f"hydra.searchpath=[file://{folder.resolve()}]")
-    composed = _compose(name, overrides)
+    composed, choices = _compose(name, overrides)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(_one_line(error)) from None
     assert isinstance(plain, dict)
     config = {str(key): value for key, value in plain.items()}
-    if name == "train":
-        check_train(config)
+    found = [located(problem, name, choices) for problem in check(config)]
+    if found:
+        raise UserError("\n       ".join(found))
     return config
 
 
-def check_train(config: Mapping[str, Any]) -> None:
-    """Raises UserError with every problem of a training configuration, one after the other."""
+def train_problems(config: dict[str, Any]) -> list[str]:
+    """One text for each problem of a training configuration; impossible pairs only where each setting is fine."""
     trust = config.get("trust") if isinstance(config.get("trust"), list) else []
-    found = list(problems(dict(config), Train, "", trust or []))
+    found = list(problems(config, Train, "", trust or []))
     kind = config["data"].get("kind")
     if kind in DATA_KINDS:
         found += problems(config["data"], DATA_KINDS[kind], "data")
     else:
         found.append(f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}")
-    found += [] if found else impossible(config)
-    if found:
-        raise UserError("\n       ".join(located(problem, config) for problem in found))
+    return found or list(impossible(config))
 
 
-def located(problem: str, config: Mapping[str, Any]) -> str:
-    """The problem with the file where the key lives."""
+def located(problem: str, name: str, choices: Mapping[str, str]) -> str:
+    """The problem with the file where the key that it begins with lives."""
     group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
-    home = config_dir() / group
-    return f"{problem} (conf/{group}/)" if home.is_dir() else f"{problem} (conf/train.yaml)"
+    return f"{problem} (conf/{group}/{choices[group]}.yaml)" if group in choices else f"{problem} (conf/{name}.yaml)"
 
 
 def to_yaml(config: Mapping[str, Any]) -> str:
@@ -97,11 +103,16 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
     return words, folder
 
 
-def _compose(name: str, overrides: list[str]) -> DictConfig:
+def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
+    """The configuration, and the YAML that was chosen for each group."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         try:
-            return compose(name, overrides)
+            composed = compose(name, overrides, return_hydra_config=True)
+            choices = {str(group): str(choice) for group, choice in composed.hydra.runtime.choices.items()}
+            with open_dict(composed):
+                del composed["hydra"]
+            return composed, choices
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(_explain(error, name)) from None
 

@@ -106,6 +106,6 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device={name}: not available here ({str(error).splitlines()[0]}); use device=cpu") from None
+    except (RuntimeError, AssertionError):
+        raise UserError(f"device={name}: not available here; use device=cpu, or auto") from None
     return device

@@ -132,9 +132,10 @@ class TestRun:
         assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
         assert float(logged["valid_accuracy"]) == pytest.approx(right / pieces, rel=1e-6)
 
-    def test_a_failed_preparation_leaves_no_folder(self, run: Path) -> None:
-        with pytest.raises(UserError, match="vocab_size"):
-            train([*TINY, "tokenizer.vocab_size=100000"])
+    @pytest.mark.parametrize("wrong", ["tokenizer.vocab_size=100000", "device=tpu"])
+    def test_a_failed_preparation_leaves_no_folder(self, run: Path, wrong: str) -> None:
+        with pytest.raises(UserError, match=wrong):
+            train([*TINY, wrong])
         assert not run.exists()
 
     def test_the_same_seed_gives_the_same_model(self, run: Path) -> None:

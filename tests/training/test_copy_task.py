@@ -1,0 +1,41 @@
+"""Every attention learns to copy; a model without one does not. Minutes of training: run with ``-m slow``."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.train import train
+from nmt.config import config_dir
+
+TASK = [
+    *("data=copy", "data.train_pairs=20000", "data.valid_pairs=500", "data.test_pairs=20", "tokenizer.vocab_size=300"),
+    *("embeddings.size=64", "encoder.hidden_size=128", "decoder.hidden_size=128", "batches.max_tokens=1024"),
+    *("training.max_epochs=8", "training.decode_sentences=0", "training.monitor=valid_accuracy", "threads=1"),
+]
+KINDS = sorted(file.stem for file in (config_dir() / "attention").glob("*.yaml") if file.stem != "none")
+SETTINGS = {kind: [f"attention={kind}"] for kind in KINDS}
+SETTINGS |= {f"luong {score}": ["attention=luong", f"attention.score={score}"] for score in ("dot", "concat")}
+
+
+def accuracy(settings: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Share of the pieces of unseen sentences of 1 to 10 words that are the likeliest after their true beginning."""
+    monkeypatch.chdir(folder)
+    train([*TASK, *settings, "name=copy"])
+    with open("runs/copy/metrics.csv", newline="") as file:
+        return max(float(row["valid_accuracy"]) for row in csv.DictReader(file) if row["valid_accuracy"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_every_attention_learns_to_copy(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accuracy(SETTINGS[kind], tmp_path, monkeypatch) >= 0.99
+
+
+@pytest.mark.slow
+def test_without_attention_it_is_harder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = accuracy(["attention=none"], tmp_path, monkeypatch)
+    print(f"token accuracy without attention: {found:.3f}")
+    assert found < 0.99
