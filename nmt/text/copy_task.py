@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 
+from nmt.errors import UserError
 from nmt.text.pair import Pair
 
 WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
@@ -13,12 +14,17 @@ WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "l
 def generate(*, train: int, valid: int, test: int, seed: int, max_words: int = 10) -> dict[str, list[Pair]]:
     """Distinct pairs of equal sides, 1 to ``max_words`` words long, with links from each word to itself.
 
-    Raises ValueError where fewer distinct sentences exist.
+    Raises UserError where fewer than twice as many distinct sentences exist: drawing the last ones would take long.
     """
+    for part, count in {"train": train, "valid": valid, "test": test}.items():
+        if count < 0:
+            raise UserError(f"data.{part}_pairs={count}: must be ≥ 0")
     draw = random.Random(seed)
     wanted = train + valid + test
     if wanted > sum(len(WORDS) ** n for n in range(1, max_words + 1)) // 2:
-        raise ValueError(f"{wanted} distinct sentences of at most {max_words} words are too many to draw")
+        raise UserError(
+            f"data.kind=copy: {wanted} distinct sentences of at most {max_words} words are too many; ask for fewer"
+        )
     seen: dict[str, None] = {}
     while len(seen) < wanted:
         seen[" ".join(draw.choices(WORDS, k=draw.randint(1, max_words)))] = None

@@ -59,7 +59,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     with without_advice(), _stop_cleanly(trainer) as stop:
         trainer.fit(task, data, ckpt_path=last if resume else None, weights_only=True)
     if stop.asked:
-        trainer.save_checkpoint(last)
+        trainer.save_checkpoint(last, weights_only=False)
     if keeper.best_model_path:
         weights = read_whole(Path(keeper.best_model_path))["state_dict"]
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.words import AER_METHOD, normalise
-from nmt.inference.forced import Forced, force, forced_aer, forced_links, word_weights
+from nmt.inference.forced import Forced, force, forced_links, word_weights
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -46,23 +47,20 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
 
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
-    """Translate the test set by beam search, score it, force-align it, and draw some of it."""
+    """Translate the test set by beam search and score it; force-align it and draw some, where there is attention."""
     sources, references = test.sources(), test.targets()
     hypotheses = translator.texts(sources, SearchOptions(**config["search"]))
     write_lines_atomically(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
-    forced = force(translator, sources, references)
-    links = forced_links(forced)
-    write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
-    golds = test.links()
-    aer = None
-    if golds is not None and translator.trained.model.attention.context_size:
-        aer = forced_aer(forced, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
-    draw(translator, forced, sources, references, folder, golds)
-    return {
-        "test": {"bleu": scores.bleu, "chrf": scores.chrf, "aer": aer},
-        "signatures": {**scores.signatures, "aer": AER_METHOD},
-    }
+    found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
+    if translator.trained.model.attention.context_size:
+        forced, golds = force(translator, sources, references), test.links()
+        links = forced_links(forced)
+        write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
+        if golds is not None:
+            found["aer"] = alignment_error_rate(links, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
+        draw(translator, forced, sources, references, folder, golds)
+    return {"test": found, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
 def draw(
@@ -74,8 +72,6 @@ def draw(
     golds: list[Any] | None,
 ) -> None:
     """Heatmaps of a few test sentences of different lengths, and one page with more of them."""
-    if not translator.trained.model.attention.context_size:
-        return  # no attention, nothing to look at
     chosen = spread([len(one.tokens) for one in forced], EXAMPLES)
     signed = translator.trained.model.attention.signed
     pictures = folder / "heatmaps"
@@ -91,7 +87,8 @@ def draw(
         for at in chosen
     ]
     name = re.sub(r"Attention$", "", type(translator.trained.model.attention).__name__)
-    page = alignment_page(examples, title="Alignments of the test set", attention=name)
+    note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
+    page = alignment_page(examples, title="Alignments of the test set", attention=name, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))
 
 

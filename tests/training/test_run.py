@@ -48,6 +48,13 @@ class TestRun:
         assert (run / "checkpoints" / "last.ckpt").is_file()
         assert "version:" in capsys.readouterr().out
 
+    def test_without_attention_there_is_nothing_to_align(self, run: Path) -> None:
+        train([*(word for word in TINY if "slots" not in word), "attention=none"])
+        assert json.loads((run / "summary.json").read_text())["test"]["aer"] is None
+        assert (run / "test.translations.txt").is_file()
+        for name in ("test.alignments.pharaoh", "alignments.html", "heatmaps"):
+            assert not (run / name).exists(), name
+
     def test_never_overwrites_a_run(self, run: Path) -> None:
         for _ in range(2):
             train([*TINY, "training.max_epochs=1"])

@@ -78,7 +78,8 @@ class Nominals:
         chance = self.rng.random()
         if weight >= SOME and chance < 0.16:
             self.hang(phrase)
-        elif weight == FULL and chance < 0.42 and phrase.determiner not in {"every", *POSSESSIVES}:
+        # A small vocabulary may have no verb to say anything about a drink.
+        elif weight == FULL and chance < 0.42 and self.vocabulary.about[noun.kind] and can_be_told_apart(phrase):
             phrase.relative = self.relative(noun, plural)
         return phrase
 
@@ -93,3 +94,8 @@ class Nominals:
             preposition = WITH if self.rng.random() < 0.7 else WITHOUT
             thing = self.noun(self.rng.choice(("clothing", "clothing", "animal", "thing", "opening")))
             phrase.modifier = PrepositionalPhrase(preposition, self.noun_phrase(thing, BARE, plain=True))
+
+
+def can_be_told_apart(phrase: NounPhrase) -> bool:
+    """Whether a relative clause goes with its determiner: not "my friend who laughs"."""
+    return phrase.determiner not in {"every", *POSSESSIVES}
