@@ -76,7 +76,7 @@ class TranslationTask(pl.LightningModule):
             lr=settings["lr"],
             betas=tuple(settings["betas"]),
             weight_decay=settings["weight_decay"],
-            fused=True,
+            fused=self.trainer.precision == "32-true",  # the fused step cannot clip scaled gradients
         )
         if settings["schedule"] == "plateau":
             # Halve the rate when validation stands still; the warm-up happens in optimizer_step.

@@ -55,6 +55,20 @@ class TestRun:
         for name in ("test.alignments.pharaoh", "alignments.html", "heatmaps"):
             assert not (run / name).exists(), name
 
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            ["precision=bf16", "batches.accumulate=3", "training.keep_best=2", "training.monitor=valid_chrf"],
+            ["tokenizer.joint=false", "embeddings.shared=false", "decoder.output_layer=direct", "search=greedy"],
+            ["encoder=lstm", "encoder.layers=2", "decoder.layers=3", "training.schedule=plateau", "tokenizer=unigram"],
+            ["decoder.tied=true", "decoder.input_feeding=true", "training.optimizer=adamw", "training.schedule=constant"],
+        ],
+        ids=lambda settings: settings[0],
+    )
+    def test_settings_go_together(self, run: Path, settings: list[str]) -> None:
+        train([*TINY, *settings])
+        assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
+
     def test_never_overwrites_a_run(self, run: Path) -> None:
         for _ in range(2):
             train([*TINY, "training.max_epochs=1"])
