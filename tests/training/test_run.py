@@ -61,7 +61,12 @@ class TestRun:
             ["precision=bf16", "batches.accumulate=3", "training.keep_best=2", "training.monitor=valid_chrf"],
             ["tokenizer.joint=false", "embeddings.shared=false", "decoder.output_layer=direct", "search=greedy"],
             ["encoder=lstm", "encoder.layers=2", "decoder.layers=3", "training.schedule=plateau", "tokenizer=unigram"],
-            ["decoder.tied=true", "decoder.input_feeding=true", "training.optimizer=adamw", "training.schedule=constant"],
+            [
+                "decoder.tied=true",
+                "decoder.input_feeding=true",
+                "training.optimizer=adamw",
+                "training.schedule=constant",
+            ],
         ],
         ids=lambda settings: settings[0],
     )

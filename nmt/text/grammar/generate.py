@@ -55,7 +55,9 @@ def distinct_pairs(seed: int, share: float) -> Iterator[Pair]:
         failures = 0
         seen.add(pair.source)
         yield pair
-    raise UserError(f"data.kind=generated: the grammar ran dry after {len(seen)} pairs; ask for fewer")
+    raise UserError(
+        f"data.kind=generated: no more than {len(seen):,} distinct sentences were found; ask for fewer pairs"
+    )
 
 
 def covered(drawn: Iterator[Pair], sources: set[str], targets: set[str], part: str, count: int) -> Iterator[Pair]:
