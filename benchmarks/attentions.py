@@ -45,7 +45,7 @@ def main() -> None:
         row = [kind, f"{test['bleu']:.1f}", f"{test['chrf']:.1f}", aer, str(found["epochs"])]
         lines.append(f"| {' | '.join(row)} |")
         print(lines[-1], flush=True)
-        pictures = sorted((asked.runs / name / "heatmaps").glob("*.png"), key=lambda file: file.stat().st_size)
+        pictures = sorted((asked.runs / name / "heatmaps").glob("*.png"))
         if pictures:
             shutil.copy(pictures[len(pictures) // 2], asked.output / f"heatmap-{name}.png")
     lines += ["", f"AER: {found['signatures']['aer']}.", f"BLEU: {found['signatures']['bleu']}."]
