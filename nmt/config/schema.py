@@ -104,7 +104,7 @@ class Training:
     lr: Positive
     betas: list[Annotated[float, Within(0, 1)]]
     weight_decay: NonNegative
-    schedule: Literal["constant", "inverse_sqrt", "plateau"]
+    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"]
     warmup_steps: Annotated[int, AtLeast(0)]
     decay: Annotated[float, Within(0, 1)]
     decay_patience: Annotated[int, AtLeast(0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytorch_lightning as pl
@@ -18,7 +18,7 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
-from nmt.training.schedules import inverse_sqrt, warm_up
+from nmt.training.schedules import inverse_sqrt, linear, warm_up
 
 
 class TranslationTask(pl.LightningModule):
@@ -87,9 +87,14 @@ class TranslationTask(pl.LightningModule):
                 patience=settings["decay_patience"],
             )
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": settings["monitor"]}}
-        shape = inverse_sqrt if settings["schedule"] == "inverse_sqrt" else warm_up
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, shape(settings["warmup_steps"]))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.shape(settings["warmup_steps"]))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def shape(self, warmup_steps: int) -> Callable[[int], float]:
+        """The factor of the base rate at each update."""
+        if self.settings["schedule"] == "linear":
+            return linear(warmup_steps, int(self.trainer.estimated_stepping_batches))
+        return inverse_sqrt(warmup_steps) if self.settings["schedule"] == "inverse_sqrt" else warm_up(warmup_steps)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """A checkpoint is a portable model too: what the model's folder holds travels with it."""

@@ -58,14 +58,20 @@ class TestRun:
     @pytest.mark.parametrize(
         "settings",
         [
-            ["precision=bf16", "batches.accumulate=3", "training.keep_best=2", "training.monitor=valid_chrf"],
+            [
+                "precision=bf16",
+                "batches.accumulate=3",
+                "training.schedule=constant",
+                "training.keep_best=2",
+                "training.monitor=valid_chrf",
+            ],
             ["tokenizer.joint=false", "embeddings.shared=false", "decoder.output_layer=direct", "search=greedy"],
             ["encoder=lstm", "encoder.layers=2", "decoder.layers=3", "training.schedule=plateau", "tokenizer=unigram"],
             [
                 "decoder.tied=true",
                 "decoder.input_feeding=true",
                 "training.optimizer=adamw",
-                "training.schedule=constant",
+                "training.schedule=linear",
             ],
         ],
         ids=lambda settings: settings[0],
