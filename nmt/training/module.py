@@ -79,7 +79,7 @@ class TranslationTask(pl.LightningModule):
             fused=self.trainer.precision == "32-true",  # the fused step cannot clip scaled gradients
         )
         if settings["schedule"] == "plateau":
-            # Halve the rate when validation stands still; the warm-up happens in optimizer_step.
+            # Lower the rate when validation stands still; on_train_batch_start has warmed it up before.
             plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 optimizer,
                 mode="min" if settings["monitor"] == "valid_loss" else "max",
@@ -89,6 +89,13 @@ class TranslationTask(pl.LightningModule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": settings["monitor"]}}
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.shape(settings["warmup_steps"]))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """The warm-up of the plateau schedule, which itself only knows validations."""
+        step, warmup_steps = self.global_step, self.settings["warmup_steps"]
+        if self.settings["schedule"] == "plateau" and step < warmup_steps:
+            for group in self.trainer.optimizers[0].param_groups:
+                group["lr"] = self.settings["lr"] * warm_up(warmup_steps)(step)
 
     def shape(self, warmup_steps: int) -> Callable[[int], float]:
         """The factor of the base rate at each update."""

@@ -80,6 +80,13 @@ class TestRun:
         train([*TINY, *settings])
         assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
+    @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "linear", "plateau"])
+    def test_every_schedule_warms_up(self, run: Path, schedule: str) -> None:
+        train([*TINY, f"training.schedule={schedule}", "training.warmup_steps=1000", "training.lr=0.1"])
+        with (run / "metrics.csv").open(newline="") as file:
+            rates = [float(row["lr"]) for row in csv.DictReader(file) if row["lr"]]
+        assert 0 < rates[-1] < 0.01  # at the start of the second epoch
+
     def test_never_overwrites_a_run(self, run: Path) -> None:
         for _ in range(2):
             train([*TINY, "training.max_epochs=1"])
