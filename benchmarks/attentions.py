@@ -22,8 +22,7 @@ KINDS = {
     "luong dot": ["attention=luong", "attention.score=dot"],
     "luong general": ["attention=luong"],
     "luong concat": ["attention=luong", "attention.score=concat"],
-    "memory, K=32": ["attention=memory"],
-    "memory, K=64": ["attention=memory", "attention.slots=64"],
+    "memory": ["attention=memory"],
     "covariance": ["attention=covariance"],
     "gated covariance": ["attention=gated_covariance"],
 }
