@@ -16,14 +16,16 @@ class CovarianceAttention(Attention):
     """The k × k matrix C = Σ_s h_s h_sᵀ of the source states, read as C q_t: attention without its softmax.
 
     Gated, C = Σ_s f_s f_sᵀ with f_s = σ(W h_s + b) ∘ h_s: a state can so keep itself out of the memory. C is
-    the paper's sum, and grows with the source. A query of another size is first projected to k.
+    the paper's sum, and grows with the source: with ``mean``, queries read C / S instead, the covariance proper, which
+    trains at rates where the sum saturates the decoder. A query of another size is first projected to k.
     """
 
     signed = True
 
-    def __init__(self, *, state_size: int, query_size: int, gated: bool = False) -> None:
+    def __init__(self, *, state_size: int, query_size: int, gated: bool = False, mean: bool = False) -> None:
         super().__init__()
         self.context_size = state_size
+        self.mean = mean
         self.gate = nn.Linear(state_size, state_size) if gated else None
         self.project = nn.Linear(query_size, state_size, bias=False) if query_size != state_size else None
 
@@ -37,4 +39,7 @@ class CovarianceAttention(Attention):
         return values.transpose(1, 2), values
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        return query if self.project is None else self.project(query)
+        if self.project is not None:
+            query = self.project(query)
+        # The division is the query's, not the memory's: a source that goes on arriving changes it.
+        return query / memory.length.clamp(min=1)[:, None, None].to(query.dtype) if self.mean else query

@@ -124,9 +124,10 @@ def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> 
 
 
 @pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("query_size", [STATE, QUERY])
-def test_brebisson_2016(gated: bool, query_size: int) -> None:
-    attention = CovarianceAttention(state_size=STATE, query_size=query_size, gated=gated)
+def test_brebisson_2016(gated: bool, mean: bool, query_size: int) -> None:
+    attention = CovarianceAttention(state_size=STATE, query_size=query_size, gated=gated, mean=mean)
     weight = weights_of(attention)
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
@@ -135,7 +136,8 @@ def test_brebisson_2016(gated: bool, query_size: int) -> None:
         for state in f:
             covariance += np.outer(state, state)
         asked = q if query_size == STATE else weight["project.weight"] @ q
-        return covariance @ asked, np.array([state @ asked for state in f])
+        share = 1 / len(h) if mean else 1
+        return share * covariance @ asked, np.array([share * (state @ asked) for state in f])
 
     assert (attention.project is None) == (query_size == STATE)
     compare(attention, naive, query_size)
