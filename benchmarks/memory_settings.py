@@ -46,13 +46,14 @@ def main() -> None:
         found = dict(zip(cells, pool.map(loss, cells), strict=True))
     updates = round(max(step for _, step in found.values())) + 1
     lines = ["# Loss of memory attention by its settings", "", *(f"- {line}" for line in provenance())]
-    lines += ["", f"Nats per target piece after {updates} updates, {asked.seeds} seeds: mean (lowest–highest).", ""]
+    lines += ["", f"Nats per target piece after {updates} updates; seeds: {asked.seeds}; mean (lowest–highest).", ""]
     lines += [f"| write / read | {' | '.join(ENCODINGS)} |", "|---" * (1 + len(ENCODINGS)) + "|"]
     for write, read in itertools.product(SCORES, SCORES):
         row = []
         for encoding in ENCODINGS:
             values = [found[seed, write, read, encoding][0] for seed in range(1, asked.seeds + 1)]
-            row.append(f"{statistics.mean(values):.3f} ({min(values):.3f}–{max(values):.3f})")
+            spread = f" ({min(values):.3f}–{max(values):.3f})" if len(values) > 1 else ""
+            row.append(f"{statistics.mean(values):.3f}{spread}")
         lines.append(f"| {write} / {read} | {' | '.join(row)} |")
     print("\n".join(lines))
     asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
