@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,12 +152,10 @@ def _weights(
     """Weights (T, S) with the names of the columns and of the rows."""
     import numpy as np
 
-    from nmt.alignment.words import normalise
-    from nmt.inference.forced import word_weights
+    from nmt.inference.forced import piece_weights, word_weights
 
-    assert one.alignment is not None
     if granularity == "piece":
-        return (one.alignment.T if signed else normalise(one.alignment.T)), one.source_tokens, one.tokens
+        return piece_weights(one, signed=signed), one.source_tokens, one.tokens
     left, right = source.split(), target.split()
     # A tokenizer from elsewhere may join or lose words: then the numbers of words differ.
     words, found = np.zeros((len(right), len(left))), word_weights(one)[: len(right), : len(left)]
@@ -177,9 +174,10 @@ def _draw(
     how = "own translation" if options.tgt is None else "force-decoded"
     if options.format == "html":
         examples = [Example(one.weights, one.source, one.target, one.gold) for one in pictures]
-        name = re.sub(r"Attention$", "", type(translator.trained.model.attention).__name__)
         title = f"Alignments of {Path(options.src).name}"
-        page = alignment_page(examples, title=title, attention=name, note=f"{how}, by {options.granularity}")
+        page = alignment_page(
+            examples, title=title, attention=translator.attention, note=f"{how}, by {options.granularity}"
+        )
         write_lines_atomically(folder / "alignments.html", page.rstrip("\n").split("\n"))
         yield folder / "alignments.html"
         return

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.config.schema import DATA_KINDS, TokenizerSettings
+from nmt.config.checks import unnamed_files
+from nmt.config.compose import data_problems
+from nmt.config.schema import TokenizerSettings
 from nmt.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,32 +55,20 @@ def prepare(arguments: list[str]) -> None:
     print("\n".join(_account(_prepare_into(folder, options), options.data, folder)))
 
 
-def _problems(config: Mapping[str, Any]) -> Iterator[str]:
+def _problems(config: dict[str, Any]) -> Iterator[str]:
     """One text for each thing that is wrong with the keys of ``data`` and ``tokenizer``."""
     from nmt.config.validate import problems
 
     yield from problems(config["tokenizer"], TokenizerSettings, "tokenizer")
-    kind = config["data"].get("kind")
-    found = list(problems(config["data"], DATA_KINDS[kind], "data")) if kind in DATA_KINDS else []
-    yield from found or _data_problems(config["data"])
+    yield from data_problems(config["data"]) or _unpreparable(config["data"])
 
 
-def _data_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    """One text for each thing that is wrong with the data's keys."""
-    kind = data.get("kind")
-    if kind not in DATA_KINDS:
-        yield f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}"
-        return
-    if kind == "prepared":
+def _unpreparable(data: Mapping[str, Any]) -> Iterator[str]:
+    """One text for each thing that keeps data with sound keys from being prepared."""
+    if data["kind"] == "prepared":
         yield f"data=prepared: {data['folder']} is prepared already; give text files, or train on it with nmt-train"
-        return
-    if kind != "text":
-        return
-    for part in ("train", "valid", "test"):
-        for side, other in (("src", "tgt"), ("tgt", "src")):
-            missing = data[part][side] is None
-            if missing and (part == "train" or data[part][other] is not None):
-                yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
+    if data["kind"] == "text":
+        yield from unnamed_files(data, needed=("train",))
 
 
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,21 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"
     if config["data"]["kind"] == "text":
-        yield from _files(config["data"])
+        yield from unnamed_files(config["data"], needed=("train", "valid"))
+        yield from _missing_files(config["data"])
 
 
-def _files(data: Mapping[str, Any]) -> Iterator[str]:
+def unnamed_files(data: Mapping[str, Any], *, needed: Collection[str]) -> Iterator[str]:
+    """One text for each file that is not named, of a part that is ``needed`` or whose other side is named."""
     for part in ("train", "valid", "test"):
-        files = data[part]
         for side, other in (("src", "tgt"), ("tgt", "src")):
-            key = f"data.{part}.{side}"
-            if files[side] is None and (part != "test" or files[other] is not None):
-                yield f"{key}=null: must be given, as {key}=FILE"
-            elif files[side] is not None and not Path(files[side]).is_file():
-                yield f"{key}={files[side]}: no such file"
+            if data[part][side] is None and (part in needed or data[part][other] is not None):
+                yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
+
+
+def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:
+    for part in ("train", "valid", "test"):
+        for side in ("src", "tgt"):
+            file = data[part][side]
+            if file is not None and not Path(file).is_file():
+                yield f"data.{part}.{side}={file}: no such file"

@@ -57,13 +57,16 @@ def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[st
 def train_problems(config: dict[str, Any]) -> list[str]:
     """One text for each problem of a training configuration; impossible pairs only where each setting is fine."""
     trust = config.get("trust") if isinstance(config.get("trust"), list) else []
-    found = list(problems(config, Train, "", trust or []))
-    kind = config["data"].get("kind")
-    if kind in DATA_KINDS:
-        found += problems(config["data"], DATA_KINDS[kind], "data")
-    else:
-        found.append(f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}")
+    found = [*problems(config, Train, "", trust or []), *data_problems(config["data"])]
     return found or list(impossible(config))
+
+
+def data_problems(data: dict[str, Any]) -> list[str]:
+    """One text for each key of ``data`` that is wrong; its ``kind`` says which keys there are."""
+    kind = data.get("kind")
+    if kind not in DATA_KINDS:
+        return [f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}"]
+    return list(problems(data, DATA_KINDS[kind], "data"))
 
 
 def located(problem: str, name: str, choices: Mapping[str, str]) -> str:

@@ -58,6 +58,11 @@ class Translator:
         """Source piece ids with ``</s>``."""
         return [*self.trained.source.encode(self.case(line)), EOS]
 
+    @property
+    def attention(self) -> str:
+        """The name of the model's attention, as people call it: Memory, Bahdanau, …"""
+        return type(self.trained.model.attention).__name__.removesuffix("Attention")
+
     def case(self, line: str) -> str:
         """The line as the model's training data was cased."""
         return line.lower() if self.lowercase else line

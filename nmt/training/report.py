@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.words import AER_METHOD, normalise
-from nmt.inference.forced import Forced, force, forced_links, word_weights
+from nmt.alignment.words import AER_METHOD
+from nmt.inference.forced import Forced, force, forced_links, piece_weights, word_weights
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -79,16 +78,15 @@ def draw(
     for row in spread([len(forced[row].tokens) for row in chosen], PICTURES):
         at = chosen[row]
         one = forced[at]
-        matrix = one.alignment.T if signed else normalise(one.alignment.T)
+        matrix = piece_weights(one, signed=signed)
         title = f"test sentence {at + 1}, force-decoded"
         save_heatmap(matrix, one.source_tokens, one.tokens, pictures / f"test-{at + 1}.png", title=title, signed=signed)
     examples = [
         Example(word_weights(forced[at]), sources[at].split(), references[at].split(), golds[at] if golds else None)
         for at in chosen
     ]
-    name = re.sub(r"Attention$", "", type(translator.trained.model.attention).__name__)
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
-    page = alignment_page(examples, title="Alignments of the test set", attention=name, note=note)
+    page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))
 
 
