@@ -13,7 +13,7 @@ positions come first.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,7 @@ class Attention(nn.Module):
     streams: bool = True  # a source may arrive in pieces, through ``append``
     signed: bool = False  # alignments may be negative
     sequential: bool = False  # one source state must be written after the other
+    longest: int | None = None  # source states that can be written at most; None: any number
 
     def values(self, states: Tensor) -> Tensor:
         """v (B, S, D): what each source state (B, S, E) writes."""
@@ -65,13 +66,7 @@ class Attention(nn.Module):
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         """The memory of whole sources: states (B, S, E), mask (B, S); ``trace`` keeps what aligns."""
-        weights, values = self.write_terms(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64))
-        return Memory(
-            slots=weights @ values,
-            mass=weights.sum(2),
-            length=mask.sum(1),
-            trace=weights if trace else None,
-        )
+        return self.piece(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64), trace)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         """A new memory that holds the next piece of each source as well: states (B, S, E), mask (B, S).
@@ -81,13 +76,34 @@ class Attention(nn.Module):
         if not self.streams:
             kind = type(self).__name__
             raise ValueError(f"{kind} with these settings must see the whole source at once: use write")
-        weights, values = self.write_terms(states, mask, memory.length)
-        return memory._replace(
-            slots=memory.slots + weights @ values,
-            mass=memory.mass + weights.sum(2),
-            length=memory.length + mask.sum(1),
-            trace=None if memory.trace is None else torch.cat([memory.trace, weights], dim=2),
+        return self.join(memory, self.piece(states, mask, memory.length, memory.trace is not None))
+
+    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        """The memory of these states alone, of which ``start`` (B,) others stand before."""
+        weights, values = self.write_terms(states, mask, start)
+        return Memory(
+            slots=weights @ values,
+            mass=weights.sum(2),
+            length=mask.sum(1),
+            trace=weights if trace else None,
         )
+
+    def join(self, memory: Memory, piece: Memory) -> Memory:
+        """The memory of a source whose last part is ``piece``: what was written simply adds up."""
+        return memory._replace(
+            slots=memory.slots + piece.slots,
+            mass=memory.mass + piece.mass,
+            length=memory.length + piece.length,
+            trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, piece.trace)], dim=2),
+        )
+
+    def refuse_longer(self, length: Tensor) -> None:
+        """Raises ValueError where a source of ``length`` (B,) states is longer than ``longest``."""
+        if self.longest is None or torch.compiler.is_compiling():  # a graph cannot look at its numbers
+            return
+        if (most := int(length.max())) > self.longest:
+            kind = type(self).__name__
+            raise ValueError(f"a source of {most:,} states: {kind} was built for at most {self.longest:,}")
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
@@ -136,13 +152,17 @@ class SourceAttention(Attention):
             trace=torch.diag_embed(mass) if trace else None,
         )
 
-    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+    def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:
+        """Scores (B, Q, S), at padding the smallest number there is.
+
+        Rather than −∞: still exactly 0 after the softmax, but never NaN, not even in a row without a real state.
+        """
         assert memory.mask is not None
         scores = self.scores(query, memory)
-        # The smallest number rather than −∞: still exactly 0 after the softmax, but never NaN, not even in a
-        # row without a real state.
-        lowest = torch.finfo(scores.dtype).min
-        return torch.softmax(scores.masked_fill(~memory.mask[:, None], lowest), dim=2)
+        return scores.masked_fill(~memory.mask[:, None], torch.finfo(scores.dtype).min)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.softmax(self.masked_scores(query, memory), dim=2)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         """The read weights: slot s is source state s, so no trace is needed."""

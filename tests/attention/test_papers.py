@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from math import exp, log, tanh
+from math import log, tanh
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
+from naive import QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_of
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
 from nmt.attention.base import Attention, Memory
 
-Array = NDArray[np.float64]
-LENGTHS = (7, 1, 4)  # 𝒮 of the memory below is 4: shorter, equal, and longer sources are met
-STATE, QUERY, QUERIES = 4, 3, 2
 SCORES = ["softmax", "sigmoid"]
-
-
-def softmax(scores: Array) -> Array:
-    powers = np.array([exp(score - max(scores)) for score in scores])
-    return powers / sum(powers)
-
-
-def sigmoid(scores: Array) -> Array:
-    return np.array([1 / (1 + exp(-score)) for score in scores])
-
-
-def compare(attention: Attention, naive: Any, query_size: int = QUERY) -> None:
-    """A ragged batch gets the contexts and alignments of ``naive(h (S, E), q (H,)) -> context, alignment``."""
-    torch.manual_seed(1)
-    attention.double()
-    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-    states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
-    query = torch.randn(len(LENGTHS), QUERIES, query_size, dtype=torch.float64)
-    with torch.no_grad():
-        memory = attention.write(states, mask, trace=True)
-        context, weights = attention.read(query, memory)
-        alignment = attention.align(weights, memory)
-    for row, length in enumerate(LENGTHS):
-        for step in range(QUERIES):
-            expected = naive(states[row, :length].numpy(), query[row, step].numpy())
-            np.testing.assert_allclose(context[row, step], expected[0], rtol=1e-10, atol=1e-12)
-            np.testing.assert_allclose(alignment[row, step, :length], expected[1], rtol=1e-10, atol=1e-12)
-
-
-def weights_of(attention: Attention) -> dict[str, Array]:
-    return {name: value.detach().double().numpy() for name, value in attention.named_parameters()}
-
-
-def mix(alignment: Array, h: Array) -> tuple[Array, Array]:
-    return sum((a * state for a, state in zip(alignment, h, strict=True)), np.zeros(h.shape[1])), alignment
 
 
 def test_bahdanau_2015() -> None:

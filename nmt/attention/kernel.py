@@ -1,0 +1,103 @@
+"""Attention whose weights are inner products of features, so that the sum over the source is taken only once.
+
+Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
+arXiv 2006.16236: ``elu``. Li et al. (2020), Linear Attention Mechanism: An Efficient Attention for Semantic
+Segmentation, arXiv 2007.14902: ``taylor``. Shen et al. (2018), Efficient Attention: Attention with Linear
+Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import elu, normalize, pad
+
+from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.bounds import AtLeast
+
+
+class KernelAttention(Attention):
+    """c_t = φ(q_t)ᵀ Σ_s φ(k_s) h_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with k_s = W_k h_s and q_t = W_q d_t.
+
+    elu       φ(x) = elu(x) + 1                                                (Katharopoulos et al., eqs. 5, 7)
+    taylor    φ(x) = [1, x/‖x‖]: the weight of s is 1 + cos(q_t, k_s)          (Li et al., eqs. 10 to 12)
+    softmax   keys: softmax over the source; queries: softmax over features    (Shen et al., §3.2)
+    scaling   φ(x) = x, divided by the length of the source, nothing else      (Shen et al., §3.2)
+    identity  φ(x) = x, no divisor: with W_k = I it is covariance attention
+    """
+
+    def __init__(
+        self,
+        *,
+        state_size: int,
+        query_size: int,
+        feature_map: Literal["elu", "taylor", "softmax", "scaling", "identity"] = "elu",
+        key_size: Annotated[int, AtLeast(1)] = 64,
+    ) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.feature_map = feature_map
+        self.signed = feature_map in ("scaling", "identity")
+        self.W_k = nn.Linear(state_size, key_size, bias=False)
+        self.W_q = nn.Linear(query_size, key_size, bias=False)
+
+    def features(self, projected: Tensor) -> Tensor:
+        """φ (…, R) of projected keys or queries (…, A)."""
+        if self.feature_map == "elu":
+            return elu(projected) + 1
+        if self.feature_map == "taylor":
+            return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
+        return projected
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """φ(k_s) (B, S, R)."""
+        return self.features(self.W_k(states))
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """φ(q_t) (B, Q, R), divided by what the paper divides by."""
+        features = self.features(self.W_q(query))
+        if self.feature_map == "identity":
+            return features
+        if self.feature_map == "scaling":  # both √n of the paper are √S: the query is the one that knows S at last
+            return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
+        if self.feature_map == "softmax":
+            return features.softmax(2) / _safe(memory.mass)[:, None]
+        return features / _safe(features @ memory.mass[:, :, None])
+
+    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        """As every attention; ``softmax`` writes exp(k_s − peak), for a softmax over time must not overflow."""
+        if self.feature_map != "softmax":
+            return super().piece(states, mask, start, trace)
+        states = clear_padding(states, mask)
+        lowest = torch.finfo(states.dtype).min
+        scores = self.W_k(states).to(states.dtype).masked_fill(~mask[..., None], lowest)
+        # No gradient: it would cancel, since reading divides by the mass. Without states, the lowest number there is.
+        peak = pad(scores.detach(), (0, 0, 0, 1), value=lowest).amax(1)
+        weights = clear_padding((scores - peak[:, None]).exp(), mask).transpose(1, 2)
+        return Memory(weights @ states, weights.sum(2), mask.sum(1), peak=peak, trace=weights if trace else None)
+
+    def join(self, memory: Memory, piece: Memory) -> Memory:
+        """As every attention, once both parts are measured from the higher of their peaks."""
+        if memory.peak is None or piece.peak is None:
+            return super().join(memory, piece)
+        peak = torch.maximum(memory.peak, piece.peak)
+        return super().join(_measured_from(peak, memory), _measured_from(peak, piece))
+
+
+def _measured_from(peak: Tensor, memory: Memory) -> Memory:
+    """The same memory with weights exp(k_s − ``peak``)."""
+    assert memory.peak is not None
+    share = (memory.peak - peak).exp()
+    return memory._replace(
+        slots=memory.slots * share[..., None],
+        mass=memory.mass * share,
+        peak=peak,
+        trace=None if memory.trace is None else memory.trace * share[..., None],
+    )
+
+
+def _safe(divisor: Tensor) -> Tensor:
+    """The divisor, and 1 for a source without states, whose contexts are 0 whatever they are divided by."""
+    return divisor.where(divisor > 0, 1)

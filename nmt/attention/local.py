@@ -1,0 +1,75 @@
+"""Attention to a window around a predicted source position.
+
+Luong, Pham & Manning (2015), Effective Approaches to Attention-based Neural Machine Translation,
+arXiv 1508.04025, §3.2: local attention with predictive alignment, local-p.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Memory
+from nmt.attention.luong import LuongAttention
+from nmt.bounds import AtLeast
+
+
+class LocalAttention(LuongAttention):
+    """A softmax over the source positions s in [p_t − w, p_t + w], times a Gaussian around p_t.
+
+    p_t = S · σ(v_pᵀ tanh(W_p q_t))                              (eq. 9), S the length of the source
+    a_t(s) = softmax(scores)_s · exp(−(s − p_t)² / 2σ²)          (eq. 10), σ = w/2, s counted from 1
+
+    Only the states of the window are compared and mixed, so a look-up costs the same for a source of any length. The
+    weights of a query sum to less than 1: the Gaussian comes after the softmax.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_size: int,
+        query_size: int,
+        score: Literal["dot", "general", "concat"] = "general",
+        window: Annotated[int, AtLeast(1)] = 10,
+    ) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, score=score)
+        self.window = window
+        self.W_p = nn.Linear(query_size, query_size, bias=False)
+        self.v_p = nn.Linear(query_size, 1, bias=False)
+
+    def centre(self, query: Tensor, memory: Memory) -> Tensor:
+        """p_t (B, Q), between 0 and S."""
+        share = torch.sigmoid(self.v_p(torch.tanh(self.W_p(query)))).squeeze(2)
+        exact = torch.promote_types(share.dtype, torch.float32)  # bfloat16 cannot count beyond 256
+        return share.to(exact) * memory.length[:, None].to(exact)
+
+    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        rows, queries, size = query.shape
+        centre = self.centre(query, memory)
+        first = (centre.detach() - self.window).ceil().long()
+        s = first[:, :, None] + torch.arange(2 * self.window + 1, device=query.device)  # (B, Q, 2w + 1)
+        distance = s - centre[:, :, None]
+        inside = (s >= 1) & (s <= memory.length[:, None, None]) & (distance <= self.window)
+        index = (s - 1).clamp(min=0).minimum((memory.length - 1).clamp(min=0)[:, None, None])
+
+        # A window is itself a small memory, with one query that reads it.
+        near = memory._replace(
+            slots=_gather(memory.slots, index),
+            keys=None if memory.keys is None else _gather(memory.keys, index),
+            mask=inside.flatten(0, 1),
+        )
+        weights = self.read_weights(query.reshape(rows * queries, 1, size), near).reshape(s.shape)
+        gauss = torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2)).to(weights.dtype)
+        weights = (weights * gauss).masked_fill(~inside, 0)
+        context = weights.reshape(rows * queries, 1, -1) @ near.slots
+        # Positions outside the source share an index with its ends, but their weight is 0.
+        everywhere = weights.new_zeros(rows, queries, memory.slots.shape[1]).scatter_add(2, index, weights)
+        return context.reshape(rows, queries, -1), everywhere
+
+
+def _gather(table: Tensor, index: Tensor) -> Tensor:
+    """Rows ``index`` (B, Q, W) of table (B, S, D): (B·Q, W, D)."""
+    offset = torch.arange(table.shape[0], device=table.device)[:, None, None] * table.shape[1]
+    return torch.nn.functional.embedding((index + offset).flatten(0, 1), table.flatten(0, 1))

@@ -1,0 +1,65 @@
+"""Attention to a source that was compressed along its length, by weights learned for each position.
+
+Wang et al. (2020), Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768, here between target and source.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.bounds import AtLeast
+
+
+class LowRankAttention(Attention):
+    """c_t = softmax(q_tᵀ (E K)ᵀ / √A) (F H) with K = W_k H, q_t = W_q d_t: eq. 7, the values being the states H.
+
+    E and F (K × ``max_length``) weigh source positions, so a source longer than ``max_length`` cannot be read at all.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_size: int,
+        query_size: int,
+        slots: Annotated[int, AtLeast(1)] = 32,
+        key_size: Annotated[int, AtLeast(1)] = 256,
+        max_length: Annotated[int, AtLeast(1)] = 100,
+    ) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.longest = max_length
+        self.signed = True  # nothing keeps F positive
+        self.W_k = nn.Linear(state_size, key_size, bias=False)
+        self.W_q = nn.Linear(query_size, key_size, bias=False)
+        self.E = nn.Parameter(torch.randn(slots, max_length) / sqrt(slots))
+        self.F = nn.Parameter(torch.randn(slots, max_length) / sqrt(slots))
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """Column s of F for source position s (B, S, K)."""
+        return self._columns(self.F, mask, start)
+
+    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        states = clear_padding(states, mask)
+        compress = clear_padding(self._columns(self.E, mask, start), mask).transpose(1, 2)
+        return super().piece(states, mask, start, trace)._replace(keys=self.W_k(compress @ states))  # W_k (E H)
+
+    def join(self, memory: Memory, piece: Memory) -> Memory:
+        assert memory.keys is not None and piece.keys is not None
+        return super().join(memory, piece)._replace(keys=memory.keys + piece.keys)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Softmax over the K compressed positions (B, Q, K)."""
+        assert memory.keys is not None
+        scores = self.W_q(query) @ memory.keys.transpose(1, 2)
+        return torch.softmax(scores / sqrt(memory.keys.shape[2]), dim=2)
+
+    def _columns(self, projection: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """(B, S, K): what ``projection`` says of the positions after the first ``start``; padding's are not used."""
+        self.refuse_longer(start + mask.sum(1))
+        position = start[:, None] + torch.arange(mask.shape[1], device=mask.device)
+        return projection.t()[position.clamp(max=projection.shape[1] - 1)]

@@ -1,0 +1,41 @@
+"""Attention to the few source states with the highest scores.
+
+Zhao et al. (2019), Explicit Sparse Transformer: Concentrated Attention Through Explicit Selection, arXiv 1912.11637.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nmt.attention.base import Memory
+from nmt.attention.luong import LuongAttention
+from nmt.bounds import AtLeast
+
+
+class SparseAttention(LuongAttention):
+    """Luong's attention, whose softmax leaves out every score below the ``keep``-th highest (eqs. 6, 7).
+
+    As in the paper, scores that tie with that one are all kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_size: int,
+        query_size: int,
+        score: Literal["dot", "general", "concat"] = "general",
+        keep: Annotated[int, AtLeast(1)] = 8,
+    ) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, score=score)
+        self.keep = keep
+
+    def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:
+        scores = super().masked_scores(query, memory)
+        lowest = torch.finfo(scores.dtype).min
+        # A source shorter than ``keep`` is filled up, so that the number of scores to choose never depends on S.
+        highest = pad(scores, (0, self.keep), value=lowest).topk(self.keep, dim=2).values
+        return scores.masked_fill(scores < highest[..., -1:], lowest)

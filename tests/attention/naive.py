@@ -1,0 +1,55 @@
+"""Plain NumPy, one source and one query at a time: what the attentions are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nmt.attention.base import Attention
+
+Array = NDArray[np.float64]
+Naive = Callable[[Array, Array], tuple[Array, Array]]
+"""h (S, E), q (H,) -> context (D,), alignment (S,)"""
+
+LENGTHS = (7, 1, 4)
+STATE, QUERY, QUERIES = 4, 3, 2
+
+
+def softmax(scores: Array) -> Array:
+    powers = np.array([exp(score - max(scores)) for score in scores])
+    return powers / sum(powers)
+
+
+def sigmoid(scores: Array) -> Array:
+    return np.array([1 / (1 + exp(-score)) for score in scores])
+
+
+def weights_of(attention: Attention) -> dict[str, Array]:
+    return {name: value.detach().double().numpy() for name, value in attention.named_parameters()}
+
+
+def mix(alignment: Array, values: Array) -> tuple[Array, Array]:
+    start = np.zeros(values.shape[1])
+    return sum((a * value for a, value in zip(alignment, values, strict=True)), start), alignment
+
+
+def compare(attention: Attention, naive: Naive, query_size: int = QUERY) -> None:
+    """A ragged batch gets the contexts and alignments of ``naive``."""
+    torch.manual_seed(1)
+    attention.double()
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    states = torch.randn(*mask.shape, STATE, dtype=torch.float64)
+    query = torch.randn(len(LENGTHS), QUERIES, query_size, dtype=torch.float64)
+    with torch.no_grad():
+        memory = attention.write(states, mask, trace=True)
+        context, weights = attention.read(query, memory)
+        alignment = attention.align(weights, memory)
+    for row, length in enumerate(LENGTHS):
+        for step in range(QUERIES):
+            expected = naive(states[row, :length].numpy(), query[row, step].numpy())
+            np.testing.assert_allclose(context[row, step], expected[0], rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(alignment[row, step, :length], expected[1], rtol=1e-10, atol=1e-12)

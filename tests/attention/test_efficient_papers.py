@@ -1,0 +1,360 @@
+"""The efficient attentions against plain NumPy loops over their papers' equations, and examples worked by hand."""
+
+from __future__ import annotations
+
+from math import ceil, exp, log, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from naive import LENGTHS, QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_of
+from torch import Tensor
+
+from nmt.attention import (
+    CovarianceAttention,
+    DeltaAttention,
+    GeneralCovarianceAttention,
+    KernelAttention,
+    LocalAttention,
+    LowRankAttention,
+    LuongAttention,
+    SparseAttention,
+)
+from nmt.attention.scan import _stretch, scan
+
+KEY = 5
+
+
+@pytest.mark.parametrize("feature_map", ["elu", "taylor"])
+def test_kernels_of_katharopoulos_2020_and_li_2020(feature_map: Any) -> None:
+    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map=feature_map, key_size=KEY)
+    weight = weights_of(attention)
+
+    def similarity(q: Array, k: Array) -> float:
+        if feature_map == "taylor":
+            return 1 + float(q @ k) / (sqrt(q @ q) * sqrt(k @ k))
+        phi = [np.array([x + 1 if x > 0 else exp(x) for x in vector]) for vector in (q, k)]
+        return float(phi[0] @ phi[1])
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        scores = np.array([similarity(weight["W_q.weight"] @ q, weight["W_k.weight"] @ s) for s in h])
+        return mix(scores / sum(scores), h)
+
+    compare(attention, naive)
+
+
+def test_efficient_attention_of_shen_2018_with_softmax() -> None:
+    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="softmax", key_size=KEY)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        keys = np.array([weight["W_k.weight"] @ s for s in h])
+        over_time = np.stack([softmax(column) for column in keys.T], axis=1)  # each feature over the source
+        contexts = sum(np.outer(k, s) for k, s in zip(over_time, h, strict=True))
+        asked = softmax(weight["W_q.weight"] @ q)
+        return asked @ contexts, np.array([asked @ k for k in over_time])
+
+    compare(attention, naive)
+
+
+@pytest.mark.parametrize("feature_map", ["scaling", "identity"])
+def test_efficient_attention_of_shen_2018_with_scaling(feature_map: Any) -> None:
+    attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map=feature_map, key_size=KEY)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        root = sqrt(len(h)) if feature_map == "scaling" else 1.0
+        keys = [weight["W_k.weight"] @ s / root for s in h]
+        return mix(np.array([weight["W_q.weight"] @ q / root @ k for k in keys]), h)
+
+    compare(attention, naive)
+
+
+def test_identity_kernel_with_w_k_of_ones_is_covariance_attention() -> None:
+    kernel = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="identity", key_size=STATE)
+    covariance = CovarianceAttention(state_size=STATE, query_size=QUERY)
+    assert covariance.project is not None
+    with torch.no_grad():
+        kernel.W_k.weight.copy_(torch.eye(STATE))
+        covariance.project.weight.copy_(kernel.W_q.weight)
+    states, query = torch.randn(2, 6, STATE), torch.randn(2, 3, QUERY)
+    mask = torch.arange(6) < torch.tensor([6, 2])[:, None]
+    for left, right in zip(kernel.write(states, mask, True), covariance.write(states, mask, True), strict=True):
+        torch.testing.assert_close(left, right)
+    torch.testing.assert_close(
+        kernel.read(query, kernel.write(states, mask)), covariance.read(query, covariance.write(states, mask))
+    )
+
+
+def test_softmax_over_time_survives_any_scores_in_pieces() -> None:
+    attention = KernelAttention(state_size=1, query_size=1, feature_map="softmax", key_size=1)
+    with torch.no_grad():
+        attention.W_k.weight.fill_(1.0)
+    states = torch.tensor([[[-3000.0], [500.0], [2000.0], [2000.0 - log(3)]]])
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    memory = attention.write(states[:, :2], mask[:, :2], trace=True)
+    memory = attention.append(memory, states[:, 2:], mask[:, 2:])
+    _, weights = attention.read(torch.zeros(1, 1, 1), memory)
+    np.testing.assert_allclose(attention.align(weights, memory)[0, 0].tolist(), [0, 0, 0.75, 0.25], rtol=1e-4)
+
+
+@pytest.mark.parametrize("recall", [False, True])
+@pytest.mark.parametrize("mean", [False, True])
+def test_general_covariance_of_brebisson_2016(recall: bool, mean: bool) -> None:
+    attention = GeneralCovarianceAttention(state_size=STATE, query_size=QUERY, recall=recall, mean=mean)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        covariance, written = np.zeros((STATE, STATE)), []
+        for s in h:
+            scores = weight["gates.weight"] @ s + weight["gates.bias"]
+            if recall:
+                found = covariance @ s
+                scores = scores + weight["recalled.weight"] @ (found / sqrt(1 + found @ found))
+            alpha, beta = sigmoid(scores[:2])
+            f = sigmoid(scores[2:]) * s
+            covariance = alpha * covariance + beta * np.outer(f, f)
+            written = [(share * alpha, other) for share, other in written] + [(beta, f)]
+        asked = weight["project.weight"] @ q / (len(h) if mean else 1)
+        return covariance @ asked, np.array([share * (f @ asked) for share, f in written])
+
+    compare(attention, naive)
+
+
+def test_forgetting_nothing_and_gating_alike_is_gated_covariance() -> None:
+    general = GeneralCovarianceAttention(state_size=STATE, query_size=STATE).double()
+    gated = CovarianceAttention(state_size=STATE, query_size=STATE, gated=True).double()
+    assert gated.gate is not None
+    with torch.no_grad():
+        general.gates.weight[:2] = 0
+        general.gates.bias[:2] = 100  # α = β = 1
+        gated.gate.weight.copy_(general.gates.weight[2:])
+        gated.gate.bias.copy_(general.gates.bias[2:])
+    states, mask = torch.randn(1, 9, STATE, dtype=torch.float64), torch.ones(1, 9, dtype=torch.bool)
+    torch.testing.assert_close(general.write(states, mask).slots, gated.write(states, mask).slots)
+
+
+def test_delta_rule_of_schlag_2021() -> None:
+    attention = DeltaAttention(state_size=STATE, query_size=QUERY, key_size=KEY)
+    weight = weights_of(attention)
+
+    def unit(x: Array) -> Array:
+        return x / sqrt(x @ x)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        memory, written = np.zeros((KEY, STATE)), []
+        for s in h:
+            k, beta = unit(weight["W_k.weight"] @ s), sigmoid(weight["beta.weight"] @ s + weight["beta.bias"])[0]
+            memory = memory + beta * np.outer(k, s - memory.T @ k)
+            written = [left - beta * k * (k @ left) for left in written] + [beta * k]
+        asked = unit(weight["W_q.weight"] @ q)
+        return memory.T @ asked, np.array([asked @ left for left in written])
+
+    compare(attention, naive)
+
+
+def test_delta_rule_replaces_the_value_of_a_key() -> None:
+    attention = DeltaAttention(state_size=2, query_size=2, key_size=1).double()
+    with torch.no_grad():
+        attention.W_k.weight.copy_(torch.tensor([[1.0, 0.0]]))  # one key for all states with a positive first number
+        attention.beta.weight.zero_()
+        attention.beta.bias.fill_(100.0)  # β = 1
+    states = torch.tensor([[[1.0, 5.0], [2.0, -7.0], [3.0, 4.0]]], dtype=torch.float64)
+    memory = attention.write(states, torch.ones(1, 3, dtype=torch.bool), trace=True)
+    torch.testing.assert_close(memory.slots, states[:, 2:])  # the last one, and nothing else
+    assert memory.trace is not None
+    torch.testing.assert_close(memory.trace, torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64))
+
+
+def test_linformer_of_wang_2020() -> None:
+    attention = LowRankAttention(state_size=STATE, query_size=QUERY, slots=2, key_size=KEY, max_length=max(LENGTHS))
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        keys = np.array([weight["W_k.weight"] @ s for s in h])
+        scores = weight["E"][:, : len(h)] @ keys @ (weight["W_q.weight"] @ q) / sqrt(KEY)
+        return mix(softmax(scores) @ weight["F"][:, : len(h)], h)
+
+    compare(attention, naive)
+
+
+def test_linformer_refuses_a_source_that_is_too_long() -> None:
+    attention = LowRankAttention(state_size=STATE, query_size=QUERY, slots=2, max_length=3)
+    states, mask = torch.randn(2, 4, STATE), torch.tensor([[True, True, True, False], [True, True, True, True]])
+    attention.write(states[:1], mask[:1])
+    with pytest.raises(ValueError, match="a source of 4 states: LowRankAttention was built for at most 3"):
+        attention.write(states, mask)
+    with pytest.raises(ValueError, match="a source of 5 states"):
+        attention.append(attention.write(states[:1], mask[:1]), states[:1, :2], mask[:1, :2])
+
+
+@pytest.mark.parametrize("keep", [1, 3, 20])
+def test_explicit_sparse_transformer_of_zhao_2019(keep: int) -> None:
+    attention = SparseAttention(state_size=STATE, query_size=QUERY, score="general", keep=keep)
+    weight = weights_of(attention)
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        scores = np.array([q @ weight["W_a_state.weight"] @ s for s in h])
+        chosen = np.argsort(-scores)[:keep]
+        alignment = np.zeros(len(h))
+        alignment[chosen] = softmax(scores[chosen])
+        return mix(alignment, h)
+
+    compare(attention, naive)
+
+
+def test_scores_that_tie_with_the_last_one_kept_are_kept() -> None:
+    attention = SparseAttention(state_size=1, query_size=1, score="dot", keep=2)
+    states, mask = torch.tensor([[[2.0], [1.0], [1.0], [0.0]]]), torch.ones(1, 4, dtype=torch.bool)
+    _, weights = attention.read(torch.tensor([[[log(2)]]]), attention.write(states, mask))
+    torch.testing.assert_close(weights, torch.tensor([[[0.5, 0.25, 0.25, 0.0]]]))
+
+
+@pytest.mark.parametrize("window", [1, 2, 20])
+@pytest.mark.parametrize("score", ["dot", "general", "concat"])
+def test_local_p_of_luong_2015(window: int, score: Any) -> None:
+    size = STATE if score == "dot" else QUERY
+    attention = LocalAttention(state_size=STATE, query_size=size, score=score, window=window)
+    weight = weights_of(attention)
+
+    def one(q: Array, s: Array) -> float:
+        if score == "dot":
+            return float(q @ s)
+        if score == "general":
+            return float(q @ weight["W_a_state.weight"] @ s)
+        return float(weight["v_a.weight"][0] @ np.tanh(weight["W_a_query.weight"] @ q + weight["W_a_state.weight"] @ s))
+
+    def naive(h: Array, q: Array) -> tuple[Array, Array]:
+        hidden = np.tanh(weight["W_p.weight"] @ q)
+        centre = len(h) * sigmoid(weight["v_p.weight"] @ hidden)[0]
+        inside = [s for s in range(1, len(h) + 1) if centre - window <= s <= centre + window]
+        alignment = np.zeros(len(h))
+        if inside:
+            shares = softmax(np.array([one(q, h[s - 1]) for s in inside]))
+            for s, share in zip(inside, shares, strict=True):
+                alignment[s - 1] = share * exp(-((s - centre) ** 2) / (2 * (window / 2) ** 2))
+        return mix(alignment, h)
+
+    compare(attention, naive, size)
+
+
+def test_a_window_reads_nothing_beyond_it() -> None:
+    attention = LocalAttention(state_size=STATE, query_size=QUERY, window=2)
+    states, mask = torch.randn(1, 41, STATE), torch.ones(1, 41, dtype=torch.bool)
+    query = torch.randn(1, 1, QUERY)
+    with torch.no_grad():
+        attention.v_p.weight.zero_()  # p_t = 20.5
+        memory = attention.write(states, mask)
+        context, weights = attention.read(query, memory)
+        assert weights[0, 0].nonzero()[:, 0].tolist() == [18, 19, 20, 21]  # s = 19 … 22
+        outside = torch.ones(41, dtype=torch.bool)
+        outside[18:22] = False
+        assert memory.keys is not None
+        broken = memory._replace(
+            slots=memory.slots.masked_fill(outside[:, None], 1e30),
+            keys=memory.keys.masked_fill(outside[:, None], 1e30),
+        )
+        torch.testing.assert_close(attention.read(query, broken)[0], context)
+
+
+def test_a_window_as_wide_as_the_source_is_luong_under_a_gaussian() -> None:
+    local = LocalAttention(state_size=STATE, query_size=QUERY, window=1000)
+    luong = LuongAttention(state_size=STATE, query_size=QUERY)
+    luong.W_a_state.weight.data.copy_(local.W_a_state.weight.data)
+    states, mask, query = torch.randn(2, 9, STATE), torch.ones(2, 9, dtype=torch.bool), torch.randn(2, 3, QUERY)
+    with torch.no_grad():
+        wide = local.read(query, local.write(states, mask))
+        plain = luong.read(query, luong.write(states, mask))
+    torch.testing.assert_close(wide, plain, rtol=1e-3, atol=1e-3)
+
+
+# The recurrence whose training memory grows with √S.
+
+
+def forget(carry: Tensor, now: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor]]:
+    """C ← α C + f fᵀ, and an output that sees C: W C f."""
+    alpha, f = now
+    seen = (carry @ f[..., None])[..., 0] @ parameters[0]
+    return alpha[:, None, None] * carry + f[..., None] * f[:, None], (seen,)
+
+
+@pytest.mark.parametrize("length", [1, 2, 10, 1000])
+def test_checkpointed_recurrence_has_the_gradients_of_autograd(length: int) -> None:
+    torch.manual_seed(1)
+    alpha = torch.empty(2, length, dtype=torch.float64).uniform_(0.3, 1).requires_grad_()
+    f = torch.randn(2, length, 3, dtype=torch.float64, requires_grad=True)
+    start = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+    found = []
+    for run in (scan, _stretch):
+        last, (seen,) = run(forget, start, (alpha, f), (weight,))
+        loss = (last * torch.arange(9.0).reshape(3, 3)).sum() + (seen.sin()).sum()
+        found.append([last, seen, *torch.autograd.grad(loss, (alpha, f, start, weight))])
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
+def test_recurrence_keeps_only_every_root_of_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    length = 900
+    alpha = torch.rand(1, length, requires_grad=True)
+    f = torch.randn(1, length, 2, requires_grad=True)
+    saved: list[Tensor] = []
+
+    def count(tensor: Tensor) -> Tensor:
+        saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        scan(forget, torch.zeros(1, 2, 2), (alpha, f), (torch.eye(2),))
+    assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
+
+
+@pytest.mark.parametrize("recall", [False, True])
+def test_long_sources_get_the_gradients_of_the_loop(recall: bool) -> None:
+    torch.manual_seed(1)
+    length, size = 1000, 3
+    attention = GeneralCovarianceAttention(state_size=size, query_size=size, recall=recall).double()
+    with torch.no_grad():
+        attention.gates.bias[0] = 0.5
+    states = torch.randn(1, length, size, dtype=torch.float64, requires_grad=True)
+    leaves = [states, *attention.parameters()]
+
+    def loop() -> Tensor:
+        covariance = torch.zeros(size, size, dtype=torch.float64)
+        for h in states[0]:
+            scores = attention.gates(h)
+            if attention.recalled is not None:
+                found = covariance @ h
+                scores = scores + attention.recalled(found / (1 + found @ found).sqrt())
+            f = torch.sigmoid(scores[2:]) * h
+            covariance = torch.sigmoid(scores[0]) * covariance + torch.sigmoid(scores[1]) * torch.outer(f, f)
+        return covariance
+
+    written = attention.write(states, torch.ones(1, length, dtype=torch.bool)).slots[0]
+    expected = loop()
+    torch.testing.assert_close(written, expected, rtol=1e-9, atol=1e-9)
+    weight = torch.randn(size, size, dtype=torch.float64)
+    for left, right in zip(
+        torch.autograd.grad((written * weight).sum(), leaves),
+        torch.autograd.grad((expected * weight).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
+def test_long_sources_get_the_gradients_of_the_delta_loop() -> None:
+    torch.manual_seed(1)
+    attention = DeltaAttention(state_size=4, query_size=4, key_size=3).double()
+    states = torch.randn(1, 1000, 4, dtype=torch.float64, requires_grad=True)
+    memory = torch.zeros(3, 4, dtype=torch.float64)
+    for h in states[0]:
+        k = attention.W_k(h) / attention.W_k(h).norm()
+        memory = memory + torch.sigmoid(attention.beta(h)) * torch.outer(k, h - memory.T @ k)
+    written = attention.write(states, torch.ones(1, 1000, dtype=torch.bool)).slots[0]
+    torch.testing.assert_close(written, memory, rtol=1e-9, atol=1e-9)
+    leaves = [states, attention.W_k.weight, attention.beta.weight, attention.beta.bias]
+    for left, right in zip(
+        torch.autograd.grad(written.sin().sum(), leaves), torch.autograd.grad(memory.sin().sum(), leaves), strict=True
+    ):
+        torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
