@@ -20,6 +20,10 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
             f"attention.score=dot: compares states of equal size, but encoder.hidden_size={encoder['hidden_size']} and "
             f"decoder.hidden_size={decoder['hidden_size']}; make them equal or use attention.score=general"
         )
+    if heads := config["attention"].get("heads"):
+        for part, size in (("encoder", encoder["hidden_size"]), ("decoder", decoder["hidden_size"])):
+            if size % heads:
+                yield f"attention.heads={heads}: must divide {part}.hidden_size={size}"
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"
     if config["data"]["kind"] == "text":

@@ -117,20 +117,28 @@ def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str
                 del composed["hydra"]
             return composed, choices
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(_explain(error, name)) from None
+            raise UserError(_explain(error, name, overrides)) from None
 
 
-def _explain(error: Exception, name: str) -> str:
+def _explain(error: Exception, name: str, overrides: list[str]) -> str:
     """Hydra's message as one line, with the nearest key or option that there is."""
     text = str(error)
     if found := re.search(r"Could not override '([^']+)'", text):
-        known = list(_keys(OmegaConf.to_container(compose(name), resolve=False), ""))
+        chosen = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
+        known = list(_keys(OmegaConf.to_container(_whatever_composes(name, chosen), resolve=False), ""))
         return f"{found[1]}: no such key{suggestion(found[1], known)}"
     if found := re.search(r"Could not find '([^']+)'", text):
         group, _, option = found[1].rpartition("/")
         choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
         return f"{group}={option}: no such choice{suggestion(option, choices)} there are: {', '.join(choices)}"
     return _one_line(error)
+
+
+def _whatever_composes(name: str, overrides: list[str]) -> DictConfig:
+    try:
+        return compose(name, overrides)
+    except (HydraException, OmegaConfBaseException):  # another word is wrong as well
+        return compose(name)
 
 
 def _keys(tree: Any, prefix: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from types import NoneType, UnionType
@@ -41,6 +41,8 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
         if value not in get_args(schema) or isinstance(value, bool):
             names = [str(choice) for choice in get_args(schema)]
             yield f"{path}={_show(value)}: must be {' | '.join(names)}{suggestion(str(value), names)}"
+    elif origin is Callable:  # what makes a part, such as the attention inside another one
+        yield from _mapping(value, Target, path, trust)
     elif origin is list:
         if not isinstance(value, list):
             yield f"{path}={_show(value)}: must be a list, such as [a,b]"

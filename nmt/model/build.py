@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -62,8 +63,15 @@ def build_model(
 
 
 def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:
-    """An instance of the block's ``_target_`` with the block's numbers and those ``sizes`` that it asks for."""
+    """An instance of the block's ``_target_`` with the block's numbers and those ``sizes`` that it asks for.
+
+    A block within the block becomes a function that makes its instance: the outer one says which of its sizes differ.
+    """
     target = locate(block["_target_"], trust=trust)
     wanted = inspect.signature(target).parameters
-    numbers = {key: value for key, value in block.items() if key != "_target_"}
+    numbers = {
+        key: partial(construct, value, trust, **sizes) if isinstance(value, Mapping) else value
+        for key, value in block.items()
+        if key != "_target_"
+    }
     return target(**numbers, **{key: value for key, value in sizes.items() if key in wanted})

@@ -19,6 +19,8 @@ from nmt.attention import (
     LocalAttention,
     LowRankAttention,
     LuongAttention,
+    MultiHeadAttention,
+    NoAttention,
     SparseAttention,
 )
 from nmt.attention.scan import _stretch, scan
@@ -267,6 +269,34 @@ def test_a_window_as_wide_as_the_source_is_luong_under_a_gaussian() -> None:
         wide = local.read(query, local.write(states, mask))
         plain = luong.read(query, luong.write(states, mask))
     torch.testing.assert_close(wide, plain, rtol=1e-3, atol=1e-3)
+
+
+def test_heads_of_vaswani_2017() -> None:
+    heads, state, query = 2, 2 * STATE, 2 * QUERY
+    attention = MultiHeadAttention(state_size=state, query_size=query, heads=heads, inner=LuongAttention).double()
+    weight = weights_of(attention)
+    states, asked = torch.randn(1, 5, state, dtype=torch.float64), torch.randn(1, 1, query, dtype=torch.float64)
+    contexts, alignments = [], []
+    for head in range(heads):
+        h = states[0].numpy() @ weight["W_s.weight"][head * STATE : (head + 1) * STATE].T
+        q = weight["W_q.weight"][head * QUERY : (head + 1) * QUERY] @ asked[0, 0].numpy()
+        context, alignment = mix(softmax(np.array([q @ weight["inner.W_a_state.weight"] @ s for s in h])), h)
+        contexts.append(context)
+        alignments.append(alignment)
+    with torch.no_grad():
+        memory = attention.write(states, torch.ones(1, 5, dtype=torch.bool))
+        context, weights = attention.read(asked, memory)
+    np.testing.assert_allclose(context[0, 0], weight["W_o.weight"] @ np.concatenate(contexts), rtol=1e-9)
+    np.testing.assert_allclose(attention.align(weights, memory)[0, 0], np.mean(alignments, axis=0), rtol=1e-9)
+
+
+def test_heads_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"attention\.heads=3: must divide encoder\.hidden_size=4"):
+        MultiHeadAttention(state_size=4, query_size=6, heads=3, inner=LuongAttention)
+    with pytest.raises(ValueError, match=r"attention\.heads=3: must divide decoder\.hidden_size=4"):
+        MultiHeadAttention(state_size=6, query_size=4, heads=3, inner=LuongAttention)
+    with pytest.raises(ValueError, match=r"attention\.inner: NoAttention"):
+        MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=NoAttention)
 
 
 # The recurrence whose training memory grows with √S.

@@ -26,6 +26,16 @@ def test_every_yaml_composes_validates_and_builds(group: str, choice: str) -> No
     build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
 
 
+@pytest.mark.parametrize("inner", [stem for group, stem in CHOICES if group == "attention" and stem != "none"])
+def test_every_attention_fits_into_heads(inner: str) -> None:
+    if inner == "multi_head":
+        return
+    config = train_config(["attention=multi_head", f"attention@attention.inner={inner}"])
+    assert config["attention"]["inner"] == train_config([f"attention={inner}"])["attention"]
+    model = build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
+    assert f"nmt.attention.{type(model.attention.inner).__name__}" == config["attention"]["inner"]["_target_"]
+
+
 @pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
     config = train_config([f"+experiment={path.stem}", f"data.folder={shared_data / 'multi30k'}"])
@@ -36,6 +46,7 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
     ("words", "message"),
     [
         (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
+        (["attention=luong", "attention.scor=dot"], "attention.scor: no such key; did you mean attention.score?"),
         (["attention=memroy"], "did you mean memory?"),
         (["+attention.slot=3"], "attention.slot=3: no such key; did you mean slots?"),
         (["attention.slots=0"], "attention.slots=0: must be ≥ 1 (conf/attention/memory.yaml)"),
@@ -50,6 +61,10 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["encoder.hidden_size=7"], "must be even"),
         (["tokenizer.joint=false"], "embeddings.shared=true: needs one vocabulary"),
         (["attention=luong", "attention.score=dot", "encoder.hidden_size=8"], "attention.score=dot"),
+        (["attention=multi_head", "attention.heads=7"], "attention.heads=7: must divide encoder.hidden_size="),
+        (["attention=multi_head", "attention.inner.scor=dot"], "did you mean attention.inner.score?"),
+        (["attention=multi_head", "attention.inner.score=dto"], "attention.inner.score=dto: must be"),
+        (["attention=multi_head", "attention.inner=3"], "attention.inner=3"),
         (["attention._target_=os.system"], "package 'os' is not trusted"),
         (["attention._target_=nmt.attention.Nothing"], "no such class"),
         (["training.betas=[0.9]"], "must be two numbers"),
