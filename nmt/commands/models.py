@@ -50,22 +50,23 @@ def translate_lines(
 def translate_whatever_fits(
     translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, first: int, alignments: bool
 ) -> list[Translation]:
-    """The translation of each line. One that does not fit into memory is refused alone, with a warning on stderr.
+    """The translation of each line. One that the model or the machine cannot hold is refused alone, with a warning.
 
     The lines are halved until the culprit stands alone, so that the others are still translated in batches.
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
-    from nmt.inference.translator import Translation
+    from nmt.inference.translator import SourceTooLong, Translation
 
     try:
         return translator.translate(lines, search, alignments=alignments)
+    except SourceTooLong as error:
+        reason = str(error)
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
+        reason = f"not enough memory for this line of {len(lines[0].split()):,} words"
     if len(lines) == 1:
-        size = f"{len(lines[0].split()):,} words"
-        warning = f"warning: {place}:{first + 1}: not enough memory for this line of {size}; its translation is empty"
-        print(warning, file=sys.stderr)
+        print(f"warning: {place}:{first + 1}: {reason}; its translation is empty", file=sys.stderr)
         return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
     half = len(lines) // 2
     found: list[Translation] = []

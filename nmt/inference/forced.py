@@ -29,10 +29,14 @@ class Forced(NamedTuple):
 
 @torch.inference_mode()
 def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
-    """Each source with its given target, pushed through the model in place of the model's own choices."""
+    """Each source with its given target, pushed through the model in place of the model's own choices.
+
+    Raises SourceTooLong where the attention cannot hold a source.
+    """
     trained = translator.trained
     device = trained.model.embedding.weight.device
     left = [translator.encode(line) for line in sources]
+    translator.refuse_longer(left)
     right = [[*trained.target.encode(translator.case(line)), EOS] for line in targets]
     found: list[Forced | None] = [None] * len(left)
     for rows in batches_by_length([max(map(len, pair)) for pair in zip(left, right, strict=True)], max_tokens=4096):

@@ -18,6 +18,10 @@ from nmt.search.search import search_all
 from nmt.text.specials import EOS
 
 
+class SourceTooLong(UserError):
+    """A source of more pieces than the model's attention was built for; the other lines can be translated."""
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of one line.
@@ -58,6 +62,16 @@ class Translator:
         """Source piece ids with ``</s>``."""
         return [*self.trained.source.encode(self.case(line)), EOS]
 
+    def refuse_longer(self, sources: Sequence[list[int]]) -> None:
+        """Raises SourceTooLong for the first of ``sources`` that the model's attention cannot hold."""
+        longest = self.trained.model.attention.longest
+        for source in sources:
+            if longest is not None and len(source) > longest:
+                raise SourceTooLong(
+                    f"a source of {len(source):,} pieces with </s>: {self.attention} attention of this model reads at "
+                    f"most {longest:,}; split the line, or train on longer ones"
+                )
+
     @property
     def attention(self) -> str:
         """The name of the model's attention, as people call it: Memory, Bahdanau, …"""
@@ -74,10 +88,14 @@ class Translator:
     def translate(
         self, lines: Sequence[str], options: SearchOptions | None = None, *, alignments: bool = True
     ) -> list[Translation]:
-        """The best translation of each line, in order, with scores, tokens, n-best and, on request, alignments."""
+        """The best translation of each line, in order, with scores, tokens, n-best and, on request, alignments.
+
+        Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so.
+        """
         options = options or SearchOptions()
         filled = [row for row, line in enumerate(lines) if line.strip()]
         sources = [self.encode(lines[row]) for row in filled]
+        self.refuse_longer(sources)
         translations = [Translation("")] * len(lines)
         was_training = self.trained.model.training
         self.trained.model.eval()

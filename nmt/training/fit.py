@@ -14,6 +14,7 @@ import torch
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 
+from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.folder import TrainedModel, load_folder, read_whole, save_folder
 from nmt.inference.translator import choose_device
@@ -47,6 +48,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     trained = new_model(config, prepared)
+    refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     keeper = _keeper(config, folder)
     with without_advice():
@@ -86,6 +88,18 @@ def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
     if config["init_from"] is not None:
         _adopt(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
+
+
+def refuse_longer(attention: Attention, prepared: Prepared) -> None:
+    """Raises UserError where a part holds a source that the attention was not built to hold."""
+    for part, corpus in prepared.corpora.items():
+        lengths = corpus.source_lengths + 1
+        if attention.longest is not None and int(lengths.max()) > attention.longest:
+            raise UserError(
+                f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
+                f"{type(attention).__name__} holds at most {attention.longest}, the longest training source; leave it "
+                "out, train on longer ones, or use another attention"
+            )
 
 
 def _refuse_other_pieces(start: TrainedModel, prepared: Prepared, place: str) -> None:

@@ -59,6 +59,12 @@ def blind_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def model_of(tmp_path: Path) -> Callable[..., Path]:
+    """Makes the folder of a model with the attention block given."""
+    return lambda attention, **given: make_model(tmp_path / "models" / attention["_target_"], attention, **given)
+
+
+@pytest.fixture
 def pipe_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     """Puts bytes on stdin."""
 

@@ -127,6 +127,19 @@ def test_a_line_that_does_not_fit_into_memory_is_refused_alone(
     ]
 
 
+def test_a_line_longer_than_the_attention_holds_is_refused_alone(
+    model_of: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
+    pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
+    translate([f"model={model}"])
+    out, error = (stream.decode() for stream in capfdbinary.readouterr())
+    found = out.split("\n")[:-1]
+    assert found[1] == "" and found[0] == found[2] != ""
+    (line,) = error.splitlines()
+    assert line.startswith("warning: <stdin>:2: a source of ") and "reads at most 20" in line
+
+
 def test_any_other_failure_is_not_taken_for_lack_of_memory(
     model: Path, pipe_in: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:

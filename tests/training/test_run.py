@@ -31,6 +31,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs" / "demo"
 
 
+def test_sources_longer_than_the_attention_holds_stop_a_run_before_it_trains(run: Path, tmp_path: Path) -> None:
+    for part, lines in {"train": ["a b c"] * 300, "valid": ["a", "a b c d e f g h"]}.items():
+        for side in ("src", "tgt"):
+            (tmp_path / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    files = [f"data.{part}.{side}={tmp_path}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
+    words = [word for word in TINY if not word.startswith(("data", "tokenizer", "attention"))]
+    with pytest.raises(UserError, match="data.valid: source 2 has .* LowRankAttention holds at most"):
+        train([*words, "data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank", "name=demo"])
+
+
 class TestRun:
     def test_leaves_everything_behind(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         train([*TINY, "name=demo"])
