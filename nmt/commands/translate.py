@@ -68,19 +68,22 @@ def translate(arguments: list[str]) -> None:
         if link is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
-            print(describe_scores(options.search.length_penalty), file=sys.stderr)
+            print(describe_scores(options.search), file=sys.stderr)
         _translate_all(translator, options, write, link)
 
 
-def describe_scores(length_penalty: float) -> str:
+def describe_scores(search: SearchOptions) -> str:
     """What the numbers are, in one line."""
+    alpha, beta = search.length_penalty, search.coverage_penalty
     what = "scores: natural log-probability of the pieces and </s>"
-    if length_penalty == 0:
-        return f"{what}, not length-normalised (search.length_penalty=0)"
-    return (
-        f"{what}, length-normalised: divided by ((5 + |Y|) / 6)^{length_penalty:g} (Wu et al. 2016), "
-        f"|Y| pieces with </s> (search.length_penalty={length_penalty:g})"
-    )
+    if alpha == 0:
+        what += ", not length-normalised (search.length_penalty=0)"
+    else:
+        what += (
+            f", length-normalised: divided by ((5 + |Y|) / 6)^{alpha:g} (Wu et al. 2016), |Y| pieces with </s> "
+            f"(search.length_penalty={alpha:g})"
+        )
+    return f"{what}, plus the coverage penalty (search.coverage_penalty={beta:g})" if beta else what
 
 
 def _translate_all(

@@ -99,7 +99,12 @@ class Translator:
         translations = [Translation("")] * len(lines)
         was_training = self.trained.model.training
         self.trained.model.eval()
-        engine = TorchEngine(self.trained.model, trace=alignments)
+        if options.coverage_penalty and not self.trained.model.attention.context_size:
+            raise UserError(
+                f"search.coverage_penalty={options.coverage_penalty:g}: this model has no attention and covers "
+                "nothing; leave it away, or use a model trained with attention"
+            )
+        engine = TorchEngine(self.trained.model, trace=alignments or options.coverage_penalty > 0)
         options = replace(options, keep_weights=alignments)
         found = search_all(engine, sources, options, max_tokens=self.max_tokens)
         for row, source, hypotheses in zip(filled, sources, found, strict=True):

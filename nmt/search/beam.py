@@ -9,12 +9,17 @@ import numpy as np
 from nmt.search.engine import BANNED, Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
-from nmt.search.penalties import length_penalty
+from nmt.search.ranking import Ranking
 from nmt.text.specials import BOS, EOS
 
 
 def beam_search(
-    engine: Engine[Source, State], source: Source, limits: Integers, options: SearchOptions, history: History
+    engine: Engine[Source, State],
+    source: Source,
+    limits: Integers,
+    options: SearchOptions,
+    history: History,
+    ranking: Ranking,
 ) -> Endings:
     """Up to ``n_best`` endings a sentence, the best that a beam of ``beam_size`` finds.
 
@@ -23,8 +28,7 @@ def beam_search(
     most target pieces, without ``</s>``; where nothing has finished by then, the live hypotheses are returned
     as they are.
     """
-    width, alpha = options.beam_size, options.length_penalty
-    ceiling = length_penalty(limits + 1, alpha)
+    width = options.beam_size
     best = _Best(len(limits), options.n_best)
     state = engine.init(source)
     rows = np.arange(len(limits))
@@ -37,15 +41,18 @@ def beam_search(
         ended, alive = _choose(_extend(live, log_probs), ids, width)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, weights)
-        best.offer(rows, ended, ended.log_prob / length_penalty(time + 1, alpha), time, finished=True)
+        scores = ranking.of_candidates(rows, ended.log_prob, ended.parents, time, True, best.worst(rows))
+        best.offer(rows, ended, scores, time, finished=True)
 
         before, live = live, np.where((limits[rows] == time)[:, None], -np.inf, alive.log_prob)
         # Log-probabilities only fall, and the largest penalty brings them nearest to 0: no future beats this.
-        over = live.max(axis=1) / ceiling[rows] <= best.worst(rows)
+        over = ranking.ceiling(live.max(axis=1), limits[rows] + 1) <= best.worst(rows)
         if over.any():
             stuck = np.flatnonzero(over & ~best.any(rows))
             cut = _Ranked.of_live(before[stuck])
-            best.offer(rows[stuck], cut, cut.log_prob / length_penalty(time, alpha), time, finished=False)
+            nothing = np.full(len(stuck), -np.inf)
+            scores = ranking.of_candidates(rows[stuck], cut.log_prob, cut.parents, time, False, nothing)
+            best.offer(rows[stuck], cut, scores, time, finished=False)
             keep = np.flatnonzero(~over)
             if not keep.size:
                 break

@@ -27,6 +27,8 @@ class SearchOptions:
     """Live hypotheses of each sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
+    coverage_penalty: Annotated[float, AtLeast(0)] = 0.0
+    """beta of Wu et al. 2016: how much a source piece costs that was hardly looked at; 0: nothing."""
     n_best: Annotated[int, AtLeast(1)] = 1
     """Translations returned for each sentence, best first; when sampling, the number of draws."""
     max_length: Annotated[int, AtLeast(1)] | None = None
@@ -49,6 +51,11 @@ class SearchOptions:
                     raise UserError(f"search.{name}={value}: {bound}")
         if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
             raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
+        if self.method != "beam" and self.coverage_penalty:
+            raise UserError(
+                f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; "
+                "set search.beam_size=5, or leave it away"
+            )
         if self.method != "sample" and self.n_best > self.beam_size:
             raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")
         if self.method != "sample" and self.top_k is not None:

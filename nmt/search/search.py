@@ -12,7 +12,7 @@ from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
-from nmt.search.penalties import length_penalty
+from nmt.search.ranking import Ranking
 from nmt.search.sampling import sampling_search
 
 
@@ -29,17 +29,18 @@ def search(engine: Engine[Source, State], sources: list[list[int]], options: Sea
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must hold </s> at least")
     limits = options.limits(lengths)
-    history = History(keep_weights=options.keep_weights)
+    history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
     source = engine.encode(sources)
+    ranking = Ranking(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
     if options.method == "greedy":
         endings = greedy_search(engine, source, limits, history)
     elif options.method == "beam":
-        endings = beam_search(engine, source, limits, options, history)
+        endings = beam_search(engine, source, limits, options, history, ranking)
     else:
         endings = sampling_search(engine, source, sources, limits, options, history)
-    found = _hypotheses(history, endings, options.length_penalty, len(sources))
+    found = _hypotheses(history, endings, ranking, len(sources))
     if not options.keep_weights:
-        return found
+        return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in found]
     return [
         [_aligned(engine, source, row, hypothesis, len(sources[row])) for hypothesis in hypotheses]
         for row, hypotheses in enumerate(found)
@@ -84,9 +85,9 @@ def batches_by_length(lengths: list[int], *, max_tokens: int) -> list[list[int]]
     return batches
 
 
-def _hypotheses(history: History, endings: Endings, alpha: float, sentences: int) -> list[list[Hypothesis]]:
+def _hypotheses(history: History, endings: Endings, ranking: Ranking, sentences: int) -> list[list[Hypothesis]]:
     """The endings read out and ranked, a list for each sentence."""
-    scores = endings.log_prob / length_penalty(endings.length + endings.finished, alpha)
+    scores = ranking.scores(endings)
     tokens, weights = history.trace(endings)
     found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for at in np.argsort(-scores, kind="stable"):

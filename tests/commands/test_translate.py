@@ -85,7 +85,9 @@ def test_scores_say_how_they_are_normalised(
     one = Translator.load(model).translate(["the dog"], SearchOptions(length_penalty=alpha))[0]
     assert text == one.text and float(score) == pytest.approx(one.score, abs=1e-4)
     assert float(score) == pytest.approx(one.log_prob / ((5 + len(one.tokens)) / 6) ** alpha, abs=1e-4)
-    assert describe_scores(alpha) in error and ("not length-normalised" in error) == (alpha == 0)
+    assert describe_scores(SearchOptions(length_penalty=alpha)) in error and ("not length-normalised" in error) == (
+        alpha == 0
+    )
 
 
 def test_sampling_repeats_itself(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

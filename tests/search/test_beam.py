@@ -1,38 +1,47 @@
 from __future__ import annotations
 
+from math import log
+from typing import Any
+
 import numpy as np
 import pytest
-from toy import ToyEngine, brute_force, forced, ragged_sources
+from toy import ToyEngine, brute_force, forced, forced_weights, ragged_sources
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.beam import beam_search
 from nmt.search.engine import BANNED
 from nmt.search.history import History
+from nmt.search.penalties import coverage_penalty
+from nmt.search.ranking import Ranking
 from nmt.search.search import _hypotheses
 from nmt.text.specials import EOS
 
 ALPHAS = [0.0, 0.6, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beam_that_holds_everything_finds_what_brute_force_finds(alpha: float, seed: int) -> None:
+def test_a_beam_that_holds_everything_finds_what_brute_force_finds(alpha: float, seed: int, beta: float) -> None:
     engine = ToyEngine(pieces=2, seed=seed, sharpness=0.7)
     source = [7, 5, EOS]
-    options = SearchOptions(beam_size=4 * 2**5, length_penalty=alpha, n_best=8, max_length=5)
-    truth = brute_force(engine, source, longest=5, alpha=alpha)
+    options = SearchOptions(beam_size=4 * 2**5, length_penalty=alpha, coverage_penalty=beta, n_best=8, max_length=5)
+    truth = brute_force(engine, source, longest=5, alpha=alpha, beta=beta)
     [found] = search(engine, [source], options)
     assert [one.tokens for one in found] == [tokens for _, tokens in truth[:8]]
-    np.testing.assert_allclose([one.score for one in found], [score for score, _ in truth[:8]], rtol=1e-12)
+    np.testing.assert_allclose(
+        [one.score for one in found], [score for score, _ in truth[:8]], rtol=1e-12 if not beta else 1e-6
+    )
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.5])
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_a_batch_of_brute_forces(alpha: float) -> None:
+def test_a_batch_of_brute_forces(alpha: float, beta: float) -> None:
     engine = ToyEngine(pieces=3, seed=11)
     sources = ragged_sources(3, 5)
-    options = SearchOptions(beam_size=4 * 3**3, length_penalty=alpha, n_best=3, max_length=3)
+    options = SearchOptions(beam_size=4 * 3**3, length_penalty=alpha, coverage_penalty=beta, n_best=3, max_length=3)
     for source, found in zip(sources, search(engine, sources, options), strict=True):
-        truth = brute_force(engine, source, longest=3, alpha=alpha)
+        truth = brute_force(engine, source, longest=3, alpha=alpha, beta=beta)
         assert [one.tokens for one in found] == [tokens for _, tokens in truth[:3]]
 
 
@@ -45,8 +54,9 @@ def test_beam_1_without_length_penalty_is_greedy(seed: int, max_length: int | No
     assert options.method == "greedy"
     history = History(keep_weights=False)
     limits = options.limits(np.array([len(source) for source in sources]))
-    endings = beam_search(engine, engine.encode(sources), limits, options, history)
-    beams = _hypotheses(history, endings, 0.0, len(sources))
+    ranking = Ranking(options, history, lambda row, reads: reads)
+    endings = beam_search(engine, engine.encode(sources), limits, options, history, ranking)
+    beams = _hypotheses(history, endings, ranking, len(sources))
     assert beams == search(engine, sources, options)
 
 
@@ -115,3 +125,29 @@ def test_unfinished_hypotheses_come_back_only_where_nothing_finished() -> None:
         kinds |= finished
         assert all(one.finished or len(one.tokens) == 2 for one in found)
     assert kinds == {True, False}
+
+
+def test_coverage_by_hand() -> None:
+    # Two steps look at the first piece with shares 0.5 and 1, at the second with 0.5 (by size), never at the third.
+    alignment = np.array([[1.0, -1.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    expected = 0.2 * (log(1.0) + log(0.5) + log(1e-9))
+    assert coverage_penalty(alignment, 0.2) == pytest.approx(expected)
+
+
+def test_a_cut_hypothesis_is_ranked_by_its_coverage_as_well() -> None:
+    engine = ToyEngine(pieces=3, seed=3)
+    banned = engine.predict
+
+    def never_ends(source: tuple[int, ...], prefix: tuple[int, ...]) -> Any:
+        log_probs, weights = banned(source, prefix)
+        return np.where(np.arange(engine.size) == EOS, -np.inf, log_probs), weights
+
+    engine.predict = never_ends  # type: ignore[method-assign]
+    source = [7, 5, 9, EOS]
+    options = SearchOptions(beam_size=27, n_best=27, coverage_penalty=1.0, max_length=3)
+    [found] = search(engine, [source], options)
+    for one in found:
+        assert not one.finished and one.weights is None
+        covered = np.log(forced_weights(engine, source, one.tokens, finished=False).sum(0).clip(max=1)).sum()
+        plain = forced(engine, source, one.tokens, finished=False) / length_penalty(3, 1.0)
+        assert one.score == pytest.approx(plain + covered, rel=1e-5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -121,12 +122,16 @@ def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
         yield from map(list, itertools.product(ordinary, repeat=length))
 
 
-def brute_force(engine: ToyEngine, source: list[int], *, longest: int, alpha: float) -> list[tuple[float, list[int]]]:
+def brute_force(
+    engine: ToyEngine, source: list[int], *, longest: int, alpha: float, beta: float = 0.0
+) -> list[tuple[float, list[int]]]:
     """(score, tokens) of every possible translation, best first."""
     scored = []
     for tokens in every_sentence(engine, longest):
         penalty = float(length_penalty(len(tokens) + 1, alpha))
-        scored.append((forced(engine, source, tokens) / penalty, tokens))
+        looked = forced_weights(engine, source, tokens).astype(np.float32).sum(axis=0)
+        covered = sum(log(min(float(one), 1.0)) for one in looked)
+        scored.append((forced(engine, source, tokens) / penalty + beta * covered, tokens))
     return sorted(scored, key=lambda pair: -pair[0])
 
 
