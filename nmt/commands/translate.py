@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.commands.models import Progress, load_model, require_attention, translate_whatever_fits
@@ -27,10 +28,14 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in order.
   nmt-translate model=runs/demo search=greedy           one hypothesis only: faster
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4
+  nmt-translate model=runs/demo memory=memories         from what nmt-encode wrote, without the text
 
 A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not
 fit into memory yields an empty line and a warning. With n_best above 1, each line yields several, best first, as Moses
 writes them: `number of the input line, from 0 ||| translation ||| score`."""
+
+
+MEMORIES = 64  # read and translated together: a covariance of 512 states takes 1 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,7 @@ class Translate:
 
     model: str
     input: str | None
+    memory: str | None
     output: str | None
     scores: bool
     alignments: str | None
@@ -60,6 +66,8 @@ def translate(arguments: list[str]) -> None:
     options = read_options("translate", Translate, arguments)
     if options.alignments is not None and options.alignments == options.output:
         raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
+    if options.memory is not None and options.input is not None:
+        raise UserError(f"memory={options.memory}: is what to translate, and so is input={options.input}; give one")
     with ExitStack() as files:
         # Opened before the model is: whoever misspells a folder hears of it at once.
         write = files.enter_context(line_writer(options.output))
@@ -92,24 +100,45 @@ def _translate_all(
     write: Callable[[Iterable[str]], None],
     link: Callable[[Iterable[str]], None] | None,
 ) -> None:
-    terminal = options.input is None and sys.stdin is not None and sys.stdin.isatty()
+    terminal = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)
-    place = options.input or STDIN
     progress = Progress(
         shown=sys.stderr.isatty() and not terminal and not (options.output is None and sys.stdout.isatty())
     )
     done = 0
-    for lines in input_groups(options.input, _prompt if terminal else None):
-        found = translate_whatever_fits(
-            translator, lines, options.search, place=place, first=done, alignments=link is not None
-        )
+    for found in _translations(translator, options, alignments=link is not None, prompt=_prompt if terminal else None):
         write([line for row, one in enumerate(found, done) for line in _output_lines(row, one, options)])
         if link is not None:
             link([_pharaoh(each) for one in found for each in one.n_best or [one]])
-        done += len(lines)
+        done += len(found)
         progress.show(done)
     progress.close()
+
+
+def _translations(
+    translator: Translator, options: Translate, *, alignments: bool, prompt: Callable[[], None] | None
+) -> Iterator[list[Translation]]:
+    """Of the lines, or the memories, in groups and in order."""
+    if options.memory is not None:
+        yield from _of_memories(translator, Path(options.memory), options.search, alignments=alignments)
+        return
+    done, place = 0, options.input or STDIN
+    for lines in input_groups(options.input, prompt):
+        yield translate_whatever_fits(translator, lines, options.search, place=place, first=done, alignments=alignments)
+        done += len(lines)
+
+
+def _of_memories(
+    translator: Translator, place: Path, search: SearchOptions, *, alignments: bool
+) -> Iterator[list[Translation]]:
+    from nmt.inference.encoded import translate_encoded
+    from nmt.inference.memory_file import fingerprint, load_memory, memory_files
+
+    files, model = memory_files(place), fingerprint(translator.trained)
+    for first in range(0, len(files), MEMORIES):
+        lines = [load_memory(file, translator.trained, model=model) for file in files[first : first + MEMORIES]]
+        yield translate_encoded(translator, lines, search, alignments=alignments)
 
 
 def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[str]:

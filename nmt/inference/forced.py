@@ -36,7 +36,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     trained = translator.trained
     device = trained.model.embedding.weight.device
     left = [translator.encode(line) for line in sources]
-    translator.refuse_longer(left)
+    translator.refuse_longer(max(map(len, left), default=0))
     right = [[*trained.target.encode(translator.case(line)), EOS] for line in targets]
     found: list[Forced | None] = [None] * len(left)
     for rows in batches_by_length([max(map(len, pair)) for pair in zip(left, right, strict=True)], max_tokens=4096):

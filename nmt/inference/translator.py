@@ -62,15 +62,14 @@ class Translator:
         """Source piece ids with ``</s>``."""
         return [*self.trained.source.encode(self.case(line)), EOS]
 
-    def refuse_longer(self, sources: Sequence[list[int]]) -> None:
-        """Raises SourceTooLong for the first of ``sources`` that the model's attention cannot hold."""
+    def refuse_longer(self, length: int) -> None:
+        """Raises SourceTooLong where the model's attention cannot hold a source of ``length`` pieces."""
         longest = self.trained.model.attention.longest
-        for source in sources:
-            if longest is not None and len(source) > longest:
-                raise SourceTooLong(
-                    f"a source of {len(source):,} pieces with </s>: {self.attention} attention of this model reads at "
-                    f"most {longest:,}; split the line, or train on longer ones"
-                )
+        if longest is not None and length > longest:
+            raise SourceTooLong(
+                f"a source of {length:,} pieces with </s>: {self.attention} attention of this model reads at most "
+                f"{longest:,}; split the line, or train on longer ones"
+            )
 
     @property
     def attention(self) -> str:
@@ -92,26 +91,34 @@ class Translator:
 
         Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so.
         """
-        options = options or SearchOptions()
+        options = self.searchable(options, alignments=alignments)
         filled = [row for row, line in enumerate(lines) if line.strip()]
         sources = [self.encode(lines[row]) for row in filled]
-        self.refuse_longer(sources)
+        self.refuse_longer(max(map(len, sources), default=0))
         translations = [Translation("")] * len(lines)
         was_training = self.trained.model.training
         self.trained.model.eval()
+        engine = TorchEngine(self.trained.model, trace=options.keep_weights or options.coverage_penalty > 0)
+        found = search_all(engine, sources, options, max_tokens=self.max_tokens)
+        for row, source, hypotheses in zip(filled, sources, found, strict=True):
+            translations[row] = self.translation(source, hypotheses)
+        self.trained.model.train(was_training)
+        return translations
+
+    def searchable(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
+        """The options as search takes them. Raises UserError where this model cannot do what they ask."""
+        options = replace(options or SearchOptions(), keep_weights=alignments)
         if options.coverage_penalty and not self.trained.model.attention.context_size:
             raise UserError(
                 f"search.coverage_penalty={options.coverage_penalty:g}: this model has no attention and covers "
                 "nothing; leave it away, or use a model trained with attention"
             )
-        engine = TorchEngine(self.trained.model, trace=alignments or options.coverage_penalty > 0)
-        options = replace(options, keep_weights=alignments)
-        found = search_all(engine, sources, options, max_tokens=self.max_tokens)
-        for row, source, hypotheses in zip(filled, sources, found, strict=True):
-            several = [self._translation(source, hypothesis) for hypothesis in hypotheses]
-            translations[row] = replace(several[0], n_best=several)
-        self.trained.model.train(was_training)
-        return translations
+        return options
+
+    def translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """What search found for the ids ``source`` as text; without them, nothing can be said of source tokens."""
+        several = [self._translation(source or [], hypothesis) for hypothesis in hypotheses]
+        return replace(several[0], n_best=several)
 
     def _translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:
         ended = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)

@@ -21,10 +21,20 @@ class Seq2Seq(nn.Module):
         self.attention = attention
         self.decoder = decoder
 
-    def encode(self, ids: Tensor, mask: Tensor, *, trace: bool = False) -> tuple[Memory, Final]:
-        """The memory of each source and where the encoder ended; ids and mask (B, S)."""
-        states, final = self.encoder(self.encoder.dropout(self.embedding(ids)), mask)
-        return self.attention.write(states, mask, trace=trace), final
+    def encode(
+        self, ids: Tensor, mask: Tensor, *, trace: bool = False, before: tuple[Memory, Final] | None = None
+    ) -> tuple[Memory, Final]:
+        """The memory of each source and where the encoder ended; ids and mask (B, S).
+
+        ``before`` is what an earlier part of the same sources gave, so that a source of any length can be encoded part
+        by part. Raises ValueError where the encoder or the attention must see a source as a whole.
+        """
+        embedded = self.encoder.dropout(self.embedding(ids))
+        if before is None:
+            states, final = self.encoder(embedded, mask)
+            return self.attention.write(states, mask, trace=trace), final
+        states, final = self.encoder(embedded, mask, before[1])
+        return self.attention.append(before[0], states, mask), final
 
     def forward(self, source: Tensor, mask: Tensor, target: Tensor, *, trace: bool = False) -> tuple[Tensor, Tensor]:
         """Logits (B, T, V) and read weights (B, T, R) of given targets that start with BOS."""

@@ -10,7 +10,8 @@ from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.search.penalties import length_penalty
-from nmt.search.search import search, search_all
+from nmt.search.sampling import sentence_seed
+from nmt.search.search import search, search_all, search_encoded
 
 __all__ = [
     "MAX_LENGTH_CEILING",
@@ -20,4 +21,6 @@ __all__ = [
     "length_penalty",
     "search",
     "search_all",
+    "search_encoded",
+    "sentence_seed",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from zlib import crc32
 
 import numpy as np
 
@@ -17,7 +19,7 @@ _EVERYTHING = sys.maxsize
 def sampling_search(
     engine: Engine[Source, State],
     source: Source,
-    sources: list[list[int]],
+    seeds: Sequence[int],
     limits: Integers,
     options: SearchOptions,
     history: History,
@@ -27,7 +29,7 @@ def sampling_search(
     The draws of a sentence share the axis N. One that is over idles until its sentence's last one is.
     """
     draws, k = options.n_best, options.top_k or _EVERYTHING
-    chances = _chances(sources, limits, draws, options.seed)
+    chances = _chances(seeds, limits, draws, options.seed)
     state = engine.init(source)
     rows = np.arange(len(limits))
     tokens = np.full((len(rows), 1), BOS)
@@ -64,11 +66,16 @@ def sampling_search(
     return Endings.join(endings)
 
 
-def _chances(sources: list[list[int]], limits: Integers, draws: int, seed: int) -> Floats:
+def sentence_seed(ids: Sequence[int], before: int = 0) -> int:
+    """A number for a source's ids; ``before`` is that of its first part, where it comes in several."""
+    return crc32(np.asarray(ids, dtype=np.int64).tobytes(), before)
+
+
+def _chances(seeds: Sequence[int], limits: Integers, draws: int, seed: int) -> Floats:
     """Uniform numbers in [0, 1), (B, steps, draws): each sentence has its own stream, whatever its batch."""
-    chances = np.zeros((len(sources), int(limits.max()) + 1, draws))
-    for row, (ids, limit) in enumerate(zip(sources, limits, strict=True)):
-        chances[row, : limit + 1] = np.random.default_rng([seed, *ids]).random((limit + 1, draws))
+    chances = np.zeros((len(seeds), int(limits.max()) + 1, draws))
+    for row, (own, limit) in enumerate(zip(seeds, limits, strict=True)):
+        chances[row, : limit + 1] = np.random.default_rng([seed, own]).random((limit + 1, draws))
     return chances
 
 

@@ -1,19 +1,19 @@
-"""The two doors: ``search`` for one batch, ``search_all`` for any number of sentences."""
+"""The doors: ``search`` for one batch, ``search_all`` for any number of sentences, ``search_encoded`` for memories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nmt.search.beam import beam_search
-from nmt.search.engine import Engine, Source, State
+from nmt.search.engine import Engine, Integers, Source, State
 from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.ranking import Ranking
-from nmt.search.sampling import sampling_search
+from nmt.search.sampling import sampling_search, sentence_seed
 
 
 def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
@@ -28,21 +28,27 @@ def search(engine: Engine[Source, State], sources: list[list[int]], options: Sea
     lengths = np.array([len(ids) for ids in sources])
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must hold </s> at least")
+    return search_encoded(engine, engine.encode(sources), lengths, [sentence_seed(ids) for ids in sources], options)
+
+
+def search_encoded(
+    engine: Engine[Source, State], source: Source, lengths: Integers, seeds: Sequence[int], options: SearchOptions
+) -> list[list[Hypothesis]]:
+    """As ``search``, for sources that were encoded before, of these ``lengths`` (B,); ``seeds`` are for sampling."""
     limits = options.limits(lengths)
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
-    source = engine.encode(sources)
     ranking = Ranking(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
     if options.method == "greedy":
         endings = greedy_search(engine, source, limits, history)
     elif options.method == "beam":
         endings = beam_search(engine, source, limits, options, history, ranking)
     else:
-        endings = sampling_search(engine, source, sources, limits, options, history)
-    found = _hypotheses(history, endings, ranking, len(sources))
+        endings = sampling_search(engine, source, seeds, limits, options, history)
+    found = _hypotheses(history, endings, ranking, len(lengths))
     if not options.keep_weights:
         return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in found]
     return [
-        [_aligned(engine, source, row, hypothesis, len(sources[row])) for hypothesis in hypotheses]
+        [_aligned(engine, source, row, hypothesis, int(lengths[row])) for hypothesis in hypotheses]
         for row, hypotheses in enumerate(found)
     ]
 

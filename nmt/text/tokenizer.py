@@ -6,6 +6,7 @@ import io
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,6 +114,12 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Piece ids of one sentence, without BOS and EOS; whitespace of any kind and length is one space."""
         return self.encode_all([text])[0]
+
+    def encode_in_parts(self, text: str, *, words: int = 1024) -> Iterator[list[int]]:
+        """``encode``, so many words at a time: what a text of any length needs beside itself does not grow with it."""
+        found = (match[0] for match in re.finditer(r"\S+", text))
+        while part := list(islice(found, words)):
+            yield self.encode(" ".join(part))
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """``encode`` of each text, on all cores."""

@@ -22,14 +22,21 @@ SENTENCES = [
 ]
 
 
-def make_model(folder: Path, attention: dict[str, object], *, lowercase: bool = False) -> Path:
+def make_model(
+    folder: Path, attention: dict[str, object], *, lowercase: bool = False, bidirectional: bool = True
+) -> Path:
     torch.manual_seed(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
     config = {
         "data": {"kind": "text", "lowercase": lowercase},
         "embeddings": {"size": 8, "shared": True},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 16, "dropout": 0.0},
+        "encoder": {
+            "_target_": "nmt.model.LSTMEncoder",
+            "hidden_size": 16,
+            "dropout": 0.0,
+            "bidirectional": bidirectional,
+        },
         "attention": attention,
         "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 16, "dropout": 0.0},
     }

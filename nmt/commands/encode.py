@@ -1,0 +1,112 @@
+"""nmt-encode: one line in, one memory out, to be translated later without its text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.commands.models import Progress, load_model
+from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.shell import run
+from nmt.commands.streams import STDIN, input_groups
+from nmt.config.schema import Count
+from nmt.errors import UserError
+
+if TYPE_CHECKING:
+    from nmt.inference.encoded import EncodedLine
+    from nmt.inference.translator import Translator
+
+HELP = """nmt-encode: write what a model remembers of each line, to translate from it later, without the text.
+
+  nmt-encode model=runs/demo output=memories < in.txt
+  nmt-translate model=runs/demo memory=memories > out.txt
+  nmt-encode model=runs/stream piece_length=1000 input=book.txt output=memories
+  nmt-encode model=runs/demo trace=true input=in.txt output=memories      for alignments of the translations
+
+A line of any length fits with piece_length, for models with encoder=lstm and an attention that streams (covariance,
+gated_covariance, general_covariance, delta, kernel, memory with attention.renormalise=null, and heads of these)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encode:
+    """conf/encode.yaml."""
+
+    model: str
+    input: str | None
+    output: str
+    piece_length: Count | None
+    trace: bool
+    device: str
+    threads: Count | None
+    trust: list[str]
+
+
+def main() -> None:
+    run(encode)
+
+
+def encode(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for whatever the user can put right."""
+    if asks_for_help(arguments):
+        show_help(HELP, "encode")
+        return
+    options = read_options("encode", Encode, arguments)
+    with _new_folder(Path(options.output)) as folder:
+        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+        count = _encode_all(translator, options, folder)
+    print(f"{count:,} memories in {options.output}", file=sys.stderr)
+
+
+def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
+    from nmt.inference.encoded import refuse_parts
+    from nmt.inference.memory_file import ENDING, fingerprint, save_memory
+
+    if options.piece_length is not None:
+        refuse_parts(translator)
+    kind, model = type(translator.trained.model.attention).__name__, fingerprint(translator.trained)
+    progress = Progress(shown=sys.stderr.isatty())
+    done = 0
+    for lines in input_groups(options.input):
+        for line in lines:
+            done += 1
+            encoded = _encode_line(translator, line, options, place=f"{options.input or STDIN}:{done}")
+            save_memory(folder / f"{done:08d}{ENDING}", encoded, kind=kind, model=model)
+            progress.show(done)
+    progress.close()
+    return done
+
+
+def _encode_line(translator: Translator, line: str, options: Encode, *, place: str) -> EncodedLine:
+    """The line's memory; one that the attention cannot hold is refused alone, with a warning, as if it were blank."""
+    from nmt.inference.encoded import EncodedLine, encode_line
+    from nmt.inference.translator import SourceTooLong
+
+    try:
+        return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
+    except SourceTooLong as error:
+        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
+        return EncodedLine(None)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside ``folder`` that takes its name when the block ends well, and vanishes when not."""
+    if folder.exists():
+        raise UserError(f"output={folder}: is there already; name a new folder")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

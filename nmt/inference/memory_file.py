@@ -1,0 +1,151 @@
+"""A source line's memory on disk: one safetensors file, from which the line can be translated without its text.
+
+Tensors: ``memory.*``, every field of the memory that is there; ``final.*``, where the encoder ended; with a trace, also
+``ids``, the source pieces. Metadata, as text: ``format``, ``kind`` (the attention's class), ``model`` (a fingerprint),
+``seed`` (for sampling), ``blank`` (such a line has no tensors), and ``digest`` (of all this).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nmt.attention.base import Memory
+from nmt.errors import UserError
+from nmt.inference.encoded import EncodedLine
+from nmt.inference.folder import TrainedModel
+from nmt.inference.torch_engine import Source
+from nmt.model.encoder import Final
+
+FORMAT = "1"
+ENDING = ".safetensors"
+
+
+def fingerprint(trained: TrainedModel) -> str:
+    """A number, in hexadecimal, that any change of the model's weights, shape or tokenizers changes."""
+    seen = hashlib.sha256()
+    blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
+    seen.update(json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source]).encode())
+    for tokenizer in (trained.source, trained.target):
+        seen.update(tokenizer.to_bytes())
+    return _digest(trained.model.state_dict(), seen)
+
+
+def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None:
+    """Write the line to ``path``; ``model`` is the fingerprint of the model that encoded it."""
+    tensors: dict[str, Tensor] = {}
+    if line.source is not None:
+        for part, fields in (("memory", line.source.memory), ("final", line.source.final)):
+            there = {name: field for name, field in fields._asdict().items() if field is not None}
+            tensors |= {f"{part}.{name}": field.cpu().contiguous() for name, field in there.items()}
+    if line.ids is not None:
+        tensors["ids"] = torch.tensor(line.ids)
+    blank = str(line.source is None).lower()
+    about = {"format": FORMAT, "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
+    save_file(tensors, path, {**about, "digest": _digest_of_file(about, tensors)})
+
+
+def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine:
+    """The line in ``path``. Raises UserError where it is damaged, or not of the model with this fingerprint."""
+    about, tensors = _read(path)
+    kind = type(trained.model.attention).__name__
+    if about.get("format") != FORMAT:
+        raise UserError(f"{path}: memory format {about.get('format')}, this version reads {FORMAT}; encode again")
+    if about.get("kind") != kind:
+        raise UserError(f"{path}: a memory of {about.get('kind')}, but the model has {kind}; name the model it is of")
+    if about.get("model") != model:
+        raise UserError(f"{path}: a memory of another model; name the one that encoded it, or encode again")
+    if about.pop("digest", None) != _digest_of_file(about, tensors):
+        raise UserError(f"{path}: damaged, its numbers are not those that were written; encode again")
+    if about.get("blank") == "true":
+        return EncodedLine(None)
+    try:
+        memory = Memory(**_fields(tensors, "memory"))
+        end = _fields(tensors, "final")
+        final = Final(end["hidden"], end.get("cell"))
+        seed, ids = int(about["seed"]), tensors["ids"].tolist() if "ids" in tensors else None
+        fits = _shapes(memory, final) == _expected(trained, int(memory.length), trace=memory.trace is not None)
+    except (TypeError, KeyError, ValueError, RuntimeError):
+        fits = False
+    if not fits or (ids is not None and not _spells(ids, int(memory.length), trained)):
+        raise UserError(f"{path}: its parts are not of the sizes that this model writes; encode again")
+    device = trained.model.embedding.weight.device
+    return EncodedLine(Source(Memory._make(_on(device, memory)), Final._make(_on(device, final))), seed, ids)
+
+
+def memory_files(place: Path) -> list[Path]:
+    """The file itself, or those of a folder in the order of their lines. Raises UserError where one is missing."""
+    if not place.is_dir():
+        return [place]
+    for number in count(1):
+        if not (place / f"{number:08d}{ENDING}").is_file():
+            break
+    files = sorted(place.glob(f"*{ENDING}"))
+    if len(files) != number - 1 or not files:
+        raise UserError(f"memory={place}: no {number:08d}{ENDING} there; name a folder that nmt-encode wrote")
+    return files
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; name what nmt-encode wrote") from None
+    except (SafetensorError, OSError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise UserError(f"{path}: cannot be read as a memory ({reason}); it may be truncated: encode again") from None
+
+
+def _fields(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    return {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
+
+
+def _shapes(memory: Memory, final: Final) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
+    return [None if field is None else (field.dtype, tuple(field.shape)) for field in (*memory, *final)]
+
+
+@torch.inference_mode()
+def _expected(trained: TrainedModel, length: int, *, trace: bool) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
+    """What the model would write for a source of ``length`` pieces: every size is linear in it."""
+    device = trained.model.embedding.weight.device
+    one, two = (
+        _shapes(*trained.model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace))
+        for ids in (torch.zeros(1, size, dtype=torch.int64, device=device) for size in (1, 2))
+    )
+    if length < 1:
+        raise ValueError("a source has </s> at least")
+    return [
+        None
+        if a is None or b is None
+        else (a[0], tuple(x + (length - 1) * (y - x) for x, y in zip(a[1], b[1], strict=True)))
+        for a, b in zip(one, two, strict=True)
+    ]
+
+
+def _spells(ids: list[int], length: int, trained: TrainedModel) -> bool:
+    return len(ids) == length and all(0 <= one < len(trained.source) for one in ids)
+
+
+def _on(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
+    return (None if field is None else field.to(device) for field in fields)
+
+
+def _digest_of_file(about: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    return _digest(tensors, hashlib.sha256(json.dumps(about, sort_keys=True).encode()))
+
+
+def _digest(tensors: Mapping[str, Tensor], seen: hashlib._Hash) -> str:
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().clone(memory_format=torch.contiguous_format)
+        seen.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        seen.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return seen.hexdigest()

@@ -1,0 +1,100 @@
+"""nmt-encode writes what nmt-translate memory=… reads, and nothing half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.encode import encode
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+
+Pipe = Callable[[bytes], None]
+TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
+
+
+def lines_of(capfdbinary: pytest.CaptureFixture[bytes]) -> list[str]:
+    return capfdbinary.readouterr().out.decode().split("\n")[:-1]
+
+
+def test_memories_are_translated_as_their_lines_are(
+    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pipe_in(TEXT)
+    translate([f"model={model}", f"alignments={tmp_path}/direct"])
+    expected = lines_of(capfdbinary)
+    pipe_in(TEXT)
+    encode([f"model={model}", f"output={tmp_path}/memories", "trace=true"])
+    assert lines_of(capfdbinary) == []
+    files = sorted(tmp_path.glob("memories/*"))
+    assert [file.name for file in files] == [f"{number:08d}.safetensors" for number in range(1, 5)]
+    translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/stored"])
+    assert lines_of(capfdbinary) == expected
+    assert (tmp_path / "stored").read_text() == (tmp_path / "direct").read_text()
+    translate([f"model={model}", f"memory={files[2]}", "scores=true"])
+    assert [line.partition("\t")[2] for line in lines_of(capfdbinary)] == expected[2:3]
+
+
+def test_a_line_in_parts(
+    model_of: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.CovarianceAttention"}, bidirectional=False)
+    for folder, words in {"parts": ["piece_length=2"], "whole": []}.items():
+        pipe_in(TEXT)
+        encode([f"model={model}", f"output={tmp_path}/{folder}", *words])
+        translate([f"model={model}", f"memory={tmp_path}/{folder}"])
+    found = lines_of(capfdbinary)
+    assert found[:4] == found[4:] and all(found[row] for row in (0, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["piece_length=2"], "piece_length: this model's encoder reads in both directions"),
+        (["piece_length=0"], "piece_length=0: must be ≥ 1"),
+        (["trac=true"], "trac: no such key; did you mean trace?"),
+        (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),
+    ],
+)
+def test_a_failure_leaves_nothing_behind(model: Path, tmp_path: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        encode([f"model={model}", f"output={tmp_path}/memories", *words])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_is_overwritten(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is there already; name a new folder"):
+        encode([f"model={model}", f"output={tmp_path}"])
+
+
+def test_text_and_memories_at_once_are_refused(model: Path) -> None:
+    with pytest.raises(UserError, match="memory=here: is what to translate, and so is input=there; give one"):
+        translate([f"model={model}", "memory=here", "input=there"])
+
+
+@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no 00000001.safetensors there")])
+def test_memories_that_are_not_there_are_named(model: Path, tmp_path: Path, place: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        translate([f"model={model}", f"memory={tmp_path / place}"])
+
+
+def test_memories_without_a_trace_are_not_aligned(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
+    pipe_in(TEXT)
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+    with pytest.raises(UserError, match="encode with trace=true"):
+        translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/links"])
+    assert not (tmp_path / "links").exists()
+
+
+def test_a_line_longer_than_the_attention_holds_leaves_an_empty_memory(
+    model_of: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
+    pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+    assert "warning: <stdin>:2: a source of " in capfdbinary.readouterr().err.decode()
+    translate([f"model={model}", f"memory={tmp_path}/memories"])
+    found = lines_of(capfdbinary)
+    assert found[1] == "" and found[0] == found[2] != ""

@@ -1,0 +1,207 @@
+"""A line's memory, kept on disk and read without its text, says what the line says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nmt.config import config_dir, train_config
+from nmt.errors import UserError
+from nmt.inference.encoded import EncodedLine, encode_line, refuse_parts, translate_encoded
+from nmt.inference.folder import TrainedModel
+from nmt.inference.memory_file import fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.translator import SourceTooLong, Translator
+from nmt.model.build import build_model
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+LINES = ["a dog", "", "two cats sleep here today", "houses", "a small dog sees red houses today " * 9]
+TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
+OPTIONS = {
+    "beam": SearchOptions(max_length=9, beam_size=3, n_best=3),
+    "greedy": SearchOptions(max_length=9, beam_size=1),
+    "samples": SearchOptions(max_length=9, temperature=1.5, n_best=3),
+}
+
+
+def translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
+    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
+    config = train_config([f"encoder={encoder}", *sizes, *words])
+    torch.manual_seed(seed)
+    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=300)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(2)
+    config["data"]["lowercase"] = False
+    return Translator(TrainedModel(model.double().eval(), TOKENIZER, TOKENIZER, config, 300))
+
+
+def kept(path: Path, one: Translator, line: str, **how: Any) -> EncodedLine:
+    """The line, written to disk and read again."""
+    model = fingerprint(one.trained)
+    save_memory(path, encode_line(one, line, **how), kind=type(one.trained.model.attention).__name__, model=model)
+    return load_memory(path, one.trained, model=model)
+
+
+@pytest.mark.parametrize("search", OPTIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_memory_gives_the_same_translation(name: str, search: str, tmp_path: Path) -> None:
+    one = translator(f"attention={name}", encoder="bilstm")
+    stored = [kept(tmp_path / str(row), one, line) for row, line in enumerate(LINES)]
+    direct = one.translate(LINES, OPTIONS[search], alignments=False)
+    for here, there in zip(translate_encoded(one, stored, OPTIONS[search]), direct, strict=True):
+        assert [each.tokens for each in here.n_best] == [each.tokens for each in there.n_best]
+        np.testing.assert_allclose(
+            [each.score for each in here.n_best], [each.score for each in there.n_best], rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trace_keeps_the_alignments(name: str, tmp_path: Path) -> None:
+    one = translator(f"attention={name}", encoder="bilstm")
+    stored = [kept(tmp_path / str(row), one, line, trace=True) for row, line in enumerate(LINES)]
+    found = translate_encoded(one, stored, OPTIONS["beam"], alignments=True)
+    for here, there in zip(found, one.translate(LINES, OPTIONS["beam"]), strict=True):
+        assert here.source_tokens == there.source_tokens and here.source_words == there.source_words
+        if there.alignment is not None:
+            np.testing.assert_allclose(here.alignment, there.alignment, atol=1e-7)
+
+
+def test_without_a_trace_alignments_are_refused(tmp_path: Path) -> None:
+    one = translator()
+    with pytest.raises(UserError, match="keep no trace of their source; encode with trace=true"):
+        translate_encoded(one, [kept(tmp_path / "memory", one, "a dog")], alignments=True)
+
+
+STREAMING = [
+    ["attention=memory", "attention.renormalise=null"],
+    *([f"attention={name}"] for name in ("covariance", "gated_covariance", "delta", "low_rank", "none")),
+    *(["attention=general_covariance", f"attention.recall={recall}"] for recall in ("true", "false")),
+    *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "taylor", "softmax", "scaling")),
+    ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
+]
+
+
+@pytest.mark.parametrize("piece_length", [1, 7, 1000])
+@pytest.mark.parametrize("words", STREAMING, ids=",".join)
+def test_a_line_in_parts_is_remembered_as_one(words: list[str], piece_length: int) -> None:
+    one = translator(*words)
+    refuse_parts(one)
+    for line in LINES[-2:]:
+        whole, parts = (encode_line(one, line, piece_length=size, trace=True) for size in (None, piece_length))
+        assert whole.ids == parts.ids and whole.seed == parts.seed
+        assert whole.source is not None and parts.source is not None
+        for left, right in zip(
+            [*whole.source.memory, *whole.source.final], [*parts.source.memory, *parts.source.final], strict=True
+        ):
+            torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "attention", "message"),
+    [
+        ("bilstm", "covariance", "encoder reads in both directions.*train with encoder=lstm"),
+        ("lstm", "bahdanau", "Bahdanau attention .* must see a line as a whole"),
+        ("lstm", "memory", "must see a line as a whole.*attention.renormalise=null"),
+    ],
+)
+def test_what_cannot_stream_is_refused(encoder: str, attention: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        refuse_parts(translator(f"attention={attention}", encoder=encoder))
+
+
+def test_a_line_too_long_is_refused_in_parts_as_well() -> None:
+    one = translator("attention=low_rank")
+    for size in (None, 64):
+        with pytest.raises(SourceTooLong, match="reads at most 300"):
+            encode_line(one, "dog " * 400, piece_length=size)
+
+
+class TestFiles:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "00000001.safetensors"
+
+    @pytest.fixture
+    def one(self) -> Translator:
+        return translator("attention=covariance")
+
+    def refused(self, path: Path, one: Translator, message: str) -> None:
+        with pytest.raises(UserError, match=message) as caught:
+            load_memory(path, one.trained, model=fingerprint(one.trained))
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_another_model_is_refused(self, path: Path, one: Translator) -> None:
+        kept(path, translator("attention=covariance", seed=12), "a dog")
+        self.refused(path, one, "of another model")
+
+    def test_another_kind_is_refused(self, path: Path, one: Translator) -> None:
+        kept(path, translator("attention=delta"), "a dog")
+        self.refused(path, one, "a memory of DeltaAttention, but the model has CovarianceAttention")
+
+    @pytest.mark.parametrize("cut", [0, 5, 100, -1])
+    def test_truncated_files_are_refused(self, path: Path, one: Translator, cut: int) -> None:
+        kept(path, one, "a dog")
+        path.write_bytes(path.read_bytes()[:cut])
+        self.refused(path, one, "cannot be read as a memory .*truncated")
+
+    def test_every_changed_byte_is_noticed(self, path: Path, one: Translator) -> None:
+        kept(path, one, "a dog")
+        whole = path.read_bytes()
+        for at in range(8, len(whole), len(whole) // 40):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            with pytest.raises(UserError, match=str(path)):
+                load_memory(path, one.trained, model=fingerprint(one.trained))
+
+    def rewrite(self, path: Path, one: Translator, about: dict[str, str], **tensors: Tensor | None) -> None:
+        """The stored line with other numbers, signed as if they were its own."""
+        line = kept(path, one, "a dog", trace=True)
+        assert line.source is not None
+        memory = line.source.memory._replace(**tensors)
+        model = fingerprint(one.trained)
+        save_memory(
+            path, line._replace(source=line.source._replace(memory=memory)), kind="CovarianceAttention", model=model
+        )
+        if about:
+            from safetensors import safe_open
+
+            with safe_open(path, "pt") as file:
+                metadata = {**file.metadata(), **about}
+            save_file(load_file(path), path, metadata)
+
+    @pytest.mark.parametrize(
+        ("about", "tensors", "message"),
+        [
+            ({"format": "2"}, {}, "memory format 2, this version reads 1"),
+            ({"seed": "7"}, {}, "damaged"),
+            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "not of the sizes"),
+            ({}, {"slots": torch.zeros(1, 8, 8)}, "not of the sizes"),
+            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "not of the sizes"),
+            ({}, {"length": torch.tensor([0])}, "not of the sizes"),
+            ({}, {"length": torch.tensor([99])}, "not of the sizes"),
+            ({}, {"keys": torch.zeros(1, 8, 8)}, "not of the sizes"),
+        ],
+    )
+    def test_what_the_model_does_not_write_is_refused(
+        self, path: Path, one: Translator, about: dict[str, str], tensors: dict[str, Tensor], message: str
+    ) -> None:
+        self.rewrite(path, one, about, **tensors)
+        self.refused(path, one, message)
+
+    def test_a_gap_in_a_folder_is_named(self, tmp_path: Path, path: Path, one: Translator) -> None:
+        kept(path, one, "a dog")
+        shutil.copy(path, tmp_path / "00000003.safetensors")
+        with pytest.raises(UserError, match="no 00000002.safetensors there"):
+            memory_files(tmp_path)
+        shutil.copy(path, tmp_path / "00000002.safetensors")
+        assert [file.stem for file in memory_files(tmp_path)] == ["00000001", "00000002", "00000003"]
+        with pytest.raises(UserError, match="no 00000001.safetensors there"):
+            memory_files(tmp_path / "..")
