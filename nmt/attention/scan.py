@@ -5,7 +5,7 @@ Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost, arXiv 1604.06
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil, sqrt
 from typing import Any
 
@@ -25,7 +25,7 @@ def scan(step: Step, carry: Tensor, inputs: Tensors, parameters: Tensors) -> tup
     need none, but undoing decays loses every digit within some tens of positions. One derivative, not two.
     """
     if not torch.is_grad_enabled():
-        return _stretch(step, carry, inputs, parameters)
+        return _forward(step, carry, inputs, parameters)
     last, *outputs = _Scan.apply(step, len(inputs), carry, *inputs, *parameters)  # type: ignore[no-untyped-call]
     return last, tuple(outputs)
 
@@ -33,10 +33,28 @@ def scan(step: Step, carry: Tensor, inputs: Tensors, parameters: Tensors) -> tup
 def _stretch(step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors) -> tuple[Tensor, Tensors]:
     """Position after position, as autograd would do it."""
     found = []
-    for position in zip(*(each.unbind(1) for each in inputs), strict=True):
+    for position in _positions(inputs):
         carry, outputs = step(carry, position, parameters)
         found.append(outputs)
     return carry, tuple(torch.stack(each, dim=1) for each in zip(*found, strict=True))
+
+
+def _forward(step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors) -> tuple[Tensor, Tensors]:
+    """The same without a graph. Outputs go where they stay: kept one by one, they would settle in the room that each
+    carry leaves behind, so that no later carry fits into it, and memory would grow by a carry a position."""
+    together: Tensors = ()
+    for place, position in enumerate(_positions(inputs)):
+        carry, outputs = step(carry, position, parameters)
+        if not together:
+            sizes = inputs[0].shape[:2]
+            together = tuple(each.new_empty(*sizes, *each.shape[1:]) for each in outputs)
+        for all_of_it, each in zip(together, outputs, strict=True):
+            all_of_it[:, place] = each
+    return carry, together
+
+
+def _positions(inputs: Sequence[Tensor]) -> Iterator[Tensors]:
+    return zip(*(each.unbind(1) for each in inputs), strict=True)
 
 
 class _Scan(torch.autograd.Function):
@@ -47,7 +65,7 @@ class _Scan(torch.autograd.Function):
         carries, outputs = [], []
         for stretch in zip(*(torch.split(each, ctx.size, dim=1) for each in inputs), strict=True):
             carries.append(carry)
-            carry, found = _stretch(step, carry, stretch, parameters)
+            carry, found = _forward(step, carry, stretch, parameters)
             outputs.append(found)
         ctx.save_for_backward(*tensors, *carries)
         return carry, *(torch.cat(each, dim=1) for each in zip(*outputs, strict=True))
