@@ -3,8 +3,8 @@
 A recurrent encoder reads a document once; each of its 16 questions is then one look-up, and the answer a softmax over
 all candidates. Documents hold n facts, n up to 200 in training and 2,000 in the test. bAbI's first task, if its files
 are named, is asked as it goes along: what a question can look up is what has been told by then. Writes a table of
-accuracies, mean and range over seeds, and the time of look-ups against length. An interrupted benchmark goes on where it
-was.
+accuracies, mean and range over seeds, and the time of look-ups against length. An interrupted benchmark goes on where
+it was.
 
     python benchmarks/cloze.py --babi data/babi-qa1-en-10k
 """

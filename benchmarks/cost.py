@@ -2,7 +2,8 @@
 
 Against the length of the source, the size of the memory and the number of queries; float32, one source, sizes of 512.
 Each figure is the median of rounds in which all attentions took turns, so that rows of a round can be divided. Writes a
-CSV, plots, and a summary with the exponent of each look-up in the length, fitted over 1,000 to 20,000 states.
+CSV, plots, and a summary with the exponent of each look-up in the length, fitted over 1,000 to 20,000 states. Peaks of
+memory are measured by a process for each attention that gives back at once what it frees.
 
     python benchmarks/cost.py
 """
@@ -12,6 +13,10 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from math import log
@@ -31,7 +36,7 @@ from nmt.model.build import construct
 SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence
 TARGET = 32  # queries of a training step
-LENGTHS = [10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000]
+LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
 FIT_FROM = 1_000
 LONGEST_CALL_S = 20.0  # what takes longer is not measured at longer sources
 
@@ -73,7 +78,7 @@ HEADINGS = [
 
 
 class Cell(NamedTuple):
-    """One figure: ``phase`` is write, look-up or training; ``bytes`` what was held, or for training the peak."""
+    """One figure: ``phase`` is write, look-up or training; ``bytes`` of the memory, or the peak of training."""
 
     axis: str
     kind: str
@@ -90,11 +95,16 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--device", default="cpu")
+    options.add_argument("--peaks", default=None, help=argparse.SUPPRESS)
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     torch.manual_seed(1)
-    cells = [*lengths(asked), *sizes(asked), *queries(asked)]
+    if asked.peaks is not None:
+        print(json.dumps(peaks(asked.peaks)))
+        return
+    most = {kind: peaks_apart(kind, asked.threads) for kind in KINDS}
+    cells = [*lengths(asked, most), *sizes(asked), *queries(asked)]
     with (asked.output / "cost.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(Cell._fields)
@@ -111,7 +121,23 @@ def build(words: Sequence[str], size: int = SIZE) -> Attention:
     return made
 
 
-def lengths(asked: argparse.Namespace) -> Iterator[Cell]:
+def peaks(kind: str) -> list[int]:
+    """Bytes by which one training step raises the resident memory, at its highest, for each of LENGTHS."""
+    attention = build(KINDS[kind])
+    prepared(attention, "training", 10, TARGET).run()  # what is loaded with the first call is no cost of a source
+    return [peak(prepared(attention, "training", length, TARGET).run) for length in LENGTHS]
+
+
+def peaks_apart(kind: str, threads: int) -> list[int]:
+    """``peaks`` in a process whose allocator gives freed blocks of 64 kB and more back to the system."""
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    command = [sys.executable, __file__, "--peaks", kind, "--threads", str(threads)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: list[int] = json.loads(done.stdout)
+    return found
+
+
+def lengths(asked: argparse.Namespace, most: dict[str, list[int]]) -> Iterator[Cell]:
     """All phases of all kinds at growing lengths; a kind that takes too long is left out from then on."""
     kinds = {name: build(words).to(asked.device) for name, words in KINDS.items()}
     slow: set[tuple[str, str]] = set()
@@ -123,7 +149,7 @@ def lengths(asked: argparse.Namespace) -> Iterator[Cell]:
                 for name, one in ready.items()
             }
             for cell in measure("length", length, phase, calls, asked.rounds):
-                yield cell
+                yield cell._replace(bytes=most[cell.kind][LENGTHS.index(length)]) if phase == "training" else cell
                 if cell.ms > LONGEST_CALL_S * 1000:
                     slow.add((cell.kind, phase))
 
@@ -154,7 +180,7 @@ def queries(asked: argparse.Namespace) -> Iterator[Cell]:
 class Call(NamedTuple):
     run: Callable[[], Any]
     held: int
-    """Bytes of the memory, where that is what the phase costs; 0 where the peak of a call is."""
+    """Bytes of the memory; 0 for training, which holds it only for a moment."""
 
 
 def prepared(attention: Attention, phase: str, length: int, count: int) -> Call:
@@ -189,7 +215,6 @@ def prepared(attention: Attention, phase: str, length: int, count: int) -> Call:
 def measure(axis: str, value: int, phase: str, calls: dict[str, Call], rounds: int) -> Iterator[Cell]:
     """The calls in turns, ``rounds`` times; each turn long enough to be timed. What takes seconds runs once."""
     repeats, seconds = {}, {name: list[float]() for name in calls}
-    peaks = {name: call.held or peak(call.run) for name, call in calls.items()}
     for name, call in calls.items():
         once = timed(call.run, 1)
         repeats[name] = max(1, min(1_000, int(0.01 / max(once, 1e-7))))
@@ -200,7 +225,7 @@ def measure(axis: str, value: int, phase: str, calls: dict[str, Call], rounds: i
                 seconds[name].append(timed(call.run, repeats[name]))
     for name, found in seconds.items():
         low, _, high = quantiles(found, n=4) if len(found) > 1 else found * 3
-        yield Cell(axis, name, value, phase, 1000 * median(found), 1000 * low, 1000 * high, peaks[name])
+        yield Cell(axis, name, value, phase, 1000 * median(found), 1000 * low, 1000 * high, calls[name].held)
 
 
 def timed(run: Callable[[], Any], repeats: int) -> float:
@@ -259,6 +284,8 @@ def summary(cells: list[Cell], threads: int) -> list[str]:
         "",
     ]
     lines += [f"- {kind}: {at[kind, 20_000, 'look-up'].ms / at[kind, 100, 'look-up'].ms:.2f}" for kind in FIXED]
+    ratio = at["bahdanau", 2_000, "look-up"].ms / at["memory", 2_000, "look-up"].ms
+    lines += ["", f"At S = 2,000 a look-up in memory (K = 32) is {ratio:.0f} times as fast as Bahdanau's."]
     lines += ["", "The shortest source at which each looks up faster than Luong general attention does:", ""]
     lines += [f"- {kind}: {crossing(at, kind)}" for kind in FIXED]
     return [*lines, "", "![cost against the length of the source, the size of the memory, the queries](cost.png)"]
