@@ -56,7 +56,7 @@ def main() -> None:
     try:
         texts = {tokens: text(work / f"{tokens}.txt", tokens) for tokens in TOKENS}
         for name, words in KINDS.items():
-            folder = model(work / name.replace(" ", "-"), words)
+            folder = model(work / name.split(",")[0].replace(" ", "-"), words)
             row = [encode(folder, texts[tokens], work / f"{folder.name}-{tokens}", PARTS) for tokens in TOKENS]
             whole = encode(folder, texts[AT_ONCE], work / f"{folder.name}-whole", None)
             apart = difference(work / f"{folder.name}-whole", work / f"{folder.name}-{AT_ONCE}")

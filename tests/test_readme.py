@@ -72,7 +72,7 @@ def test_every_command_works_in_order(place: Path) -> None:
     shell(smaller("nmt-train"), place)  # what `make train` does
     for command in commands():
         shell(smaller(command), place)
-    for run in ("demo", "luong", "wide", "mine", "multi30k", "multi30k-bahdanau", "prepared", "mean"):
+    for run in ("demo", "luong", "wide", "mine", "multi30k", "multi30k-bahdanau", "prepared", "stream", "mean"):
         assert (place / "runs" / run / "summary.json").is_file(), run
     assert len((place / "out.txt").read_text().splitlines()) == 8
     assert list((place / "pictures").glob("*.png"))
