@@ -69,7 +69,7 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
 
     if options.piece_length is not None:
         refuse_parts(translator)
-    kind, model = type(translator.trained.model.attention).__name__, fingerprint(translator.trained)
+    kind, model = translator.attention.kind, fingerprint(translator.trained)
     progress = Progress(shown=sys.stderr.isatty())
     done = 0
     for lines in input_groups(options.input):

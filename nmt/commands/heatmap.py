@@ -86,7 +86,7 @@ def heatmap(arguments: list[str]) -> None:
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     _make(folder)
-    signed = options.granularity == "piece" and translator.trained.model.attention.signed
+    signed = options.granularity == "piece" and translator.attention.signed
     pictures = list(_pictures(translator, options, sources, targets, golds, signed))
     for file in _draw(pictures, folder, options, translator, signed):
         print(file, flush=True)
@@ -176,7 +176,7 @@ def _draw(
         examples = [Example(one.weights, one.source, one.target, one.gold) for one in pictures]
         title = f"Alignments of {Path(options.src).name}"
         page = alignment_page(
-            examples, title=title, attention=translator.attention, note=f"{how}, by {options.granularity}"
+            examples, title=title, attention=translator.attention.name, note=f"{how}, by {options.granularity}"
         )
         write_lines_atomically(folder / "alignments.html", page.rstrip("\n").split("\n"))
         yield folder / "alignments.html"

@@ -29,7 +29,7 @@ def load_model(folder: str, *, device: str, threads: int | None, trust: Sequence
 
 def require_attention(translator: Translator, asked: str) -> None:
     """Raises UserError where the model looks at nothing, so that there is nothing to align by."""
-    if not translator.trained.model.attention.context_size:
+    if not translator.attention.looks:
         raise UserError(f"{asked}: this model has no attention and aligns nothing; use a model trained with one")
 
 

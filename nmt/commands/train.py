@@ -56,7 +56,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     """The whole run: prepare, fit, report. ``arguments`` are kept, for the run to be resumed by its name alone."""
     import torch
 
-    from nmt.inference.translator import choose_device
+    from nmt.inference.folder import choose_device
     from nmt.text.prepare import open_prepared
     from nmt.training.fit import fit
     from nmt.training.report import report

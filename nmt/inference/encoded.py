@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError
-from nmt.inference.torch_engine import Source, TorchEngine
+from nmt.inference.torch_engine import Source
 from nmt.inference.translator import Translation, Translator
 from nmt.model.encoder import Final
 from nmt.search.options import SearchOptions
@@ -41,8 +41,8 @@ def refuse_parts(translator: Translator) -> None:
     if not model.attention.streams:
         remedy = "attention.renormalise=null" if hasattr(model.attention, "renormalise") else "attention=covariance"
         raise UserError(
-            f"piece_length: {translator.attention} attention with this model's settings must see a line as a whole; "
-            f"leave piece_length away, or train with one that streams, such as {remedy}"
+            f"piece_length: {translator.attention.name} attention with this model's settings must see a line as a "
+            f"whole; leave piece_length away, or train with one that streams, such as {remedy}"
         )
 
 
@@ -79,7 +79,7 @@ def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list
         yield translator.encode(line)
         return
     waiting: list[int] = []
-    for ids in translator.trained.source.encode_in_parts(translator.case(line)):
+    for ids in translator.runtime.source.encode_in_parts(translator.case(line)):
         waiting += ids
         while len(waiting) > size:
             yield waiting[:size]
@@ -101,7 +101,7 @@ def translate_encoded(
     if alignments and any(lines[row].ids is None for row in filled):
         raise UserError("alignments: these memories keep no trace of their source; encode with trace=true")
     options = translator.searchable(options, alignments=alignments)
-    engine = TorchEngine(translator.trained.model)
+    engine = translator.runtime.engine(trace=False)
     found: list[Translation] = [Translation("")] * len(lines)
     for batch in _batches(sources, translator.max_tokens):
         rows = [filled[at] for at in batch]

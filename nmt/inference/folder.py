@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from nmt.errors import UserError
+from nmt.inference.runtime import AttentionFacts
+from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.tokenizer import Tokenizer
@@ -29,6 +31,30 @@ class TrainedModel:
     target: Tokenizer
     config: dict[str, Any]
     longest_source: int
+
+    @property
+    def lowercase(self) -> bool:
+        return bool(self.config["data"]["lowercase"])
+
+    @property
+    def attention(self) -> AttentionFacts:
+        one = self.model.attention
+        return AttentionFacts(type(one).__name__, bool(one.context_size), one.signed, one.longest)
+
+    def engine(self, *, trace: bool) -> TorchEngine:
+        return TorchEngine(self.model.eval(), trace=trace)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device ``name``; ``auto`` takes a GPU where there is one. Raises UserError for one that is not there."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise UserError(f"device={name}: not available here; use device=cpu, or auto") from None
+    return device
 
 
 def pack(trained: TrainedModel) -> dict[str, Any]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from nmt.errors import UserError
-from nmt.inference.folder import TrainedModel, load_folder
-from nmt.inference.torch_engine import TorchEngine
+from nmt.inference.runtime import Runtime
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import search_all
 from nmt.text.specials import EOS
+
+if TYPE_CHECKING:
+    from nmt.inference.folder import TrainedModel
 
 
 class SourceTooLong(UserError):
@@ -46,35 +48,41 @@ class Translation:
 class Translator:
     """Translates lines of text with one trained model."""
 
-    def __init__(self, trained: TrainedModel, *, max_tokens: int = 4096) -> None:
-        self.trained = trained
+    def __init__(self, runtime: Runtime, *, max_tokens: int = 4096) -> None:
+        self.runtime = runtime
         self.max_tokens = max_tokens
-        self.lowercase = bool(trained.config["data"]["lowercase"])
+        self.lowercase = runtime.lowercase
+        self.attention = runtime.attention
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str = "auto", trust: Sequence[str] = ()) -> Translator:
-        """The translator of a folder that nmt-train wrote. Raises UserError where it holds no model."""
+        """The translator of a folder that nmt-train wrote, run by torch. Raises UserError where it holds no model."""
+        from nmt.inference.folder import choose_device, load_folder
+
         trained = load_folder(Path(folder), trust=trust)
         trained.model.to(choose_device(device))
         return cls(trained)
 
+    @property
+    def trained(self) -> TrainedModel:
+        """The torch model, for what only it can do: force translations, keep memories."""
+        from nmt.inference.folder import TrainedModel
+
+        assert isinstance(self.runtime, TrainedModel), "load this model with torch"
+        return self.runtime
+
     def encode(self, line: str) -> list[int]:
         """Source piece ids with ``</s>``."""
-        return [*self.trained.source.encode(self.case(line)), EOS]
+        return [*self.runtime.source.encode(self.case(line)), EOS]
 
     def refuse_longer(self, length: int) -> None:
         """Raises SourceTooLong where the model's attention cannot hold a source of ``length`` pieces."""
-        longest = self.trained.model.attention.longest
+        longest = self.attention.longest
         if longest is not None and length > longest:
             raise SourceTooLong(
-                f"a source of {length:,} pieces with </s>: {self.attention} attention of this model reads at most "
+                f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
                 f"{longest:,}; split the line, or train on longer ones"
             )
-
-    @property
-    def attention(self) -> str:
-        """The name of the model's attention, as people call it: Memory, Bahdanau, …"""
-        return type(self.trained.model.attention).__name__.removesuffix("Attention")
 
     def case(self, line: str) -> str:
         """The line as the model's training data was cased."""
@@ -96,19 +104,16 @@ class Translator:
         sources = [self.encode(lines[row]) for row in filled]
         self.refuse_longer(max(map(len, sources), default=0))
         translations = [Translation("")] * len(lines)
-        was_training = self.trained.model.training
-        self.trained.model.eval()
-        engine = TorchEngine(self.trained.model, trace=options.keep_weights or options.coverage_penalty > 0)
+        engine = self.runtime.engine(trace=options.keep_weights or options.coverage_penalty > 0)
         found = search_all(engine, sources, options, max_tokens=self.max_tokens)
         for row, source, hypotheses in zip(filled, sources, found, strict=True):
             translations[row] = self.translation(source, hypotheses)
-        self.trained.model.train(was_training)
         return translations
 
     def searchable(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """The options as search takes them. Raises UserError where this model cannot do what they ask."""
         options = replace(options or SearchOptions(), keep_weights=alignments)
-        if options.coverage_penalty and not self.trained.model.attention.context_size:
+        if options.coverage_penalty and not self.attention.looks:
             raise UserError(
                 f"search.coverage_penalty={options.coverage_penalty:g}: this model has no attention and covers "
                 "nothing; leave it away, or use a model trained with attention"
@@ -123,24 +128,12 @@ class Translator:
     def _translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:
         ended = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
         return Translation(
-            text=self.trained.target.decode(hypothesis.tokens),
+            text=self.runtime.target.decode(hypothesis.tokens),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
-            source_tokens=self.trained.source.pieces(source),
-            tokens=self.trained.target.pieces(ended),
-            source_words=self.trained.source.words(source[:-1]),
-            target_words=self.trained.target.words(hypothesis.tokens),
+            source_tokens=self.runtime.source.pieces(source),
+            tokens=self.runtime.target.pieces(ended),
+            source_words=self.runtime.source.words(source[:-1]),
+            target_words=self.runtime.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
         )
-
-
-def choose_device(name: str) -> torch.device:
-    """The device ``name``; ``auto`` takes a GPU where there is one. Raises UserError for one that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UserError(f"device={name}: not available here; use device=cpu, or auto") from None
-    return device

@@ -16,8 +16,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.inference.folder import TrainedModel, load_folder, read_whole, save_folder
-from nmt.inference.translator import choose_device
+from nmt.inference.folder import TrainedModel, choose_device, load_folder, read_whole, save_folder
 from nmt.model.build import build_model
 from nmt.text.prepare import Prepared
 from nmt.training.data import CorpusBatches

@@ -52,7 +52,7 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     write_lines_atomically(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
-    if translator.trained.model.attention.context_size:
+    if translator.attention.looks:
         forced, golds = force(translator, sources, references), test.links()
         links = forced_links(forced)
         write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
@@ -72,7 +72,7 @@ def draw(
 ) -> None:
     """Heatmaps of a few test sentences of different lengths, and one page with more of them."""
     chosen = spread([len(one.tokens) for one in forced], EXAMPLES)
-    signed = translator.trained.model.attention.signed
+    signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)
     for row in spread([len(forced[row].tokens) for row in chosen], PICTURES):
@@ -86,7 +86,7 @@ def draw(
         for at in chosen
     ]
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
-    page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention, note=note)
+    page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))
 
 

@@ -11,9 +11,9 @@ import torch
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
-from nmt.inference.folder import FORMAT, TrainedModel, load_folder, save_folder
+from nmt.inference.folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.forced import force
-from nmt.inference.translator import Translator, choose_device
+from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
