@@ -152,7 +152,7 @@ def _weights(
     """Weights (T, S) with the names of the columns and of the rows."""
     import numpy as np
 
-    from nmt.inference.forced import piece_weights, word_weights
+    from nmt.inference.looks import piece_weights, word_weights
 
     if granularity == "piece":
         return piece_weights(one, signed=signed), one.source_tokens, one.tokens

@@ -16,15 +16,39 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translation, Translator
 
 
-def load_model(folder: str, *, device: str, threads: int | None, trust: Sequence[str]) -> Translator:
-    """The translator of ``folder``. Raises UserError where it holds no model."""
-    import torch  # not before the arguments are known to be good: it takes seconds
+def load_model(
+    folder: str, *, device: str, threads: int | None, trust: Sequence[str], engine: str = "torch"
+) -> Translator:
+    """The translator of ``folder``, run by ``engine``; ``auto`` is the fastest that is there, and says which.
 
+    Raises UserError where it holds no model, or not for that engine.
+    """
+    # Nothing is imported before the arguments are known to be good; torch takes seconds.
     from nmt.inference.translator import Translator
+
+    if engine == "auto":
+        engine = _fastest(Path(folder), device)
+    if engine != "torch":
+        from nmt.inference.onnx_folder import open_onnx
+
+        if device not in ("auto", "cpu"):
+            raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
+        return Translator(open_onnx(Path(folder), engine, threads=threads))
+    import torch
 
     if threads is not None:
         torch.set_num_threads(threads)
     return Translator.load(Path(folder), device=device, trust=trust)
+
+
+def _fastest(run: Path, device: str) -> str:
+    from nmt.inference.onnx_folder import there
+
+    found = there(run) if device in ("auto", "cpu") else []
+    if not found:
+        return "torch"
+    print(f"engine: {found[0]}", file=sys.stderr)
+    return found[0]
 
 
 def require_attention(translator: Translator, asked: str) -> None:
@@ -61,7 +85,7 @@ def translate_whatever_fits(
         return translator.translate(lines, search, alignments=alignments)
     except SourceTooLong as error:
         reason = str(error)
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:  # each engine has its own
         if not _out_of_memory(error):
             raise
         reason = f"not enough memory for this line of {len(lines[0].split()):,} words"
@@ -75,9 +99,12 @@ def translate_whatever_fits(
     return found
 
 
+LACK = ("not enough memory", "out of memory", "failed to allocate memory", "bad_alloc")
+
+
 def _out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
-    return isinstance(error, MemoryError) or "not enough memory" in text or "out of memory" in text
+    return isinstance(error, MemoryError) or any(words in text for words in LACK)
 
 
 class Progress:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nmt.commands.models import Progress, load_model, require_attention, translate_whatever_fits
 from nmt.commands.options import asks_for_help, read_options, show_help
@@ -28,6 +28,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in order.
   nmt-translate model=runs/demo search=greedy           one hypothesis only: faster
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4
+  nmt-translate model=runs/demo engine=onnx             with graphs that nmt-export wrote; without torch
   nmt-translate model=runs/demo memory=memories         from what nmt-encode wrote, without the text
 
 A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not
@@ -49,6 +50,7 @@ class Translate:
     scores: bool
     alignments: str | None
     search: SearchOptions
+    engine: Literal["auto", "torch", "onnx", "onnx-int8"]
     device: str
     threads: Count | None
     trust: list[str]
@@ -68,11 +70,19 @@ def translate(arguments: list[str]) -> None:
         raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
     if options.memory is not None and options.input is not None:
         raise UserError(f"memory={options.memory}: is what to translate, and so is input={options.input}; give one")
+    if options.memory is not None and options.engine not in ("auto", "torch"):
+        raise UserError(f"engine={options.engine}: memories are read by torch only; leave engine away")
     with ExitStack() as files:
         # Opened before the model is: whoever misspells a folder hears of it at once.
         write = files.enter_context(line_writer(options.output))
         link = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
-        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+        translator = load_model(
+            options.model,
+            device=options.device,
+            threads=options.threads,
+            trust=options.trust,
+            engine="torch" if options.memory is not None else options.engine,
+        )
         if link is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
@@ -155,7 +165,7 @@ def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[st
 def _pharaoh(one: Translation) -> str:
     from nmt.alignment.links import format_pharaoh
     from nmt.alignment.words import argmax_links
-    from nmt.inference.forced import word_weights
+    from nmt.inference.looks import word_weights
 
     return "" if one.alignment is None else format_pharaoh(argmax_links(word_weights(one)))
 

@@ -65,7 +65,7 @@ def encode_line(
         length += len(ids)
         translator.refuse_longer(length)
         row = torch.tensor([ids], device=device)
-        before = model.encode(row, torch.ones_like(row, dtype=torch.bool), trace=trace, before=before)
+        before = model.encode(row, torch.ones_like(row, dtype=torch.bool), trace=trace, resumable=True, before=before)
         seed = sentence_seed(ids, seed)
         if trace:
             kept += ids

@@ -10,8 +10,9 @@ import torch
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.links import Links
-from nmt.alignment.words import argmax_links, normalise, word_matrix
-from nmt.inference.translator import Translation, Translator
+from nmt.alignment.words import argmax_links
+from nmt.inference.looks import word_weights
+from nmt.inference.translator import Translator
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 
@@ -62,20 +63,6 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
 
 def _padded(rows: list[list[int]]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
-
-
-def piece_weights(one: Forced | Translation, *, signed: bool) -> np.ndarray:
-    """(T, S) how much target piece t looks at source piece s: as used where ``signed``, else shares of the source."""
-    assert one.alignment is not None, "translate with alignments=True"
-    return one.alignment.T if signed else normalise(one.alignment.T)
-
-
-def word_weights(one: Forced | Translation) -> np.ndarray:
-    """(J, I) how much target word j looks at source word i, ``</s>`` dropped: see ``nmt.alignment.words``."""
-    assert one.alignment is not None, "translate with alignments=True"
-    # Cut by the words' lengths: a translation that was cut at its maximum length has no ``</s>`` to drop.
-    inner = one.alignment.T[: len(one.target_words), : len(one.source_words)]
-    return word_matrix(inner, one.source_words, one.target_words)
 
 
 def forced_links(forced: Sequence[Forced]) -> list[frozenset[tuple[int, int]]]:

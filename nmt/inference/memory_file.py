@@ -118,7 +118,7 @@ def _expected(trained: TrainedModel, length: int, *, trace: bool) -> list[tuple[
     """What the model would write for a source of ``length`` pieces: every size is linear in it."""
     device = trained.model.embedding.weight.device
     one, two = (
-        _shapes(*trained.model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace))
+        _shapes(*trained.model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=True))
         for ids in (torch.zeros(1, size, dtype=torch.int64, device=device) for size in (1, 2))
     )
     if length < 1:

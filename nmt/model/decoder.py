@@ -93,7 +93,7 @@ class LSTMDecoder(nn.Module):
         if self.input_feeding:
             return self._fed_features(embedded, state, memory)
         hidden, _ = self.lstm(embedded, _layers_first(state))
-        _, features, weights = self._look(hidden, memory)
+        _, features, weights = self.look(hidden, memory)
         return features, weights
 
     def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
@@ -101,7 +101,7 @@ class LSTMDecoder(nn.Module):
         rows, beams = ids.shape
         inputs = torch.cat([self.embedding(ids), state.fed], dim=2).reshape(rows * beams, 1, -1)
         hidden, (h, c) = self.lstm(inputs, _layers_first(state))
-        fed, features, weights = self._look(hidden.reshape(rows, beams, -1), memory)
+        fed, features, weights = self.look(hidden.reshape(rows, beams, -1), memory)
         layout = (rows, beams, self.lstm.num_layers, self.lstm.hidden_size)
         after = State(h.transpose(0, 1).reshape(layout), c.transpose(0, 1).reshape(layout), self._feed(fed, state))
         return self.output(features), after, weights
@@ -111,7 +111,7 @@ class LSTMDecoder(nn.Module):
         rows = torch.arange(index.shape[0], device=index.device)[:, None]
         return State(*(field[rows, index] for field in state))
 
-    def _look(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    def look(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """From LSTM outputs (B, Q, H): what would be fed on, what the output layer reads, and the read weights."""
         hidden = self.dropout(hidden)
         context, weights = self.attention.read(hidden, memory)
@@ -135,22 +135,22 @@ class LSTMDecoder(nn.Module):
         outputs, reads = [], []
         for inputs in projected.unbind(1):
             gates = torch.addmm(inputs, torch.cat([fed, hidden[0]], dim=1), recurrent.t())
-            hidden[0], cell[0] = _lstm_cell(gates, cell[0])
+            hidden[0], cell[0] = lstm_cell(gates, cell[0])
             for layer in range(1, self.lstm.num_layers):
                 below = torch.nn.functional.dropout(hidden[layer - 1], self.lstm.dropout, self.training)
                 hidden[layer], cell[layer] = torch.lstm_cell(
                     below, (hidden[layer], cell[layer]), *self.lstm.all_weights[layer]
                 )
-            on, features, weights = self._look(hidden[-1][:, None], memory)
+            on, features, weights = self.look(hidden[-1][:, None], memory)
             fed = on[:, 0]
             outputs.append(features)
             reads.append(weights)
         return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
 
 
-def _lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Next hidden and cell state from gate scores (B, 4H) in PyTorch's order: input, forget, candidate, output."""
-    enter, forget, candidate, leave = gates.chunk(4, dim=1)
+def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Next hidden and cell state from gate scores (…, 4H) in PyTorch's order: input, forget, candidate, output."""
+    enter, forget, candidate, leave = gates.chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
     return torch.sigmoid(leave) * torch.tanh(cell), cell
 

@@ -15,7 +15,7 @@ class Final(NamedTuple):
     """Where the encoder stands after the last real piece of each sentence."""
 
     hidden: Tensor  # (B, L, E)
-    cell: Tensor | None  # (B, L, E); None for a bidirectional encoder, which nothing can continue
+    cell: Tensor | None  # (B, L, E); None where nothing can continue
 
 
 def reversal(lengths: Tensor, size: int) -> Tensor:
@@ -61,14 +61,19 @@ class LSTMEncoder(nn.Module):
             nn.LSTM(size, width, batch_first=True) for size in (sizes if bidirectional else [])
         )
 
-    def forward(self, embedded: Tensor, mask: Tensor, state: Final | None = None) -> tuple[Tensor, Final]:
+    def forward(
+        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
+    ) -> tuple[Tensor, Final]:
         """States (B, S, E) and where they end.
 
         embedded (B, S, X); mask (B, S), True = real, real pieces first. ``state`` continues an earlier piece of the
-        same source. Raises ValueError where a bidirectional encoder is asked to continue.
+        same source; ``resumable`` makes an end that can be continued, at twice the time and not for graphs. Raises
+        ValueError where a bidirectional encoder is asked to continue.
         """
         if not self.bidirectional:
-            return self._one_direction(embedded, mask, state)
+            if resumable or state is not None:
+                return self._resumable(embedded, mask, state)
+            return self._one_direction(embedded, mask)
         if state is not None:
             raise ValueError("encoder.bidirectional=true: a source that arrives in pieces has no end to read back from")
         return self._two_directions(embedded, mask)
@@ -87,7 +92,16 @@ class LSTMEncoder(nn.Module):
             states = torch.cat([right, take(mirrored, mirror)], dim=2)
         return states, Final(torch.cat(ends, dim=1), None)
 
-    def _one_direction(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
+    def _one_direction(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
+        last = (mask.sum(1) - 1).clamp(min=0)[:, None]
+        ends = []
+        for layer, lstm in enumerate(self.forwards):
+            states = lstm(self.dropout(states) if layer else states)[0]
+            ends.append(take(states, last))
+        return states, Final(torch.cat(ends, dim=1), None)
+
+    def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
+        """Packed, since a padded call does not say what the cell was after the last real piece."""
         lengths, size = mask.sum(1).cpu(), mask.shape[1]
         hidden, cell = [], []
         for layer, lstm in enumerate(self.forwards):

@@ -22,16 +22,23 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
 
     def encode(
-        self, ids: Tensor, mask: Tensor, *, trace: bool = False, before: tuple[Memory, Final] | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        *,
+        trace: bool = False,
+        resumable: bool = False,
+        before: tuple[Memory, Final] | None = None,
     ) -> tuple[Memory, Final]:
         """The memory of each source and where the encoder ended; ids and mask (B, S).
 
-        ``before`` is what an earlier part of the same sources gave, so that a source of any length can be encoded part
-        by part. Raises ValueError where the encoder or the attention must see a source as a whole.
+        ``before`` is what an earlier part of the same sources gave, itself ``resumable``, so that a source of any
+        length can be encoded part by part. Raises ValueError where the encoder or the attention must see a source as a
+        whole.
         """
         embedded = self.encoder.dropout(self.embedding(ids))
         if before is None:
-            states, final = self.encoder(embedded, mask)
+            states, final = self.encoder(embedded, mask, resumable=resumable)
             return self.attention.write(states, mask, trace=trace), final
         states, final = self.encoder(embedded, mask, before[1])
         return self.attention.append(before[0], states, mask), final

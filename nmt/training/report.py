@@ -12,7 +12,8 @@ from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.words import AER_METHOD
-from nmt.inference.forced import Forced, force, forced_links, piece_weights, word_weights
+from nmt.inference.forced import Forced, force, forced_links
+from nmt.inference.looks import piece_weights, word_weights
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions

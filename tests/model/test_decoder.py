@@ -121,11 +121,22 @@ def test_one_direction_continues_where_it_stopped() -> None:
     model = build(bidirectional=False, encoder_layers=2)
     ids, _ = sources()
     embedded, mask = model.embedding(ids), torch.ones_like(ids, dtype=torch.bool)
-    whole, end = model.encoder(embedded, mask)
-    first, state = model.encoder(embedded[:, :2], mask[:, :2])
+    whole, end = model.encoder(embedded, mask, resumable=True)
+    first, state = model.encoder(embedded[:, :2], mask[:, :2], resumable=True)
     rest, final = model.encoder(embedded[:, 2:], mask[:, 2:], state)
     torch.testing.assert_close(torch.cat([first, rest], dim=1), whole)
     torch.testing.assert_close(final.cell, end.cell)
+
+
+def test_one_direction_in_a_padded_call_is_that_of_a_packed_one() -> None:
+    model = build(bidirectional=False, encoder_layers=2)
+    ids, mask = sources()
+    embedded = model.embedding(ids)
+    padded, end = model.encoder(embedded, mask)
+    packed, same = model.encoder(embedded, mask, resumable=True)
+    torch.testing.assert_close(padded * mask[..., None], packed * mask[..., None])
+    torch.testing.assert_close(end.hidden, same.hidden)
+    assert end.cell is None and same.cell is not None
 
 
 def test_two_directions_refuse_to_continue() -> None:

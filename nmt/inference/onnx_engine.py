@@ -1,0 +1,98 @@
+"""The engine that needs no torch: onnxruntime runs the graphs, NumPy holds what goes from step to step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+
+from nmt.errors import UserError
+from nmt.search.engine import Floats, Integers
+from nmt.text.specials import PAD
+
+Fields = dict[str, np.ndarray]
+STATE = ("hidden", "cell", "fed")
+
+
+class OnnxSource(NamedTuple):
+    """A batch of encoded sentences, by the names that the graphs give their inputs."""
+
+    memory: Fields
+    state: Fields
+
+
+class OnnxEngine:
+    """Runs a model's graphs for search: ``nmt.search.engine.Engine``."""
+
+    def __init__(self, encode: Any, step: Any, align: Any, *, vocabulary: int) -> None:
+        self._encode, self._step, self._align = encode, step, align
+        self._vocabulary = vocabulary
+        self._encoded = [one.name for one in encode.get_outputs()]
+        self._read = {one.name for one in step.get_inputs()}
+        self._aligned = {one.name for one in align.get_inputs()}
+
+    @classmethod
+    def open(cls, folder: Path, ending: str, *, vocabulary: int, threads: int | None) -> OnnxEngine:
+        """The engine of graphs ``*{ending}.onnx``; ``align`` has no products worth another precision.
+
+        ``vocabulary`` counts the target's pieces.
+        """
+        names = (f"encode{ending}.onnx", f"step{ending}.onnx", "align.onnx")
+        return cls(*(_session(str(folder / name), threads) for name in names), vocabulary=vocabulary)
+
+    def encode(self, sources: list[list[int]]) -> OnnxSource:
+        """Memories of ``sources``, piece ids that end in EOS."""
+        ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)
+        for row, source in enumerate(sources):
+            ids[row, : len(source)] = source
+        found = dict(zip(self._encoded, self._encode.run(self._encoded, {"ids": ids}), strict=True))
+        return OnnxSource(
+            {name: one for name, one in found.items() if name not in STATE}, {name: found[name] for name in STATE}
+        )
+
+    def init(self, source: OnnxSource) -> OnnxSource:
+        """One empty hypothesis for each sentence."""
+        return source
+
+    def step(
+        self, live: OnnxSource, tokens: Integers, parents: Integers, k: int, banned: Sequence[int] | None = None
+    ) -> tuple[OnnxSource, Floats, Integers, Floats]:
+        """The k best continuations of each hypothesis: log-probabilities, ids (B, N, k), read weights (B, N, R)."""
+        # The graph knows no banned ids: of so many more candidates, k at least are none.
+        spare = len(banned or ())
+        count = np.array([min(k + spare, self._vocabulary)])
+        given = {**live.memory, **live.state, "tokens": tokens, "parents": parents, "k": count}
+        log_probs, ids, weights, *state = self._step.run(None, {name: given[name] for name in self._read})
+        if spare:
+            out = np.isin(ids, np.asarray(banned))
+            chosen = np.argsort(out, axis=2, kind="stable")[..., :k]
+            log_probs = np.take_along_axis(np.where(out, -np.inf, log_probs), chosen, axis=2)
+            ids = np.take_along_axis(ids, chosen, axis=2)
+        return live._replace(state=dict(zip(STATE, state, strict=True))), log_probs, ids, weights
+
+    def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
+        """Only the sentences ``keep`` (row numbers), in that order."""
+        return OnnxSource(*({name: field[keep] for name, field in part.items()} for part in live))
+
+    def align(self, source: OnnxSource, row: int, weights: Floats) -> Floats:
+        """Raw alignment (T, S) of one sentence from its read weights (T, R); S counts the batch's padding."""
+        one = {name: field[row : row + 1] for name, field in source.memory.items() if name in self._aligned}
+        alignment: Floats = self._align.run(None, {**one, "weights": weights[None].astype(np.float32)})[0][0]
+        return alignment
+
+
+@lru_cache(maxsize=8)
+def _session(path: str, threads: int | None) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own exceptions have no base class of their own
+        reason = " ".join(str(error).split())[:120]
+        raise UserError(f"{path}: cannot be read as a graph ({reason}); write it again with nmt-export") from None

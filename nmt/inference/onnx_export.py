@@ -1,0 +1,238 @@
+"""From a trained torch model to the ONNX graphs that ``nmt.inference.onnx_engine`` runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from torch import Tensor, nn
+
+from nmt.attention.base import Memory
+from nmt.errors import UserError
+from nmt.inference.folder import MODEL_FILE, TrainedModel
+from nmt.inference.onnx_folder import ABOUT, FOLDER, FORMAT, PRECISIONS, identity
+from nmt.model.decoder import State, lstm_cell
+from nmt.model.seq2seq import Seq2Seq
+from nmt.text.specials import PAD
+
+OPSET = 18
+QUANTISED = ("encode", "step")
+ANY = torch.export.Dim.DYNAMIC
+Fields = dict[str, Tensor]
+
+
+class _Encode(nn.Module):
+    """ids (B, S) → every field of the memory, and the state of one empty hypothesis."""
+
+    def __init__(self, model: Seq2Seq, *, trace: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.trace = trace
+
+    def forward(self, ids: Tensor) -> Fields:
+        memory, final = self.model.encode(ids, ids != PAD, trace=self.trace)
+        return _there(memory) | self.model.decoder.init(final, memory)._asdict()
+
+
+class _Step(nn.Module):
+    """``LSTMDecoder.step`` for each hypothesis, re-ordering and the choice of the k best included.
+
+    Each layer is one product, [input; hidden] with both its matrices side by side: half the calls, and one to quantise.
+    """
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.decoder = model.decoder
+        layers = model.decoder.lstm.all_weights
+        self.weights = nn.ParameterList(torch.cat([w_ih, w_hh], dim=1).t().contiguous() for w_ih, w_hh, *_ in layers)
+        self.biases = nn.ParameterList(b_ih + b_hh for _, _, b_ih, b_hh in layers)
+
+    def forward(
+        self, memory: Fields, hidden: Tensor, cell: Tensor, fed: Tensor, tokens: Tensor, parents: Tensor
+    ) -> tuple[Tensor, ...]:
+        decoder = self.decoder
+        state = decoder.reorder(State(hidden, cell, fed), parents)
+        below = torch.cat([decoder.embedding(tokens), state.fed], dim=2)
+        after = []
+        for weight, bias, h, c in zip(
+            self.weights, self.biases, state.hidden.unbind(2), state.cell.unbind(2), strict=True
+        ):
+            after.append(lstm_cell(torch.cat([below, h], dim=2) @ weight + bias, c))
+            below = after[-1][0]
+        on, features, weights = decoder.look(below, Memory(**memory))
+        logits = decoder.output(features)
+        best, ids = logits.topk(K, dim=2)
+        # The best is the peak already: log-sum-exp without looking for it again.
+        peak = best[..., :1]
+        total = peak + (logits - peak).exp().sum(2, keepdim=True).log()
+        hidden, cell = (torch.stack(each, dim=2) for each in zip(*after, strict=True))
+        return best - total, ids, weights, hidden, cell, on if decoder.input_feeding else state.fed
+
+
+class _Align(nn.Module):
+    """Read weights (B, T, R) → alignment (B, T, S)."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, memory: Fields, weights: Tensor) -> Tensor:
+        return self.model.attention.align(weights, Memory(**memory))
+
+
+K = 4  # candidates in the traced graph; an input of the written one
+
+
+@torch.no_grad()
+def export(trained: TrainedModel, run: Path) -> Path:
+    """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, whole or not at all.
+
+    Raises UserError where the model's attention must loop over the source.
+    """
+    model = trained.model.eval().cpu().float()
+    if model.attention.sequential:
+        raise UserError(
+            f"model={run}: {trained.attention.name} attention writes one source state after the other, which these "
+            "graphs cannot; translate with engine=torch"
+        )
+    partial = run / f".{FOLDER}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        _graphs(model, partial)
+        for name in QUANTISED:
+            _quantise(partial / f"{name}.onnx", partial / f"{name}{PRECISIONS['onnx-int8']}.onnx")
+        (partial / "source.model").write_bytes(trained.source.to_bytes())
+        if trained.target is not trained.source:
+            (partial / "target.model").write_bytes(trained.target.to_bytes())
+        about = {
+            "format": FORMAT,
+            "model": identity(run / MODEL_FILE),
+            "lowercase": trained.lowercase,
+            "attention": trained.attention._asdict(),
+        }
+        (partial / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(run / FOLDER, ignore_errors=True)
+        partial.rename(run / FOLDER)
+    except OSError as error:
+        raise UserError(f"{run / FOLDER}: cannot be written ({error}); free some space") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return run / FOLDER
+
+
+def _graphs(model: Seq2Seq, folder: Path) -> None:
+    trace = _needs_trace(model)
+    ids = torch.full((3, 7), PAD + 5)
+    encoded = _Encode(model, trace=trace)(ids)
+    longer = _Encode(model, trace=trace)(ids.repeat(1, 2))
+    memory = {name: encoded.pop(name) for name in list(encoded) if name in Memory._fields}
+    # What grows with the source is dynamic there; all is so in its rows.
+    shapes: Any = {
+        name: {0: ANY} | {at: ANY for at, size in enumerate(field.shape) if at and longer[name].shape[at] != size}
+        for name, field in memory.items()
+    }
+    into = [*memory, *encoded]
+    _write(_Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
+    beams = tuple(field.expand(-1, 5, *field.shape[2:]).contiguous() for field in encoded.values())
+    tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
+    found = ["log_probs", "candidates", "weights", *(f"{name}_after" for name in encoded)]
+    file, given = folder / "step.onnx", [*into, "tokens", "parents"]
+    _write(_Step(model), (memory, *beams, tokens, parents), (shapes, *[{0: ANY, 1: ANY}] * 5), file, given, found)
+    _open_k(file)
+    weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
+    grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
+    file, given = folder / "align.onnx", [*memory, "weights"]
+    _write(_Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
+
+
+def _read_size(model: Seq2Seq, encoded: Fields) -> int:
+    memory = Memory(**{name: field for name, field in encoded.items() if name in Memory._fields})
+    size = model.decoder.lstm.hidden_size
+    return model.attention.read(torch.zeros(3, 1, size), memory)[1].shape[2]
+
+
+def _quantise(exact: Path, file: Path) -> None:
+    """The graph with products of 8-bit integers: weights scaled by column, what they meet by its range, each time."""
+    logging.disable(logging.WARNING)  # its advice, to developers
+    try:
+        quantize_dynamic(
+            exact, file, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
+        )
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _needs_trace(model: Seq2Seq) -> bool:
+    """Whether alignments cannot be had from the read weights alone."""
+    ids = torch.full((1, 2), PAD + 5)
+    memory, _ = model.encode(ids, ids != PAD)
+    weights = model.attention.read(torch.zeros(1, 1, model.decoder.lstm.hidden_size), memory)[1]
+    try:
+        model.attention.align(weights, memory)
+    except ValueError:
+        return True
+    return False
+
+
+def _write(
+    module: nn.Module, example: tuple[Any, ...], shapes: Any, file: Path, inputs: list[str], outputs: list[str]
+) -> None:
+    """One graph; ``inputs`` and ``outputs`` are its names, in the order of the module's arguments and results."""
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's advice, to developers
+        program = torch.onnx.export(
+            module.eval(), example, dynamo=True, dynamic_shapes=shapes, opset_version=OPSET, verbose=False
+        )
+        assert program is not None
+        program.optimize()
+        graph = program.model_proto
+    logging.disable(logging.NOTSET)
+    _name(graph.graph, inputs, outputs)
+    # Sizes that the exporter inferred from its example are left out: they are not always of the source at hand.
+    del graph.graph.value_info[:]
+    for one in graph.graph.output:
+        for dim in one.type.tensor_type.shape.dim:
+            dim.Clear()
+    onnx.save(graph, file)
+
+
+def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None:
+    """Call inputs and outputs by these names, and all that lies between by numbers, so that no two are alike.
+
+    An output is named by an identity, for it may be an input, or another output, as well.
+    """
+    assert (len(graph.input), len(graph.output)) == (len(inputs), len(outputs))
+    ours = {one.name: name for one, name in zip(graph.input, inputs, strict=True)}
+    ours |= {one.name: one.name for one in graph.initializer} | {"": ""}
+    for node in graph.node:
+        node.input[:] = [ours[name] for name in node.input]
+        for name in node.output:
+            ours.setdefault(name, f"value_{len(ours)}")
+        node.output[:] = [ours[name] for name in node.output]
+    for one in graph.input:
+        one.name = ours[one.name]
+    for one, name in zip(graph.output, outputs, strict=True):
+        graph.node.append(onnx.helper.make_node("Identity", [ours[one.name]], [name]))
+        one.name = name
+
+
+def _open_k(file: Path) -> None:
+    """Make the number of candidates an input of the graph."""
+    graph = onnx.load(file)
+    chosen = [node for node in graph.graph.node if node.op_type == "TopK"][-1]  # attention may choose before it
+    chosen.input[1] = "k"
+    graph.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
+    onnx.save(graph, file)
+
+
+def _there(memory: Memory) -> Fields:
+    return {name: field for name, field in memory._asdict().items() if field is not None}

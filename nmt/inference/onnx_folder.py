@@ -1,0 +1,78 @@
+"""A trained model without torch: ONNX graphs, tokenizers and a few facts, in the folder ``onnx`` of a run.
+
+``encode.onnx`` (ids → memory and first state), ``step.onnx`` (one piece for every hypothesis) and ``align.onnx`` (read
+weights → alignment); ``*.int8.onnx`` are the same with products in 8-bit integers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nmt.errors import UserError
+from nmt.inference.runtime import AttentionFacts
+from nmt.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from nmt.inference.onnx_engine import OnnxEngine
+
+FOLDER = "onnx"
+FORMAT = 1
+ABOUT = "about.json"
+PRECISIONS = {"onnx": "", "onnx-int8": ".int8"}
+"""The ending of the graphs' names for each engine."""
+
+
+class OnnxModel(NamedTuple):
+    """A model that onnxruntime runs: see ``nmt.inference.runtime.Runtime``."""
+
+    folder: Path
+    precision: str
+    source: Tokenizer
+    target: Tokenizer
+    lowercase: bool
+    attention: AttentionFacts
+    threads: int | None
+
+    def engine(self, *, trace: bool) -> OnnxEngine:
+        from nmt.inference.onnx_engine import OnnxEngine
+
+        ending = PRECISIONS[self.precision]
+        return OnnxEngine.open(self.folder, ending, vocabulary=len(self.target), threads=self.threads)
+
+
+def there(run: Path) -> list[str]:
+    """The engines whose graphs stand in the run's folder and belong to its model, the fastest first."""
+    folder = run / FOLDER
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if about.get("format") != FORMAT or about.get("model") != identity(run / "model.pt"):
+        return []
+    return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
+
+
+def open_onnx(run: Path, precision: str, *, threads: int | None = None) -> OnnxModel:
+    """The exported model of a run's folder. Raises UserError where it is not there, or of another model."""
+    folder = run / FOLDER
+    if not run.is_dir():
+        raise UserError(f"model={run}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
+    if precision not in there(run):
+        why = "graphs of another model, or of another version, are" if (folder / ABOUT).is_file() else "no graphs are"
+        raise UserError(f"engine={precision}: {why} in {folder}; write them with nmt-export model={run}")
+    about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    source = Tokenizer.from_file(folder / "source.model")
+    target = Tokenizer.from_file(folder / "target.model") if (folder / "target.model").is_file() else source
+    facts = AttentionFacts(**about["attention"])
+    return OnnxModel(folder, precision, source, target, about["lowercase"], facts, threads)
+
+
+def identity(model: Path) -> str:
+    """A number that changes with ``model.pt``: the directory at a zip file's end has a checksum of each part."""
+    with model.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - (1 << 20)))
+        return f"{size}-{hashlib.sha256(file.read()).hexdigest()}"

@@ -1,0 +1,120 @@
+"""The engine without torch says what torch says: same pieces, same scores, same alignments."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from nmt.config import config_dir, train_config
+from nmt.errors import UserError
+from nmt.inference.folder import TrainedModel, save_folder
+from nmt.inference.onnx_export import export
+from nmt.inference.onnx_folder import open_onnx, there
+from nmt.inference.translator import Translator
+from nmt.model.build import build_model
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
+TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml")) if path.stem != "delta"]
+
+
+def exported(folder: Path, *words: str) -> tuple[Translator, Translator]:
+    """A model of random weights, run by torch and by onnxruntime."""
+    sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
+    config = train_config([*sizes, *words])
+    config["data"]["lowercase"] = False
+    torch.manual_seed(11)
+    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(2)
+        model.decoder.output.bias[3] += 3  # sentences do end
+    trained = TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40)
+    save_folder(folder, trained)
+    export(trained, folder)
+    return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
+
+
+def agree(torch_one: Translator, onnx_one: Translator, options: SearchOptions) -> None:
+    for lines in (LINES, LINES[:1], LINES[1:3]):
+        expected = torch_one.translate(lines, options)
+        for left, right in zip(expected, onnx_one.translate(lines, options), strict=True):
+            assert [one.tokens for one in left.n_best] == [one.tokens for one in right.n_best]
+            np.testing.assert_allclose(
+                [one.log_prob for one in left.n_best], [one.log_prob for one in right.n_best], atol=1e-4
+            )
+            for one, other in zip(left.n_best, right.n_best, strict=True):
+                np.testing.assert_allclose(one.alignment, other.alignment, atol=1e-4)
+
+
+@pytest.mark.parametrize("words", [*([name] for name in NAMES), ["luong", "decoder.input_feeding=true"]], ids=",".join)
+def test_engines_agree(words: list[str], tmp_path: Path) -> None:
+    pair = exported(tmp_path, f"attention={words[0]}", *words[1:], "decoder.layers=2")
+    agree(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
+    agree(*pair, SearchOptions(beam_size=1, max_length=9))
+    agree(*pair, SearchOptions(temperature=1.2, n_best=2, max_length=9))
+    if words[0] != "none":
+        agree(*pair, SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9))
+
+
+@pytest.mark.parametrize("output_layer", ["attentional", "direct"])
+def test_engines_agree_with_either_output_layer(output_layer: str, tmp_path: Path) -> None:
+    words = [f"decoder.output_layer={output_layer}", "decoder.input_feeding=true", "encoder=lstm", "encoder.layers=2"]
+    agree(*exported(tmp_path, "attention=memory", *words), SearchOptions(beam_size=4, n_best=4, max_length=9))
+
+
+def test_what_must_loop_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Delta attention writes one source state after the other.*engine=torch"):
+        exported(tmp_path, "attention=delta")
+    assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    exported(folder, "attention=memory")
+    return folder
+
+
+class TestFolder:
+    def test_integers_stand_for_every_product_with_weights(self, run: Path) -> None:
+        def count(file: str, kind: str) -> int:
+            return sum(node.op_type == kind for node in onnx.load(run / "onnx" / file).graph.node)
+
+        products = count("step.onnx", "MatMul")
+        mixing = 1  # of the slots: no weights in it
+        assert count("step.int8.onnx", "MatMulInteger") == products - mixing > 2
+        exact, rough = (Translator(open_onnx(run, one)).translate(LINES) for one in ("onnx", "onnx-int8"))
+        for left, right in zip(exact, rough, strict=True):
+            assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
+
+    def test_graphs_of_another_model_are_refused(self, run: Path, tmp_path: Path) -> None:
+        assert there(run) == ["onnx-int8", "onnx"]
+        other = shutil.copytree(run, tmp_path / "copy")
+        assert there(other) == ["onnx-int8", "onnx"]  # a copy is the same model
+        content = bytearray((other / "model.pt").read_bytes())
+        content[-100] ^= 1
+        (other / "model.pt").write_bytes(content)
+        assert there(other) == []
+        with pytest.raises(UserError, match="engine=onnx: graphs of another model.* nmt-export model="):
+            open_onnx(other, "onnx")
+
+    def test_a_damaged_graph_is_named(self, run: Path, tmp_path: Path) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        graph = other / "onnx" / "step.onnx"
+        graph.write_bytes(graph.read_bytes()[:1000])
+        with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
+            Translator(open_onnx(other, "onnx")).texts(LINES)
+
+    def test_without_graphs_the_remedy_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="no graphs are in .*; write them with nmt-export model="):
+            open_onnx(tmp_path, "onnx")
+        with pytest.raises(UserError, match="no such folder"):
+            open_onnx(tmp_path / "nowhere", "onnx")
