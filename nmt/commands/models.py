@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nmt.commands.streams import GROUP
 from nmt.errors import UserError
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def load_model(
-    folder: str, *, device: str, threads: int | None, trust: Sequence[str], engine: str = "torch"
+    folder: str,
+    *,
+    device: str,
+    threads: int | None,
+    trust: Sequence[str],
+    engine: Literal["auto", "torch", "onnx", "onnx-int8"] = "torch",
 ) -> Translator:
     """The translator of ``folder``, run by ``engine``; ``auto`` is the fastest that is there, and says which.
 
@@ -26,22 +31,15 @@ def load_model(
     # Nothing is imported before the arguments are known to be good; torch takes seconds.
     from nmt.inference.translator import Translator
 
-    if engine == "auto":
-        engine = _fastest(Path(folder), device)
-    if engine != "torch":
-        from nmt.inference.onnx_folder import open_onnx
+    chosen = _fastest(Path(folder), device) if engine == "auto" else engine
+    if chosen == "torch" and threads is not None:
+        import torch
 
-        if device not in ("auto", "cpu"):
-            raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-        return Translator(open_onnx(Path(folder), engine, threads=threads))
-    import torch
-
-    if threads is not None:
         torch.set_num_threads(threads)
-    return Translator.load(Path(folder), device=device, trust=trust)
+    return Translator.load(folder, engine=chosen, device=device, threads=threads, trust=trust)
 
 
-def _fastest(run: Path, device: str) -> str:
+def _fastest(run: Path, device: str) -> Literal["torch", "onnx", "onnx-int8"]:
     from nmt.inference.onnx_folder import there
 
     found = there(run) if device in ("auto", "cpu") else []

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.errors import UserError
 from nmt.inference.runtime import AttentionFacts
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
 FOLDER = "onnx"
 FORMAT = 1
 ABOUT = "about.json"
-PRECISIONS = {"onnx": "", "onnx-int8": ".int8"}
+Precision = Literal["onnx", "onnx-int8"]
+PRECISIONS: dict[Precision, str] = {"onnx": "", "onnx-int8": ".int8"}
 """The ending of the graphs' names for each engine."""
 
 
-class OnnxModel(NamedTuple):
+@dataclass(frozen=True)
+class OnnxModel:
     """A model that onnxruntime runs: see ``nmt.inference.runtime.Runtime``."""
 
     folder: Path
-    precision: str
+    precision: Precision
     source: Tokenizer
     target: Tokenizer
     lowercase: bool
@@ -37,13 +41,18 @@ class OnnxModel(NamedTuple):
     threads: int | None
 
     def engine(self, *, trace: bool) -> OnnxEngine:
+        """One engine for all that this model translates; its graphs yield what alignments need in any case."""
+        return self._engine
+
+    @cached_property
+    def _engine(self) -> OnnxEngine:
         from nmt.inference.onnx_engine import OnnxEngine
 
         ending = PRECISIONS[self.precision]
         return OnnxEngine.open(self.folder, ending, vocabulary=len(self.target), threads=self.threads)
 
 
-def there(run: Path) -> list[str]:
+def there(run: Path) -> list[Precision]:
     """The engines whose graphs stand in the run's folder and belong to its model, the fastest first."""
     folder = run / FOLDER
     try:
@@ -55,7 +64,7 @@ def there(run: Path) -> list[str]:
     return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
 
 
-def open_onnx(run: Path, precision: str, *, threads: int | None = None) -> OnnxModel:
+def open_onnx(run: Path, precision: Precision, *, threads: int | None = None) -> OnnxModel:
     """The exported model of a run's folder. Raises UserError where it is not there, or of another model."""
     folder = run / FOLDER
     if not run.is_dir():

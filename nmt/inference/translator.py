@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -55,8 +55,25 @@ class Translator:
         self.attention = runtime.attention
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str = "auto", trust: Sequence[str] = ()) -> Translator:
-        """The translator of a folder that nmt-train wrote, run by torch. Raises UserError where it holds no model."""
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        engine: Literal["torch", "onnx", "onnx-int8"] = "torch",
+        device: str = "auto",
+        threads: int | None = None,
+        trust: Sequence[str] = (),
+    ) -> Translator:
+        """The translator of a folder that nmt-train wrote; the other engines are those of nmt-export, for CPUs.
+
+        ``threads`` is theirs; torch has its own setting. Raises UserError where the folder holds no such model.
+        """
+        if engine != "torch":
+            from nmt.inference.onnx_folder import open_onnx
+
+            if device not in ("auto", "cpu"):
+                raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
+            return cls(open_onnx(Path(folder), engine, threads=threads))
         from nmt.inference.folder import choose_device, load_folder
 
         trained = load_folder(Path(folder), trust=trust)
