@@ -95,12 +95,13 @@ def translate_encoded(
     *,
     alignments: bool = False,
 ) -> list[Translation]:
-    """As ``Translator.translate``, from memories alone. Alignments need lines that were encoded with ``trace``."""
+    """As ``Translator.translate``, from memories alone. Alignments and coverage need lines encoded with ``trace``."""
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
-    if alignments and any(lines[row].ids is None for row in filled):
-        raise UserError("alignments: these memories keep no trace of their source; encode with trace=true")
     options = translator.searchable(options, alignments=alignments)
+    if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
+        what = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
+        raise UserError(f"{what}: these memories keep no trace of their source; encode with trace=true")
     engine = translator.runtime.engine(trace=False)
     found: list[Translation] = [Translation("")] * len(lines)
     for batch in _batches(sources, translator.max_tokens):

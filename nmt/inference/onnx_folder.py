@@ -59,7 +59,9 @@ def there(run: Path) -> list[Precision]:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if about.get("format") != FORMAT or about.get("model") != identity(run / "model.pt"):
+    if not isinstance(about, dict) or about.get("format") != FORMAT or not (run / "model.pt").is_file():
+        return []
+    if about.get("model") != identity(run / "model.pt"):
         return []
     return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
 
@@ -73,10 +75,13 @@ def open_onnx(run: Path, precision: Precision, *, threads: int | None = None) ->
         why = "graphs of another model, or of another version, are" if (folder / ABOUT).is_file() else "no graphs are"
         raise UserError(f"engine={precision}: {why} in {folder}; write them with nmt-export model={run}")
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    try:
+        lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
+    except (KeyError, TypeError):
+        raise UserError(f"{folder / ABOUT}: not what nmt-export writes; write it again") from None
     source = Tokenizer.from_file(folder / "source.model")
     target = Tokenizer.from_file(folder / "target.model") if (folder / "target.model").is_file() else source
-    facts = AttentionFacts(**about["attention"])
-    return OnnxModel(folder, precision, source, target, about["lowercase"], facts, threads)
+    return OnnxModel(folder, precision, source, target, lowercase, facts, threads)
 
 
 def identity(model: Path) -> str:

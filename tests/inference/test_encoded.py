@@ -75,10 +75,25 @@ def test_a_trace_keeps_the_alignments(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(here.alignment, there.alignment, atol=1e-7)
 
 
-def test_without_a_trace_alignments_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_coverage_is_that_of_the_text(name: str, tmp_path: Path) -> None:
+    if name == "none":
+        return
+    one = translator(f"attention={name}", encoder="bilstm")
+    stored = [kept(tmp_path / str(row), one, line, trace=True) for row, line in enumerate(LINES)]
+    options = SearchOptions(max_length=9, beam_size=3, coverage_penalty=0.4)
+    direct = one.translate(LINES, options, alignments=False)
+    for here, there in zip(translate_encoded(one, stored, options), direct, strict=True):
+        assert here.tokens == there.tokens and here.score == pytest.approx(there.score, rel=1e-6)
+
+
+def test_without_a_trace_alignments_and_coverage_are_refused(tmp_path: Path) -> None:
     one = translator()
-    with pytest.raises(UserError, match="keep no trace of their source; encode with trace=true"):
-        translate_encoded(one, [kept(tmp_path / "memory", one, "a dog")], alignments=True)
+    line = kept(tmp_path / "memory", one, "a dog")
+    with pytest.raises(UserError, match="alignments: .* keep no trace of their source; encode with trace=true"):
+        translate_encoded(one, [line], alignments=True)
+    with pytest.raises(UserError, match="search.coverage_penalty=0.1: .* keep no trace"):
+        translate_encoded(one, [line], SearchOptions(coverage_penalty=0.1))
 
 
 STREAMING = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -112,6 +113,19 @@ class TestFolder:
         graph.write_bytes(graph.read_bytes()[:1000])
         with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
             Translator(open_onnx(other, "onnx")).texts(LINES)
+
+    @pytest.mark.parametrize("change", [{"attention": {"kind": 3}}, {"attention": None}, {"lowercase": ...}])
+    def test_facts_that_make_no_sense_are_refused(self, run: Path, tmp_path: Path, change: dict[str, object]) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        file = other / "onnx" / "about.json"
+        about = {**json.loads(file.read_text()), **change}
+        file.write_text(json.dumps({name: value for name, value in about.items() if value is not ...}))
+        with pytest.raises(UserError, match="about.json: not what nmt-export writes; write it again"):
+            open_onnx(other, "onnx")
+        file.write_text("[]")
+        assert there(other) == []
+        (other / "model.pt").unlink()
+        assert there(other) == []
 
     def test_without_graphs_the_remedy_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="no graphs are in .*; write them with nmt-export model="):
