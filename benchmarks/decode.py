@@ -12,6 +12,7 @@ take at the best rate at which a plain product of each shape ran in the same pro
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,26 +25,14 @@ import onnxruntime
 import torch
 from machine import provenance
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from reference import LAYERS, SIZE, VOCABULARY, reference
 
-from nmt.config import train_config
-from nmt.inference.folder import TrainedModel, save_folder
-from nmt.inference.onnx_export import export
-from nmt.inference.onnx_folder import open_onnx
-from nmt.model.build import build_model
+from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
 from nmt.search.engine import Engine
 from nmt.search.search import search
 from nmt.text.specials import EOS
-from nmt.text.tokenizer import Tokenizer
 
-VOCABULARY = 8_000
-SIZE = 512
-LAYERS = 2
-REFERENCE = [
-    *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", f"layers={LAYERS}")),
-    f"embeddings.size={SIZE}",
-    "decoder.input_feeding=true",
-]
 ENGINES = ("torch", "onnx", "onnx-int8")
 
 
@@ -81,24 +70,9 @@ def main() -> None:
 
 def made(asked: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
     """The engines asked for, of one model."""
-    run = asked.runs / "-".join(asked.attention).replace("=", "-")
-    if not (run / "onnx" / "about.json").is_file():
-        run.mkdir(parents=True, exist_ok=True)
-        words = [f"attention={asked.attention[0]}", *asked.attention[1:]]
-        config = train_config([*REFERENCE, *words])
-        tokenizer = Tokenizer.train([" ".join(map(str, range(20_000)))], vocab_size=1_000)
-        torch.manual_seed(1)
-        model = build_model(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY, longest_source=100)
-        save_folder(run, TrainedModel(model, tokenizer, tokenizer, config, 100))
-        export(TrainedModel(model.eval(), tokenizer, tokenizer, config, 100), run)
-        torch.save(model, run / "whole.pt")
+    run = reference(asked.runs, asked.attention)
     for name in asked.engine:
-        if name == "torch":
-            model = torch.load(run / "whole.pt", weights_only=False).eval()  # our own file of a moment ago
-            tokenizer = Tokenizer.train([" ".join(map(str, range(20_000)))], vocab_size=1_000)
-            yield name, TrainedModel(model, tokenizer, tokenizer, {}, 100).engine(trace=False)
-        else:
-            yield name, open_onnx(run, name, threads=asked.threads).engine(trace=False)
+        yield name, Translator.load(run, engine=name, device="auto", threads=asked.threads).runtime.engine(trace=False)
 
 
 class Endless(NamedTuple):
@@ -183,8 +157,6 @@ def _product(weight: np.ndarray, integers: bool) -> onnxruntime.InferenceSession
     options.log_severity_level = 3
     if not integers:
         return onnxruntime.InferenceSession(model.SerializeToString(), options)
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         exact, file = Path(folder) / "exact.onnx", Path(folder) / "integers.onnx"
         onnx.save(model, exact)

@@ -1,0 +1,48 @@
+"""The reference model, as other toolkits are timed with: two layers, 512, input feeding, 8,000 pieces, random weights."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from nmt.config import train_config
+from nmt.inference.folder import MODEL_FILE, TrainedModel, load_folder, save_folder
+from nmt.inference.onnx_export import export
+from nmt.inference.onnx_folder import there
+from nmt.model.build import build_model
+from nmt.text.tokenizer import Tokenizer
+
+VOCABULARY = 8_000
+SIZE = 512
+LAYERS = 2
+SETTINGS = [
+    *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", f"layers={LAYERS}")),
+    f"embeddings.size={SIZE}",
+    "decoder.input_feeding=true",
+]
+SYLLABLES = [f"{first}{last}" for first in "b d f g k l m n p r s t v w".split() for last in "a e i o u".split()]
+
+
+def reference(runs: Path, attention: Sequence[str]) -> Path:
+    """The folder of the model with this attention (name and further words), exported; made where it is not there."""
+    run = runs / "-".join(attention).replace("=", "-")
+    if not (run / MODEL_FILE).is_file():
+        run.mkdir(parents=True, exist_ok=True)
+        config = train_config([*SETTINGS, f"attention={attention[0]}", *attention[1:]])
+        torch.manual_seed(1)
+        sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": 100}
+        pieces = tokenizer()
+        save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, 100))
+    if not there(run):
+        export(load_folder(run), run)
+    return run
+
+
+def tokenizer() -> Tokenizer:
+    """8,000 pieces of words of one to three syllables."""
+    random.seed(1)
+    words = ("".join(random.choices(SYLLABLES, k=random.choice((1, 2, 3)))) for _ in range(200_000))
+    return Tokenizer.train([" ".join(line) for line in zip(*[words] * 20, strict=True)], vocab_size=VOCABULARY)
