@@ -1,4 +1,4 @@
-"""The reference model, as other toolkits are timed with: two layers, 512, input feeding, 8,000 pieces, random weights."""
+"""The reference model, to time toolkits with: two layers, 512, input feeding, 8,000 pieces, random weights."""
 
 from __future__ import annotations
 

@@ -28,13 +28,18 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        # Python flushes stdout once more on its way out; give that flush somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         code = 128 + signal.SIGPIPE
     except OSError as error:
         print(
             f"error: {error.filename or 'disk'}: {error.strerror or error}; free some space or choose another place",
             file=sys.stderr,
         )
+        _forget_stdout()
         code = 2
     sys.exit(code)
+
+
+def _forget_stdout() -> None:
+    """Python flushes stdout once more on its way out; give that flush somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
