@@ -33,14 +33,10 @@ EFFICIENT = {
     "local, w=10": ["attention=local"],
     "low rank, K=32": ["attention=low_rank"],
     "kernel elu": ["attention=kernel"],
-    "kernel taylor": ["attention=kernel", "attention.feature_map=taylor"],
     "kernel softmax": ["attention=kernel", "attention.feature_map=softmax"],
-    "kernel scaling": ["attention=kernel", "attention.feature_map=scaling"],
     "delta rule": ["attention=delta"],
     "general covariance": ["attention=general_covariance"],
-    "general covariance, recall": ["attention=general_covariance", "attention.recall=true"],
     "8 heads of luong": ["attention=multi_head"],
-    "8 heads of kernel elu": ["attention=multi_head", "attention@attention.inner=kernel"],
 }
 FAMILIES = {"first": (FIRST, "attentions"), "efficient": (EFFICIENT, "attentions_efficient")}
 
