@@ -33,7 +33,6 @@ EFFICIENT = {
     "local, w=10": ["attention=local"],
     "low rank, K=32": ["attention=low_rank"],
     "kernel elu": ["attention=kernel"],
-    "kernel softmax": ["attention=kernel", "attention.feature_map=softmax"],
     "delta rule": ["attention=delta"],
     "general covariance": ["attention=general_covariance"],
     "8 heads of luong": ["attention=multi_head"],
