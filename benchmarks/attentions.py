@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from machine import provenance
+
 from runs import train
 
 FIRST = {
