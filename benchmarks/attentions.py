@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from machine import provenance
-
 from runs import train
 
 FIRST = {
