@@ -1,5 +1,6 @@
 """Training and translation meet thousands of shapes: what is kept for each of them must not add up."""
 
+import os
 import subprocess
 import sys
 
@@ -30,5 +31,7 @@ print(megabytes() - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_flat_over_many_shapes() -> None:
-    run = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 30  # MB; without the limit in nmt.model it is some 60
+    # What is freed goes back at once: otherwise the heap's own holes are most of what is measured.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    run = subprocess.run([sys.executable, "-c", GROWTH], env=environment, capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 20  # MB; it is some 3, and 48 without the limit in nmt.model
