@@ -22,6 +22,12 @@ def provenance() -> list[str]:
     ]
 
 
+def most_resident(process: int) -> float:
+    """The most memory in MB that a running process has held, by Linux' account of it; what forked it does not count."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
 def _commit() -> str:
     """The commit that ran, ``+`` where the tree had changes."""
     here = Path(__file__).parent

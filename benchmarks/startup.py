@@ -6,14 +6,13 @@ python benchmarks/startup.py
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median, quantiles
 
-from machine import provenance
+from machine import most_resident, provenance
 from reference import reference
 
 ENGINES = ("torch", "onnx", "onnx-int8")
@@ -48,20 +47,20 @@ def main() -> None:
 
 
 def first_line(run: Path, engine: str, threads: int) -> tuple[float, float]:
-    """Seconds until a line stands on stdout, and the most resident memory in MB until the command has ended."""
+    """Seconds until a line stands on stdout, and the most resident memory in MB until then."""
     command = [sys.executable, "-m", "nmt.commands.translate", f"model={run}", f"engine={engine}", f"threads={threads}"]
     started = time.perf_counter()
     running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert running.stdin is not None and running.stdout is not None
     running.stdin.write(b"bado kibe fogu mane lipo\n")
-    running.stdin.close()
+    running.stdin.flush()
     running.stdout.readline()
     seconds = time.perf_counter() - started
-    running.stdout.read()
-    _, status, usage = os.wait4(running.pid, 0)
-    if status:
+    memory = most_resident(running.pid)
+    running.stdin.close()
+    if running.wait():
         sys.exit(f"{' '.join(command)}: failed")
-    return seconds, usage.ru_maxrss / 1024
+    return seconds, memory
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ parts with that written at once. Writes a table.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ import time
 from pathlib import Path
 
 import torch
-from machine import provenance
+from machine import most_resident, provenance
 from safetensors.torch import load_file
 
 from nmt.config import train_config
@@ -93,10 +92,13 @@ def encode(folder: Path, source: Path, output: Path, parts: int | None) -> tuple
     command += [f"piece_length={parts}"] if parts is not None else []
     started = time.perf_counter()
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(running.pid, 0)
-    if status:
+    most = 0.0
+    while running.poll() is None:
+        most = max(most, most_resident(running.pid))  # the mark only rises, so the last look counts
+        time.sleep(0.02)
+    if running.returncode:
         sys.exit(f"{' '.join(command)}: failed")
-    return usage.ru_maxrss / 1024, time.perf_counter() - started
+    return most, time.perf_counter() - started
 
 
 def difference(one: Path, other: Path) -> float:
