@@ -6,6 +6,8 @@ import json
 import logging
 import shutil
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +163,20 @@ def _read_size(model: Seq2Seq, encoded: Fields) -> int:
 
 def _quantise(exact: Path, file: Path) -> None:
     """The graph with products of 8-bit integers: weights scaled by column, what they meet by its range, each time."""
-    logging.disable(logging.WARNING)  # its advice, to developers
-    try:
+    with _quietly():
         quantize_dynamic(
             exact, file, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
         )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the advice that both exporters have for developers, in logs and in warnings."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logging.disable(logging.NOTSET)
 
@@ -186,16 +197,13 @@ def _write(
     module: nn.Module, example: tuple[Any, ...], shapes: Any, file: Path, inputs: list[str], outputs: list[str]
 ) -> None:
     """One graph; ``inputs`` and ``outputs`` are its names, in the order of the module's arguments and results."""
-    logging.disable(logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's advice, to developers
+    with _quietly():
         program = torch.onnx.export(
             module.eval(), example, dynamo=True, dynamic_shapes=shapes, opset_version=OPSET, verbose=False
         )
         assert program is not None
         program.optimize()
         graph = program.model_proto
-    logging.disable(logging.NOTSET)
     _name(graph.graph, inputs, outputs)
     # Sizes that the exporter inferred from its example are left out: they are not always of the source at hand.
     del graph.graph.value_info[:]
