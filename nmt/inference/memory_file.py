@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from nmt.inference.encoded import EncodedLine
 from nmt.inference.folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
+from nmt.model.seq2seq import Seq2Seq
 
 FORMAT = "1"
 ENDING = ".safetensors"
+Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 
 def fingerprint(trained: TrainedModel) -> str:
@@ -109,18 +112,25 @@ def _fields(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
-def _shapes(memory: Memory, final: Final) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
+def _shapes(memory: Memory, final: Final) -> Shapes:
     return [None if field is None else (field.dtype, tuple(field.shape)) for field in (*memory, *final)]
 
 
+@lru_cache(maxsize=2)  # asked for each file, and the same for all of a model
 @torch.inference_mode()
-def _expected(trained: TrainedModel, length: int, *, trace: bool) -> list[tuple[torch.dtype, tuple[int, ...]] | None]:
-    """What the model would write for a source of ``length`` pieces: every size is linear in it."""
-    device = trained.model.embedding.weight.device
+def _examples(model: Seq2Seq, trace: bool) -> tuple[Shapes, Shapes]:
+    """What the model writes for a source of one piece, and of two."""
+    device = model.embedding.weight.device
     one, two = (
-        _shapes(*trained.model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=True))
+        _shapes(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=True))
         for ids in (torch.zeros(1, size, dtype=torch.int64, device=device) for size in (1, 2))
     )
+    return one, two
+
+
+def _expected(trained: TrainedModel, length: int, *, trace: bool) -> Shapes:
+    """What the model would write for a source of ``length`` pieces: every size is linear in it."""
+    one, two = _examples(trained.model, trace)
     if length < 1:
         raise ValueError("a source has </s> at least")
     return [
