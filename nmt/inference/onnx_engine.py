@@ -11,11 +11,11 @@ import numpy as np
 import onnxruntime
 
 from nmt.errors import UserError
+from nmt.inference.onnx_folder import AFTER
 from nmt.search.engine import Floats, Integers
 from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
-STATE = ("hidden", "cell", "fed")
 
 
 class OnnxSource(NamedTuple):
@@ -33,6 +33,7 @@ class OnnxEngine:
         self._vocabulary = vocabulary
         self._encoded = [one.name for one in encode.get_outputs()]
         self._read = {one.name for one in step.get_inputs()}
+        self._state = [one.name.removesuffix(AFTER) for one in step.get_outputs() if one.name.endswith(AFTER)]
         self._aligned = {one.name for one in align.get_inputs()}
 
     @classmethod
@@ -50,9 +51,8 @@ class OnnxEngine:
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
         found = dict(zip(self._encoded, self._encode.run(self._encoded, {"ids": ids}), strict=True))
-        return OnnxSource(
-            {name: one for name, one in found.items() if name not in STATE}, {name: found[name] for name in STATE}
-        )
+        state = {name: found.pop(name) for name in self._state}
+        return OnnxSource(found, state)
 
     def init(self, source: OnnxSource) -> OnnxSource:
         """One empty hypothesis for each sentence."""
@@ -72,7 +72,7 @@ class OnnxEngine:
             chosen = np.argsort(out, axis=2, kind="stable")[..., :k]
             log_probs = np.take_along_axis(np.where(out, -np.inf, log_probs), chosen, axis=2)
             ids = np.take_along_axis(ids, chosen, axis=2)
-        return live._replace(state=dict(zip(STATE, state, strict=True))), log_probs, ids, weights
+        return live._replace(state=dict(zip(self._state, state, strict=True))), log_probs, ids, weights
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Only the sentences ``keep`` (row numbers), in that order."""

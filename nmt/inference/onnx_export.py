@@ -19,77 +19,14 @@ from torch import Tensor, nn
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.folder import MODEL_FILE, TrainedModel
-from nmt.inference.onnx_folder import ABOUT, FOLDER, FORMAT, PRECISIONS, identity
-from nmt.model.decoder import State, lstm_cell
+from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, identity
+from nmt.inference.onnx_graphs import Align, Encode, Fields, Step, apart, there
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
 
 OPSET = 18
 QUANTISED = ("encode", "step")
 ANY = torch.export.Dim.DYNAMIC
-Fields = dict[str, Tensor]
-
-
-class _Encode(nn.Module):
-    """ids (B, S) → every field of the memory, and the state of one empty hypothesis."""
-
-    def __init__(self, model: Seq2Seq, *, trace: bool) -> None:
-        super().__init__()
-        self.model = model
-        self.trace = trace
-
-    def forward(self, ids: Tensor) -> Fields:
-        memory, final = self.model.encode(ids, ids != PAD, trace=self.trace)
-        return _there(memory) | self.model.decoder.init(final, memory)._asdict()
-
-
-class _Step(nn.Module):
-    """``LSTMDecoder.step`` for each hypothesis, re-ordering and the choice of the k best included.
-
-    Each layer is one product, [input; hidden] with both its matrices side by side: half the calls, and one to quantise.
-    """
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.decoder = model.decoder
-        layers = model.decoder.lstm.all_weights
-        self.weights = nn.ParameterList(torch.cat([w_ih, w_hh], dim=1).t().contiguous() for w_ih, w_hh, *_ in layers)
-        self.biases = nn.ParameterList(b_ih + b_hh for _, _, b_ih, b_hh in layers)
-
-    def forward(
-        self, memory: Fields, hidden: Tensor, cell: Tensor, fed: Tensor, tokens: Tensor, parents: Tensor
-    ) -> tuple[Tensor, ...]:
-        decoder = self.decoder
-        state = decoder.reorder(State(hidden, cell, fed), parents)
-        below = torch.cat([decoder.embedding(tokens), state.fed], dim=2)
-        after = []
-        for weight, bias, h, c in zip(
-            self.weights, self.biases, state.hidden.unbind(2), state.cell.unbind(2), strict=True
-        ):
-            after.append(lstm_cell(torch.cat([below, h], dim=2) @ weight + bias, c))
-            below = after[-1][0]
-        on, features, weights = decoder.look(below, Memory(**memory))
-        logits = decoder.output(features)
-        best, ids = logits.topk(K, dim=2)
-        # The best is the peak already: log-sum-exp without looking for it again.
-        peak = best[..., :1]
-        total = peak + (logits - peak).exp().sum(2, keepdim=True).log()
-        hidden, cell = (torch.stack(each, dim=2) for each in zip(*after, strict=True))
-        return best - total, ids, weights, hidden, cell, on if decoder.input_feeding else state.fed
-
-
-class _Align(nn.Module):
-    """Read weights (B, T, R) → alignment (B, T, S)."""
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, memory: Fields, weights: Tensor) -> Tensor:
-        return self.model.attention.align(weights, Memory(**memory))
-
-
-K = 4  # candidates in the traced graph; an input of the written one
 
 
 @torch.no_grad()
@@ -133,39 +70,44 @@ def export(trained: TrainedModel, run: Path) -> Path:
 def _graphs(model: Seq2Seq, folder: Path) -> None:
     trace = _needs_trace(model)
     ids = torch.full((3, 7), PAD + 5)
-    encoded = _Encode(model, trace=trace)(ids)
-    longer = _Encode(model, trace=trace)(ids.repeat(1, 2))
-    memory = {name: encoded.pop(name) for name in list(encoded) if name in Memory._fields}
+    memory, state = _encoded(model, ids, trace=trace)
+    longer, _ = _encoded(model, ids.repeat(1, 2), trace=trace)
     # What grows with the source is dynamic there; all is so in its rows.
     shapes: Any = {
         name: {0: ANY} | {at: ANY for at, size in enumerate(field.shape) if at and longer[name].shape[at] != size}
         for name, field in memory.items()
     }
-    into = [*memory, *encoded]
-    _write(_Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
-    beams = tuple(field.expand(-1, 5, *field.shape[2:]).contiguous() for field in encoded.values())
+    into = [*memory, *state]
+    _write(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
+    beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
-    found = ["log_probs", "candidates", "weights", *(f"{name}_after" for name in encoded)]
+    found = ["log_probs", "candidates", "weights", *(f"{name}{AFTER}" for name in state)]
     file, given = folder / "step.onnx", [*into, "tokens", "parents"]
-    _write(_Step(model), (memory, *beams, tokens, parents), (shapes, *[{0: ANY, 1: ANY}] * 5), file, given, found)
+    free = {0: ANY, 1: ANY}
+    example, dynamic = (memory, beams, tokens, parents), (shapes, dict.fromkeys(beams, free), free, free)
+    _write(Step(model), example, dynamic, file, given, found)
     _open_k(file)
     weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
     grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
     file, given = folder / "align.onnx", [*memory, "weights"]
-    _write(_Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
+    _write(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
 
 
-def _read_size(model: Seq2Seq, encoded: Fields) -> int:
-    memory = Memory(**{name: field for name, field in encoded.items() if name in Memory._fields})
+def _encoded(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
+    memory, final = model.encode(ids, ids != PAD, trace=trace)
+    return there(memory), apart(model.decoder.init(final, memory))
+
+
+def _read_size(model: Seq2Seq, memory: Fields) -> int:
     size = model.decoder.lstm.hidden_size
-    return model.attention.read(torch.zeros(3, 1, size), memory)[1].shape[2]
+    return model.attention.read(torch.zeros(3, 1, size), Memory(**memory))[1].shape[2]
 
 
 def _quantise(exact: Path, file: Path) -> None:
     """The graph with products of 8-bit integers: weights scaled by column, what they meet by its range, each time."""
     with _quietly():
         quantize_dynamic(
-            exact, file, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
+            exact, file, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm", "LSTM"]
         )
 
 
@@ -240,7 +182,3 @@ def _open_k(file: Path) -> None:
     chosen.input[1] = "k"
     graph.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
     onnx.save(graph, file)
-
-
-def _there(memory: Memory) -> Fields:
-    return {name: field for name, field in memory._asdict().items() if field is not None}

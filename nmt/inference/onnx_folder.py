@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from nmt.inference.onnx_engine import OnnxEngine
 
 FOLDER = "onnx"
-FORMAT = 1
+FORMAT = 2
 ABOUT = "about.json"
 Precision = Literal["onnx", "onnx-int8"]
 PRECISIONS: dict[Precision, str] = {"onnx": "", "onnx-int8": ".int8"}
 """The ending of the graphs' names for each engine."""
+AFTER = ".after"
+"""What the step graph adds to the name of a state that it hands on."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.inference import onnx_graphs
 from nmt.inference.folder import TrainedModel, save_folder
 from nmt.inference.onnx_export import export
 from nmt.inference.onnx_folder import open_onnx, there
@@ -71,6 +73,14 @@ def test_engines_agree_with_either_output_layer(output_layer: str, tmp_path: Pat
     agree(*exported(tmp_path, "attention=memory", *words), SearchOptions(beam_size=4, n_best=4, max_length=9))
 
 
+def test_engines_agree_where_the_vocabulary_is_too_large_for_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_graphs, "TABLE", 0)
+    pair = exported(tmp_path, "attention=memory", "decoder.input_feeding=true", "decoder.layers=2")
+    agree(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
+
+
 def test_what_must_loop_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Delta attention writes one source state after the other.*engine=torch"):
         exported(tmp_path, "attention=delta")
@@ -86,14 +96,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestFolder:
     def test_integers_stand_for_every_product_with_weights(self, run: Path) -> None:
-        def count(file: str, kind: str) -> int:
-            return sum(node.op_type == kind for node in onnx.load(run / "onnx" / file).graph.node)
+        def kinds(file: str) -> Counter[str]:
+            return Counter(node.op_type for node in onnx.load(run / "onnx" / file).graph.node)
 
-        products = count("step.onnx", "MatMul")
-        mixing = 1  # of the slots: no weights in it
-        assert count("step.int8.onnx", "MatMulInteger") == products - mixing > 2
-        exact, rough = (Translator(open_onnx(run, one)).translate(LINES) for one in ("onnx", "onnx-int8"))
-        for left, right in zip(exact, rough, strict=True):
+        for graph, mixing in (("encode", 1), ("step", 1)):  # values into slots, slots into contexts: no weights there
+            exact, rough = kinds(f"{graph}.onnx"), kinds(f"{graph}.int8.onnx")
+            assert rough["MatMulInteger"] == exact["MatMul"] + exact["Gemm"] - mixing >= 2
+            assert (rough["MatMul"], rough["Gemm"]) == (mixing, 0)
+            assert rough["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
+        exactly, roughly = (Translator(open_onnx(run, one)).translate(LINES) for one in ("onnx", "onnx-int8"))
+        for left, right in zip(exactly, roughly, strict=True):
             assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
 
     def test_graphs_of_another_model_are_refused(self, run: Path, tmp_path: Path) -> None:
