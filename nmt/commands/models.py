@@ -23,6 +23,7 @@ def load_model(
     threads: int | None,
     trust: Sequence[str],
     engine: Literal["auto", "torch", "onnx", "onnx-int8"] = "torch",
+    shortlist: bool = False,
 ) -> Translator:
     """The translator of ``folder``, run by ``engine``; ``auto`` is the fastest that is there, and says which.
 
@@ -36,7 +37,7 @@ def load_model(
         import torch
 
         torch.set_num_threads(threads)
-    return Translator.load(folder, engine=chosen, device=device, threads=threads, trust=trust)
+    return Translator.load(folder, engine=chosen, device=device, threads=threads, trust=trust, shortlist=shortlist)
 
 
 def _fastest(run: Path, device: str) -> Literal["torch", "onnx", "onnx-int8"]:

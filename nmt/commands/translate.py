@@ -51,6 +51,7 @@ class Translate:
     alignments: str | None
     search: SearchOptions
     engine: Literal["auto", "torch", "onnx", "onnx-int8"]
+    shortlist: bool
     device: str
     threads: Count | None
     trust: list[str]
@@ -82,6 +83,7 @@ def translate(arguments: list[str]) -> None:
             threads=options.threads,
             trust=options.trust,
             engine="torch" if options.memory is not None else options.engine,
+            shortlist=options.shortlist,
         )
         if link is not None:
             require_attention(translator, f"alignments={options.alignments}")

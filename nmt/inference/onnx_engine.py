@@ -12,6 +12,7 @@ import onnxruntime
 
 from nmt.errors import UserError
 from nmt.inference.onnx_folder import AFTER
+from nmt.inference.shortlist import Shortlist
 from nmt.search.engine import Floats, Integers
 from nmt.text.specials import PAD
 
@@ -23,27 +24,34 @@ class OnnxSource(NamedTuple):
 
     memory: Fields
     state: Fields
+    output: Fields  # the rows of the output layer that this batch may use; empty for all of them
+    ids: Integers | None  # (C,) the pieces of these rows
 
 
 class OnnxEngine:
     """Runs a model's graphs for search: ``nmt.search.engine.Engine``."""
 
-    def __init__(self, encode: Any, step: Any, align: Any, *, vocabulary: int) -> None:
+    def __init__(self, encode: Any, step: Any, align: Any, *, vocabulary: int, shortlist: Shortlist | None) -> None:
         self._encode, self._step, self._align = encode, step, align
         self._vocabulary = vocabulary
+        self._shortlist = shortlist
         self._encoded = [one.name for one in encode.get_outputs()]
         self._read = {one.name for one in step.get_inputs()}
         self._state = [one.name.removesuffix(AFTER) for one in step.get_outputs() if one.name.endswith(AFTER)]
         self._aligned = {one.name for one in align.get_inputs()}
 
     @classmethod
-    def open(cls, folder: Path, ending: str, *, vocabulary: int, threads: int | None) -> OnnxEngine:
+    def open(
+        cls, folder: Path, ending: str, *, vocabulary: int, threads: int | None, shortlist: Shortlist | None = None
+    ) -> OnnxEngine:
         """The engine of graphs ``*{ending}.onnx``; ``align`` has no products worth another precision.
 
-        ``vocabulary`` counts the target's pieces.
+        ``vocabulary`` counts the target's pieces, of which a ``shortlist`` leaves each batch some.
         """
-        names = (f"encode{ending}.onnx", f"step{ending}.onnx", "align.onnx")
-        return cls(*(_session(str(folder / name), threads) for name in names), vocabulary=vocabulary)
+        step = "step" if shortlist is None else "step.short"
+        names = (f"encode{ending}.onnx", f"{step}{ending}.onnx", "align.onnx")
+        sessions = (_session(str(folder / name), threads) for name in names)
+        return cls(*sessions, vocabulary=vocabulary, shortlist=shortlist)
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Memories of ``sources``, piece ids that end in EOS."""
@@ -52,7 +60,11 @@ class OnnxEngine:
             ids[row, : len(source)] = source
         found = dict(zip(self._encoded, self._encode.run(self._encoded, {"ids": ids}), strict=True))
         state = {name: found.pop(name) for name in self._state}
-        return OnnxSource(found, state)
+        if self._shortlist is None:
+            return OnnxSource(found, state, {}, None)
+        allowed = self._shortlist.candidates(sources)
+        output = {"output.weight": self._shortlist.weight[allowed], "output.bias": self._shortlist.bias[allowed]}
+        return OnnxSource(found, state, output, allowed)
 
     def init(self, source: OnnxSource) -> OnnxSource:
         """One empty hypothesis for each sentence."""
@@ -64,9 +76,11 @@ class OnnxEngine:
         """The k best continuations of each hypothesis: log-probabilities, ids (B, N, k), read weights (B, N, R)."""
         # The graph knows no banned ids: of so many more candidates, k at least are none.
         spare = len(banned or ())
-        count = np.array([min(k + spare, self._vocabulary)])
-        given = {**live.memory, **live.state, "tokens": tokens, "parents": parents, "k": count}
+        count = np.array([min(k + spare, self._vocabulary if live.ids is None else len(live.ids))])
+        given = {**live.memory, **live.state, **live.output, "tokens": tokens, "parents": parents, "k": count}
         log_probs, ids, weights, *state = self._step.run(None, {name: given[name] for name in self._read})
+        if live.ids is not None:
+            ids = live.ids[ids]
         if spare:
             out = np.isin(ids, np.asarray(banned))
             chosen = np.argsort(out, axis=2, kind="stable")[..., :k]
@@ -76,7 +90,8 @@ class OnnxEngine:
 
     def drop(self, live: OnnxSource, keep: Integers) -> OnnxSource:
         """Only the sentences ``keep`` (row numbers), in that order."""
-        return OnnxSource(*({name: field[keep] for name, field in part.items()} for part in live))
+        memory, state = ({name: field[keep] for name, field in part.items()} for part in (live.memory, live.state))
+        return live._replace(memory=memory, state=state)
 
     def align(self, source: OnnxSource, row: int, weights: Floats) -> Floats:
         """Raw alignment (T, S) of one sentence from its read weights (T, R); S counts the batch's padding."""

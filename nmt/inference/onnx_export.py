@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -19,21 +20,22 @@ from torch import Tensor, nn
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.folder import MODEL_FILE, TrainedModel
-from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, identity
+from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, SHORTLIST, identity
 from nmt.inference.onnx_graphs import Align, Encode, Fields, Step, apart, there
+from nmt.inference.shortlist import Shortlist
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
 
 OPSET = 18
-QUANTISED = ("encode", "step")
 ANY = torch.export.Dim.DYNAMIC
 
 
 @torch.no_grad()
-def export(trained: TrainedModel, run: Path) -> Path:
+def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray] | None = None) -> Path:
     """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, whole or not at all.
 
-    Raises UserError where the model's attention must loop over the source.
+    With ``lists``, ``best`` and ``frequent`` of a shortlist, those that use it as well. Raises UserError where the
+    model's attention must loop over the source.
     """
     model = trained.model.eval().cpu().float()
     if model.attention.sequential:
@@ -45,9 +47,12 @@ def export(trained: TrainedModel, run: Path) -> Path:
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
-        _graphs(model, partial)
-        for name in QUANTISED:
-            _quantise(partial / f"{name}.onnx", partial / f"{name}{PRECISIONS['onnx-int8']}.onnx")
+        _graphs(model, partial, short=lists is not None)
+        if lists is not None:
+            weight, bias = (each.numpy() for each in model.decoder.output.parameters())
+            Shortlist(*lists, weight, bias).save(partial / SHORTLIST)
+        for file in [partial / "encode.onnx", *partial.glob("step*.onnx")]:
+            _quantise(file, file.with_suffix(f"{PRECISIONS['onnx-int8']}.onnx"))
         (partial / "source.model").write_bytes(trained.source.to_bytes())
         if trained.target is not trained.source:
             (partial / "target.model").write_bytes(trained.target.to_bytes())
@@ -67,7 +72,7 @@ def export(trained: TrainedModel, run: Path) -> Path:
     return run / FOLDER
 
 
-def _graphs(model: Seq2Seq, folder: Path) -> None:
+def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
     trace = _needs_trace(model)
     ids = torch.full((3, 7), PAD + 5)
     memory, state = _encoded(model, ids, trace=trace)
@@ -87,6 +92,12 @@ def _graphs(model: Seq2Seq, folder: Path) -> None:
     example, dynamic = (memory, beams, tokens, parents), (shapes, dict.fromkeys(beams, free), free, free)
     _write(Step(model), example, dynamic, file, given, found)
     _open_k(file)
+    if short:
+        weight, bias = model.decoder.output.parameters()
+        few, rows = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
+        file, given = folder / "step.short.onnx", [*given, "output.weight", "output.bias"]
+        _write(Step(model), few, rows, file, given, found)
+        _open_k(file)
     weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
     grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
     file, given = folder / "align.onnx", [*memory, "weights"]

@@ -1,7 +1,8 @@
 """A trained model without torch: ONNX graphs, tokenizers and a few facts, in the folder ``onnx`` of a run.
 
 ``encode.onnx`` (ids → memory and first state), ``step.onnx`` (one piece for every hypothesis) and ``align.onnx`` (read
-weights → alignment); ``*.int8.onnx`` are the same with products in 8-bit integers.
+weights → alignment); ``*.int8.onnx`` are the same with products in 8-bit integers. ``step.short*.onnx`` take those rows
+of the output layer that a batch's shortlist names; ``shortlist.npz`` holds lists and rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.errors import UserError
 from nmt.inference.runtime import AttentionFacts
+from nmt.inference.shortlist import Shortlist
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ ABOUT = "about.json"
 Precision = Literal["onnx", "onnx-int8"]
 PRECISIONS: dict[Precision, str] = {"onnx": "", "onnx-int8": ".int8"}
 """The ending of the graphs' names for each engine."""
+SHORTLIST = "shortlist.npz"
 AFTER = ".after"
 """What the step graph adds to the name of a state that it hands on."""
 
@@ -41,6 +44,7 @@ class OnnxModel:
     lowercase: bool
     attention: AttentionFacts
     threads: int | None
+    shortlist: bool = False
 
     def engine(self, *, trace: bool) -> OnnxEngine:
         """One engine for all that this model translates; its graphs yield what alignments need in any case."""
@@ -51,7 +55,8 @@ class OnnxModel:
         from nmt.inference.onnx_engine import OnnxEngine
 
         ending = PRECISIONS[self.precision]
-        return OnnxEngine.open(self.folder, ending, vocabulary=len(self.target), threads=self.threads)
+        short = Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None
+        return OnnxEngine.open(self.folder, ending, vocabulary=len(self.target), threads=self.threads, shortlist=short)
 
 
 def there(run: Path) -> list[Precision]:
@@ -68,7 +73,7 @@ def there(run: Path) -> list[Precision]:
     return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
 
 
-def open_onnx(run: Path, precision: Precision, *, threads: int | None = None) -> OnnxModel:
+def open_onnx(run: Path, precision: Precision, *, threads: int | None = None, shortlist: bool = False) -> OnnxModel:
     """The exported model of a run's folder. Raises UserError where it is not there, or of another model."""
     folder = run / FOLDER
     if not run.is_dir():
@@ -76,6 +81,8 @@ def open_onnx(run: Path, precision: Precision, *, threads: int | None = None) ->
     if precision not in there(run):
         why = "graphs of another model, or of another version, are" if (folder / ABOUT).is_file() else "no graphs are"
         raise UserError(f"engine={precision}: {why} in {folder}; write them with nmt-export model={run}")
+    if shortlist and not (folder / SHORTLIST).is_file():
+        raise UserError(f"shortlist=true: none is in {folder}; write one with nmt-export model={run} shortlist=50")
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     try:
         lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
@@ -83,7 +90,7 @@ def open_onnx(run: Path, precision: Precision, *, threads: int | None = None) ->
         raise UserError(f"{folder / ABOUT}: not what nmt-export writes; write it again") from None
     source = Tokenizer.from_file(folder / "source.model")
     target = Tokenizer.from_file(folder / "target.model") if (folder / "target.model").is_file() else source
-    return OnnxModel(folder, precision, source, target, lowercase, facts, threads)
+    return OnnxModel(folder, precision, source, target, lowercase, facts, threads, shortlist)
 
 
 def identity(model: Path) -> str:

@@ -53,7 +53,19 @@ class Step(nn.Module):
             self.table = nn.Parameter(torch.addmm(self.biases[0], embeddings, first[:size]))
             self.weights[0] = first[size:].contiguous()
 
-    def forward(self, memory: Fields, state: Fields, tokens: Tensor, parents: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self,
+        memory: Fields,
+        state: Fields,
+        tokens: Tensor,
+        parents: Tensor,
+        output_weight: Tensor | None = None,
+        output_bias: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """log P of the K best, their ids, read weights and the next state.
+
+        ``output_weight`` and ``output_bias`` are the rows of the output layer to choose among, if not all of them.
+        """
         decoder, (rows, beams) = self.decoder, tokens.shape
         before = state["hidden.0"].shape[1]
         chosen = (torch.arange(rows)[:, None] * before + parents).flatten()
@@ -71,7 +83,9 @@ class Step(nn.Module):
             after |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
             inputs = [hidden]
         on, features, weights = decoder.look(hidden.reshape(rows, beams, -1), Memory(**memory))
-        log_probs = decoder.output(features.flatten(0, 1)).log_softmax(1)
+        if output_weight is None:
+            output_weight, output_bias = decoder.output.weight, decoder.output.bias
+        log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
         best, ids = log_probs.reshape(rows, beams, -1).topk(K, dim=2)
         after = {name: field.reshape(rows, beams, -1) for name, field in after.items()}
         return best, ids, weights, *after.values(), *([on] if decoder.input_feeding else [])

@@ -63,17 +63,21 @@ class Translator:
         device: str = "auto",
         threads: int | None = None,
         trust: Sequence[str] = (),
+        shortlist: bool = False,
     ) -> Translator:
         """The translator of a folder that nmt-train wrote; the other engines are those of nmt-export, for CPUs.
 
-        ``threads`` is theirs; torch has its own setting. Raises UserError where the folder holds no such model.
+        ``threads`` and ``shortlist`` are theirs; torch has its own setting of threads. Raises UserError where the
+        folder holds no such model.
         """
         if engine != "torch":
             from nmt.inference.onnx_folder import open_onnx
 
             if device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            return cls(open_onnx(Path(folder), engine, threads=threads))
+            return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist))
+        if shortlist:
+            raise UserError("shortlist=true: torch has none; use engine=onnx or engine=onnx-int8")
         from nmt.inference.folder import choose_device, load_folder
 
         trained = load_folder(Path(folder), trust=trust)

@@ -12,6 +12,11 @@ import pytest
 from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.folder import load_folder
+from nmt.inference.translator import Translator
+from nmt.text.corpus import write_corpus
+from nmt.text.pair import Pair
+from nmt.text.tokenizer import Tokenizer
 
 Pipe = Callable[[bytes], None]
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
@@ -55,3 +60,32 @@ def test_translations_are_the_same_and_need_no_torch(
 def test_an_engine_that_cannot_be_is_named(model: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message.replace("|", r"\|")):
         translate([f"model={model}", *words])
+
+
+def test_a_shortlist_is_learnt_from_a_corpus(
+    model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="shortlist=5: no train.arrow in .*; name a corpus with corpus=FOLDER"):
+        export([f"model={model}", "shortlist=5"])
+    trained = load_folder(model)
+    pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    write_corpus(corpus / "train.arrow", pairs, trained.source, trained.target, max_length=None, max_ratio=None)
+    (corpus / "settings.json").write_text('{"lowercase": false}')
+    other = Tokenizer.train(["quite another text"], vocab_size=280)
+    for name, one in (("source", other), ("target", other)):
+        (corpus / f"{name}.model").write_bytes(one.to_bytes())
+    with pytest.raises(UserError, match="corpus=.*: cut into other pieces than the model's"):
+        export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
+    for name, one in (("source", trained.source), ("target", trained.target)):
+        (corpus / f"{name}.model").write_bytes(one.to_bytes())
+    export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
+    assert b"shortlist.npz" in capfdbinary.readouterr().out
+    pipe_in(TEXT)
+    translate([f"model={model}", "shortlist=true"])
+    out, error = (stream.decode() for stream in capfdbinary.readouterr())
+    assert error == "engine: onnx-int8\n" and out.count("\n") == 4
+    seen = {piece for pair in pairs for piece in trained.target.pieces(trained.target.encode(pair.target))}
+    translator = Translator.load(model, engine="onnx", shortlist=True)
+    assert {piece for one in translator.translate(["the dog", "a house"]) for piece in one.tokens} <= {*seen, "</s>"}

@@ -28,7 +28,9 @@ TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml")) if path.stem != "delta"]
 
 
-def exported(folder: Path, *words: str) -> tuple[Translator, Translator]:
+def exported(
+    folder: Path, *words: str, lists: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[Translator, Translator]:
     """A model of random weights, run by torch and by onnxruntime."""
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = train_config([*sizes, *words])
@@ -41,7 +43,7 @@ def exported(folder: Path, *words: str) -> tuple[Translator, Translator]:
         model.decoder.output.bias[3] += 3  # sentences do end
     trained = TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40)
     save_folder(folder, trained)
-    export(trained, folder)
+    export(trained, folder, lists)
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
 
 
@@ -79,6 +81,52 @@ def test_engines_agree_where_the_vocabulary_is_too_large_for_a_table(
     monkeypatch.setattr(onnx_graphs, "TABLE", 0)
     pair = exported(tmp_path, "attention=memory", "decoder.input_feeding=true", "decoder.layers=2")
     agree(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
+
+
+def lists(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each source piece: so many pieces of the target, from the last ones down."""
+    best = np.broadcast_to(290 - 1 - np.arange(size), (290, size)).astype(np.int32)
+    return best, np.arange(4, 8, dtype=np.int32)
+
+
+class TestShortlist:
+    @pytest.mark.parametrize("words", [["luong", "decoder.input_feeding=true"], ["memory"]], ids=",".join)
+    def test_the_whole_vocabulary_changes_nothing(self, words: list[str], tmp_path: Path) -> None:
+        best = np.broadcast_to(np.arange(290), (290, 290)).astype(np.int32)
+        pair = exported(tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)))
+        short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
+        for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):
+            agree(pair[0], short, options)
+        roughly = Translator(open_onnx(tmp_path, "onnx-int8", threads=1, shortlist=True))
+        assert len(roughly.translate(LINES)) == len(LINES)
+
+    def test_nothing_else_is_ever_said(self, tmp_path: Path) -> None:
+        _, exact = exported(tmp_path, "attention=memory", lists=lists(20))
+        short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
+        allowed = {*TOKENIZER.pieces([*range(4, 8), *range(270, 290)]), "</s>"}
+        options = SearchOptions(beam_size=30, n_best=5, max_length=9)
+        found = {piece for one in short.translate(LINES, options) for each in one.n_best for piece in each.tokens}
+        assert found <= allowed and len(found) > 5
+        others = {piece for one in exact.translate(LINES, options) for each in one.n_best for piece in each.tokens}
+        assert not others <= allowed  # it did make a difference
+
+    def test_what_is_missing_or_damaged_is_named(self, tmp_path: Path) -> None:
+        exported(tmp_path, "attention=memory")
+        with pytest.raises(UserError, match="shortlist=true: none is in .*; write one with nmt-export .* shortlist=50"):
+            open_onnx(tmp_path, "onnx", shortlist=True)
+        exported(tmp_path, "attention=memory", lists=lists(5))
+        file = tmp_path / "onnx" / "shortlist.npz"
+        whole = file.read_bytes()
+        best, frequent = lists(5)
+        for damage in (whole[:2000], b"", b"nonsense"):
+            file.write_bytes(damage)
+            with pytest.raises(UserError, match="shortlist.npz: cannot be read"):
+                Translator(open_onnx(tmp_path, "onnx", shortlist=True)).texts(LINES)
+        np.savez(file, best=best + 1, frequent=frequent, weight=np.zeros((290, 16)), bias=np.zeros(290))
+        with pytest.raises(UserError, match="shortlist.npz: not what nmt-export writes"):
+            Translator(open_onnx(tmp_path, "onnx", shortlist=True)).texts(LINES)
+        with pytest.raises(UserError, match="shortlist=true: torch has none; use engine=onnx"):
+            Translator.load(tmp_path, shortlist=True)
 
 
 def test_what_must_loop_is_refused_by_name(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""IBM Model 1 against the example that textbooks work through, and against loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from nmt.alignment.model1 import model_1
+
+DAS, HAUS, BUCH, EIN = range(4, 8)
+THE, HOUSE, BOOK, A = range(4, 8)
+PAIRS = [([DAS, HAUS], [THE, HOUSE]), ([DAS, BUCH], [THE, BOOK]), ([EIN, BUCH], [A, BOOK])]
+
+
+def arrays(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(np.array(source), np.array(target)) for source, target in pairs]
+
+
+def table(pairs: list[tuple[list[int], list[int]]], iterations: int) -> dict[tuple[int, int], float]:
+    found = model_1(arrays(pairs), iterations=iterations)
+    return {(int(e), int(f)): float(p) for e, f, p in zip(found.source, found.target, found.probability, strict=True)}
+
+
+# Koehn (2010), Statistical Machine Translation, figure 4.4.
+@pytest.mark.parametrize(
+    ("source", "target", "values"),
+    [
+        (DAS, THE, (0.5, 0.6364, 0.7479)),
+        (DAS, BOOK, (0.25, 0.1818, 0.1208)),
+        (DAS, HOUSE, (0.25, 0.1818, 0.1313)),
+        (BUCH, BOOK, (0.5, 0.6364, 0.7479)),
+        (BUCH, A, (0.25, 0.1818, 0.1313)),
+        (EIN, BOOK, (0.5, 0.4286, 0.3466)),
+        (EIN, A, (0.5, 0.5714, 0.6534)),
+        (HAUS, HOUSE, (0.5, 0.5714, 0.6534)),
+    ],
+)
+def test_the_worked_example(source: int, target: int, values: tuple[float, ...]) -> None:
+    for iterations, value in enumerate(values, 1):
+        assert table(PAIRS, iterations)[source, target] == pytest.approx(value, abs=5e-5)
+
+
+def test_equals_loops_with_repeated_pieces() -> None:
+    random = np.random.default_rng(3)
+    pairs = [
+        (random.integers(4, 9, size).tolist(), random.integers(4, 12, other).tolist())
+        for size, other in random.integers(1, 8, (20, 2))
+    ]
+    expected: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
+    for _ in range(4):
+        counts: dict[tuple[int, int], float] = defaultdict(float)
+        totals: dict[int, float] = defaultdict(float)
+        for source, target in pairs:
+            for f in target:
+                norm = sum(expected[e, f] for e in source)
+                for e in source:
+                    counts[e, f] += expected[e, f] / norm
+                    totals[e] += expected[e, f] / norm
+        expected = defaultdict(float, {(e, f): count / totals[e] for (e, f), count in counts.items()})
+    assert table(pairs, 4) == pytest.approx(dict(expected))
+
+
+def test_nothing_was_seen() -> None:
+    assert len(model_1([]).source) == 0
+    assert len(model_1(arrays([([4], []), ([], [4])])).source) == 0
