@@ -15,6 +15,7 @@ from nmt.errors import UserError
 from nmt.inference.folder import TrainedModel, pack
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
+from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
@@ -38,9 +39,16 @@ class TranslationTask(pl.LightningModule):
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)
         return self.model.decoder.output(features[batch.target_mask]).float(), batch.target_out[batch.target_mask]
 
+    @staticmethod
+    def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
+        """Mean negative log-likelihood of the real target pieces, in nats, smoothed with the uniform distribution."""
+        features = model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
+        pieces = batch.target_out[batch.target_mask]
+        return functional.cross_entropy(model.decoder.output(features).float(), pieces, label_smoothing=smoothing)
+
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
-        loss = functional.cross_entropy(*self.logits(batch), label_smoothing=self.settings["label_smoothing"])
+        loss = self.loss(self.model, batch, smoothing=self.settings["label_smoothing"])
         if not math.isfinite(loss.item()):
             raise UserError(
                 f"loss is {loss.item()} at step {self.global_step}: training cannot go on; try a smaller training.lr "

@@ -1,0 +1,56 @@
+"""Cross-entropy of an output layer whose logits never stand in memory all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+CHUNK = 1 << 21  # logits at a time, in float32 8 MB: they stay in a cache
+
+
+def output_loss(layer: nn.Linear, features: Tensor, pieces: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Mean of −log p(piece) in nats, smoothed with the uniform distribution: features (P, F), pieces (P,).
+
+    The same number as ``cross_entropy(layer(features), pieces, label_smoothing=smoothing)``. The (P, V) logits are by
+    far the largest numbers of a training step; here each chunk of rows is scored, turned into its gradient in place
+    and multiplied on, forwards and backwards at once. Without gradients only the loss is computed.
+    """
+    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, smoothing)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _OutputLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, pieces: Tensor, smoothing: float) -> Tensor:
+        wanted = any(ctx.needs_input_grad)
+        total = features.new_zeros((), dtype=torch.float32 if features.dtype != torch.float64 else torch.float64)
+        gradients = [torch.empty_like(features), torch.zeros_like(weight), torch.zeros_like(bias)] if wanted else []
+        rows, count, vocabulary = max(1, CHUNK // len(weight)), len(pieces), len(weight)
+        for first in range(0, count, rows):
+            here = slice(first, first + rows)
+            logits = torch.addmm(bias, features[here], weight.t()).to(total.dtype)
+            chosen = pieces[here, None]
+            norm = logits.logsumexp(1, keepdim=True)
+            # −Σ_v q_v log p_v with q = (1 − ε) one-hot + ε / V
+            total += norm.sum() - (1 - smoothing) * logits.gather(1, chosen).sum()
+            if smoothing:
+                total -= smoothing * logits.mean(1).sum()
+            if wanted:
+                slope = logits.sub_(norm).exp_()  # p − q, over P
+                if smoothing:
+                    slope -= smoothing / vocabulary
+                slope.scatter_add_(1, chosen, slope.new_full(chosen.shape, smoothing - 1))
+                slope = slope.div_(count).to(features.dtype)
+                torch.mm(slope, weight, out=gradients[0][here])
+                gradients[1].addmm_(slope.t(), features[here])
+                gradients[2] += slope.sum(0)
+        ctx.save_for_backward(*gradients)
+        return total / count
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        return *(slope.to(each.dtype) * each for each in ctx.saved_tensors), None, None
