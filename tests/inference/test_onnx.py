@@ -156,6 +156,15 @@ class TestFolder:
         for left, right in zip(exactly, roughly, strict=True):
             assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
 
+    @pytest.mark.parametrize("graph", ["encode", "step"])
+    def test_no_pair_of_products_leaves_16_bits(self, graph: str, run: Path) -> None:
+        weights = [
+            onnx.numpy_helper.to_array(one) for one in onnx.load(run / f"onnx/{graph}.int8.onnx").graph.initializer
+        ]
+        integers = [weight for weight in weights if weight.dtype == np.int8 and weight.ndim > 1]
+        assert len(integers) >= 2
+        assert 2 * 255 * max(int(np.abs(weight.astype(int)).max()) for weight in integers) <= np.iinfo(np.int16).max
+
     def test_graphs_of_another_model_are_refused(self, run: Path, tmp_path: Path) -> None:
         assert there(run) == ["onnx-int8", "onnx"]
         other = shutil.copytree(run, tmp_path / "copy")
