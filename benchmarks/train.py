@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from floor import Product, floor
+from floor import FLOAT_WAYS, Product, floor
 from machine import provenance
 from reference import LAYERS, SETTINGS, SIZE, VOCABULARY
 
@@ -29,7 +29,6 @@ from nmt.model.build import build_model
 from nmt.text.batches import Batch, TokenBatches, collate
 from nmt.training.module import TranslationTask
 
-WAYS = ("linear", "product")  # of torch: nothing else trains
 MODELS = {
     "bahdanau, fed": ["attention=bahdanau", "attention.attention_size=512", "decoder.input_feeding=true"],
     "luong general, fed": ["attention=luong", "decoder.input_feeding=true"],
@@ -73,7 +72,7 @@ def main() -> None:
         rates = [one.pieces / one.seconds for one in rounds]
         low, middle, high = quantiles(rates, n=4)
         shape = [sum(column) / len(rounds) / asked.updates for column in zip(*rounds, strict=True)]
-        least = floor(products(asked.sentences, *runs[name].mean_shape(), name), WAYS)
+        least = floor(products(asked.sentences, *runs[name].mean_shape(), name), FLOAT_WAYS)
         mean = Timed(*shape)
         padding = 1 - mean.real / mean.padded
         row = [name, f"{middle:,.0f} ({low:,.0f}–{high:,.0f})", f"{least:.3f}", f"{mean.seconds:.3f}"]

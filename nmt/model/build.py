@@ -14,6 +14,7 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
+from nmt.model.products import use_linear
 from nmt.model.seq2seq import Seq2Seq
 from nmt.targets import locate
 from nmt.text.specials import PAD
@@ -59,7 +60,9 @@ def build_model(
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-    return Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
+    model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
+    use_linear(model)
+    return model
 
 
 def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:

@@ -11,6 +11,7 @@ from nmt.attention.base import Attention, Memory
 from nmt.bounds import AtLeast, Within
 from nmt.model.bridge import Bridge
 from nmt.model.encoder import Final
+from nmt.model.products import Recurrence, linear
 
 
 class State(NamedTuple):
@@ -125,23 +126,26 @@ class LSTMDecoder(nn.Module):
 
     def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """The loop that input feeding forces; everything that does not depend on the step before stays outside."""
-        width = embedded.shape[2]
-        weight, recurrence, *biases = self.lstm.all_weights[0]
-        bias = biases[0] + biases[1]
-        projected = torch.nn.functional.linear(embedded, weight[:, :width], bias)  # all T embeddings in one product
-        recurrent = torch.cat([weight[:, width:], recurrence], dim=1)
+        steps, width = embedded.shape[1:]
+        layers = []
+        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
+            known, waits = (w_ih[:, :width], w_ih[:, width:]) if layer == 0 else (None, w_ih)
+            bias = b_ih + b_hh
+            # All T embeddings in one product.
+            inputs = bias.expand(len(embedded), steps, -1) if known is None else linear(embedded, known, bias)
+            layers.append(Recurrence(inputs, torch.cat([waits, w_hh], dim=1)))
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
         fed = state.fed[:, 0]
         outputs, reads = [], []
-        for inputs in projected.unbind(1):
-            gates = torch.addmm(inputs, torch.cat([fed, hidden[0]], dim=1), recurrent.t())
-            hidden[0], cell[0] = lstm_cell(gates, cell[0])
-            for layer in range(1, self.lstm.num_layers):
-                below = torch.nn.functional.dropout(hidden[layer - 1], self.lstm.dropout, self.training)
-                hidden[layer], cell[layer] = torch.lstm_cell(
-                    below, (hidden[layer], cell[layer]), *self.lstm.all_weights[layer]
-                )
-            on, features, weights = self.look(hidden[-1][:, None], memory)
+        for step in range(steps):
+            below = fed
+            for layer, recurrence in enumerate(layers):
+                if layer:
+                    below = torch.nn.functional.dropout(below, self.lstm.dropout, self.training)
+                gates = recurrence.gates(step, torch.cat([below, hidden[layer]], dim=1))
+                hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
+                below = hidden[layer]
+            on, features, weights = self.look(below[:, None], memory)
             fed = on[:, 0]
             outputs.append(features)
             reads.append(weights)

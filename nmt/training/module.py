@@ -19,6 +19,7 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
+from nmt.training.loss import output_loss
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
 
 
@@ -43,8 +44,7 @@ class TranslationTask(pl.LightningModule):
     def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed with the uniform distribution."""
         features = model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
-        pieces = batch.target_out[batch.target_mask]
-        return functional.cross_entropy(model.decoder.output(features).float(), pieces, label_smoothing=smoothing)
+        return output_loss(model.decoder.output, features, batch.target_out[batch.target_mask], smoothing=smoothing)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
