@@ -7,15 +7,23 @@ of padded positions on both sides, ``loading`` the share of time that went into 
 
     python benchmarks/train.py
     python benchmarks/train.py --pieces train.sp.en train.sp.de          lengths of these files instead of drawn ones
+
+Another toolkit trains before each round and after the last one, if --peer says how: a command for each of bahdanau and
+luong that prints JSON lines with its own count of target tokens a second, tps_logged.
+
+    python benchmarks/train.py --peer 'bahdanau=bash other.sh mlp' 'luong=bash other.sh general' --peer-name Other
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +55,8 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=4)
     options.add_argument("--sentences", type=int, default=128, help="a batch")
     options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--peer", nargs="+", default=[], metavar="ATTENTION=COMMAND")
+    options.add_argument("--peer-name", default="the peer")
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "train.md")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
@@ -54,7 +64,11 @@ def main() -> None:
     sampler = TokenBatches(*corpus, max_tokens=1 << 30, max_sentences=asked.sentences)
     runs = {name: Run(name, corpus, sampler) for name in asked.model}
     found: dict[str, list[Timed]] = {name: [] for name in runs}
+    commands = dict(each.split("=", 1) for each in asked.peer)
+    others: dict[str, list[float]] = {attention: [] for attention in commands}
     for at in range(asked.rounds + 1):
+        for attention, command in commands.items():
+            others[attention] += peer_rates(command)
         for name, run in runs.items():
             each = [run.update() for _ in range(asked.updates if at else 2)]
             found[name] += [Timed(*map(sum, zip(*each, strict=True)))] if at else []
@@ -65,9 +79,12 @@ def main() -> None:
         f"- {asked.sentences} sentences a batch, {asked.threads} threads, {asked.rounds} rounds of {asked.updates} "
         "updates in turns; real target pieces, </s> counted",
         "",
-        "| model | pieces a second (quartiles) | floor, s an update | s an update | floor / time | padding | loading |",
-        "|---" * 7 + "|",
+        "| model | pieces a second (quartiles) | floor, s | s an update | floor / time | padding | loading | peer |",
+        "|---" * 8 + "|",
     ]
+    for attention, rates in others.items():
+        low, middle, high = quantiles(rates, n=4)
+        report.append(f"| {asked.peer_name}, {attention}, fed | {middle:,.0f} ({low:,.0f}–{high:,.0f}) {'| ' * 6}| 1 |")
     for name, rounds in found.items():
         rates = [one.pieces / one.seconds for one in rounds]
         low, middle, high = quantiles(rates, n=4)
@@ -77,9 +94,21 @@ def main() -> None:
         padding = 1 - mean.real / mean.padded
         row = [name, f"{middle:,.0f} ({low:,.0f}–{high:,.0f})", f"{least:.3f}", f"{mean.seconds:.3f}"]
         row += [f"{least / mean.seconds:.2f}", f"{100 * padding:.1f} %", f"{100 * mean.loading / mean.seconds:.1f} %"]
+        beside = others.get(name.split()[0].rstrip(","))
+        row.append(f"{middle / median(beside):.2f}×" if beside else "–")
         report.append(f"| {' | '.join(row)} |")
     asked.output.write_text("\n".join(report) + "\n", encoding="utf-8")
     print("\n".join(report))
+
+
+def peer_rates(command: str) -> list[float]:
+    """Target tokens a second, interval by interval, as the command tells them; its first interval warms up."""
+    done = subprocess.run(command, shell=True, check=True, capture_output=True, text=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    rates = [float(row["tps_logged"]) for row in rows if "tps_logged" in row]
+    if len(rates) < 2:
+        sys.exit(f"{command}: told no rates\n{done.stderr[-500:]}")
+    return rates[1:]
 
 
 class Timed(NamedTuple):
