@@ -50,7 +50,7 @@ class OnnxEngine:
         """
         step = "step" if shortlist is None else "step.short"
         names = (f"encode{ending}.onnx", f"{step}{ending}.onnx", "align.onnx")
-        sessions = (_session(str(folder / name), threads) for name in names)
+        sessions = (open_session(str(folder / name), threads) for name in names)
         return cls(*sessions, vocabulary=vocabulary, shortlist=shortlist)
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
@@ -100,7 +100,7 @@ class OnnxEngine:
         return alignment
 
 
-def _session(path: str, threads: int | None) -> Any:
+def open_session(path: str, threads: int | None) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
     options.log_severity_level = 3

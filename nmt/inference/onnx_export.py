@@ -83,25 +83,25 @@ def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
         for name, field in memory.items()
     }
     into = [*memory, *state]
-    _write(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
+    write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
     beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     found = ["log_probs", "candidates", "weights", *(f"{name}{AFTER}" for name in state)]
     file, given = folder / "step.onnx", [*into, "tokens", "parents"]
     free = {0: ANY, 1: ANY}
     example, dynamic = (memory, beams, tokens, parents), (shapes, dict.fromkeys(beams, free), free, free)
-    _write(Step(model), example, dynamic, file, given, found)
+    write_graph(Step(model), example, dynamic, file, given, found)
     _open_k(file)
     if short:
         weight, bias = model.decoder.output.parameters()
         few, rows = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
         file, given = folder / "step.short.onnx", [*given, "output.weight", "output.bias"]
-        _write(Step(model), few, rows, file, given, found)
+        write_graph(Step(model), few, rows, file, given, found)
         _open_k(file)
     weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
     grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
     file, given = folder / "align.onnx", [*memory, "weights"]
-    _write(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
+    write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
 
 
 def _encoded(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
@@ -156,7 +156,7 @@ def _needs_trace(model: Seq2Seq) -> bool:
     return False
 
 
-def _write(
+def write_graph(
     module: nn.Module, example: tuple[Any, ...], shapes: Any, file: Path, inputs: list[str], outputs: list[str]
 ) -> None:
     """One graph; ``inputs`` and ``outputs`` are its names, in the order of the module's arguments and results."""

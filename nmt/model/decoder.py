@@ -99,13 +99,16 @@ class LSTMDecoder(nn.Module):
 
     def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
         """Logits (B, N, V), the next state and read weights (B, N, R) of one piece for each hypothesis; ids (B, N)."""
-        rows, beams = ids.shape
-        inputs = torch.cat([self.embedding(ids), state.fed], dim=2).reshape(rows * beams, 1, -1)
-        hidden, (h, c) = self.lstm(inputs, _layers_first(state))
-        fed, features, weights = self.look(hidden.reshape(rows, beams, -1), memory)
-        layout = (rows, beams, self.lstm.num_layers, self.lstm.hidden_size)
-        after = State(h.transpose(0, 1).reshape(layout), c.transpose(0, 1).reshape(layout), self._feed(fed, state))
-        return self.output(features), after, weights
+        below = torch.cat([self.embedding(ids), state.fed], dim=2)
+        after = []
+        # One step is two products a layer: what a fused call over many steps prepares for them would be lost on one.
+        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
+            gates = linear(below, w_ih, b_ih) + linear(state.hidden[:, :, layer], w_hh, b_hh)
+            after.append(lstm_cell(gates, state.cell[:, :, layer]))
+            below = after[-1][0]
+        fed, features, weights = self.look(below, memory)
+        hidden, cell = (torch.stack(each, dim=2) for each in zip(*after, strict=True))
+        return self.output(features), State(hidden, cell, self._feed(fed, state)), weights
 
     def reorder(self, state: State, index: Tensor) -> State:
         """The state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
