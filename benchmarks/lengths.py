@@ -89,7 +89,7 @@ class Read(torch.nn.Module):
         super().__init__()
         self.attention = attention
 
-    def forward(self, query: torch.Tensor, memory: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, memory: dict[str, torch.Tensor], query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.attention.read(query, Memory(**memory))
 
 
@@ -105,8 +105,8 @@ def bahdanau(threads: int) -> Any:
         file, example = Path(folder) / "read.onnx", fields(7)
         grows = {name: {0: ANY} | ({1: ANY} if field.dim() > 1 else {}) for name, field in example.items()}
         query = torch.randn(BATCH, BEAM, SIZE)
-        shapes, given = ({0: ANY, 1: ANY}, grows), ["query", *example]
-        write_graph(Read(attention), (query, example), shapes, file, given, ["context", "weights"])
+        shapes, given = (grows, {0: ANY, 1: ANY}), [*example, "query"]
+        write_graph(Read(attention), (example, query), shapes, file, given, ["context", "weights"])
         session = open_session(str(file), threads)
 
     def seconds(length: int) -> float:
