@@ -35,7 +35,7 @@ from nmt.text.files import read_lines
 from nmt.text.specials import EOS
 
 ENGINES = ("torch", "onnx", "onnx-int8")
-WAYS = {"torch": ["linear", "product"], "onnx": FLOAT_WAYS, "onnx-int8": ["onnx-int8"]}
+WAYS = {"torch": FLOAT_WAYS, "onnx": FLOAT_WAYS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
 
 

@@ -15,7 +15,9 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-FLOAT_WAYS = ("linear", "product", "onnx")
+from nmt.model.products import linear
+
+FLOAT_WAYS = ("linear", "product", "onednn", "onnx")
 
 
 class Product(NamedTuple):
@@ -30,7 +32,7 @@ class Product(NamedTuple):
 def floor(products: Sequence[Product], ways: Sequence[str]) -> float:
     """Seconds that all products take, each at the best rate of the ``ways`` to multiply its shape.
 
-    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onnx, onnx-int8: onnxruntime.
+    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.model.products``; onnx, onnx-int8: onnxruntime.
     """
     return sum(count * min(once(way, *shape) for way in ways) for *shape, count in products)
 
@@ -40,6 +42,8 @@ def once(way: str, rows: int, width: int, height: int) -> float:
     x, w = torch.randn(rows, width), torch.randn(height, width)
     if way == "linear":
         return best(lambda: torch.nn.functional.linear(x, w))
+    if way == "onednn":
+        return best(lambda: linear(x, w))
     if way == "product":
         turned = x.t().contiguous()
         return best(lambda: w @ turned)

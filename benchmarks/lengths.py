@@ -107,7 +107,7 @@ def bahdanau(threads: int) -> Any:
         query = torch.randn(BATCH, BEAM, SIZE)
         shapes, given = (grows, {0: ANY, 1: ANY}), [*example, "query"]
         write_graph(Read(attention), (example, query), shapes, file, given, ["context", "weights"])
-        session = open_session(str(file), threads)
+        session = open_session(file, threads)
 
     def seconds(length: int) -> float:
         read = {one.name for one in session.get_inputs()}

@@ -25,8 +25,8 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, for nmt-trans
   nmt-export model=runs/demo shortlist=50                    and what limits translations to likely pieces
   nmt-translate model=runs/demo shortlist=true < in.txt
 
-onnx-int8 multiplies in 8-bit integers: faster, and not quite the same translations. Attentions that write one source
-state after the other (delta, general_covariance with recall) stay with torch."""
+onnx-int8 multiplies in 8-bit integers: faster, and not quite the same translations. Sources of attentions that write
+one source state after the other (delta, general_covariance with recall) are still encoded by torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,8 @@ def export(arguments: list[str]) -> None:
 
     lists = _lists(translator.trained, options, options.shortlist) if options.shortlist is not None else None
     folder = write(translator.trained, Path(options.model), lists)
+    if translator.trained.model.attention.sequential:
+        print(f"{translator.attention.name} attention writes one source state after the other: torch goes on to encode")
     for file in sorted([*folder.glob("*.onnx"), *folder.glob("*.npz")]):
         print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,34 +31,28 @@ class OnnxSource(NamedTuple):
 class OnnxEngine:
     """Runs a model's graphs for search: ``nmt.search.engine.Engine``."""
 
-    def __init__(self, encode: Any, step: Any, align: Any, *, vocabulary: int, shortlist: Shortlist | None) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Integers], Fields],
+        step: Any,
+        align: Any,
+        *,
+        vocabulary: int,
+        shortlist: Shortlist | None,
+    ) -> None:
         self._encode, self._step, self._align = encode, step, align
         self._vocabulary = vocabulary
         self._shortlist = shortlist
-        self._encoded = [one.name for one in encode.get_outputs()]
         self._read = {one.name for one in step.get_inputs()}
         self._state = [one.name.removesuffix(AFTER) for one in step.get_outputs() if one.name.endswith(AFTER)]
         self._aligned = {one.name for one in align.get_inputs()}
-
-    @classmethod
-    def open(
-        cls, folder: Path, ending: str, *, vocabulary: int, threads: int | None, shortlist: Shortlist | None = None
-    ) -> OnnxEngine:
-        """The engine of graphs ``*{ending}.onnx``; ``align`` has no products worth another precision.
-
-        ``vocabulary`` counts the target's pieces, of which a ``shortlist`` leaves each batch some.
-        """
-        step = "step" if shortlist is None else "step.short"
-        names = (f"encode{ending}.onnx", f"{step}{ending}.onnx", "align.onnx")
-        sessions = (open_session(str(folder / name), threads) for name in names)
-        return cls(*sessions, vocabulary=vocabulary, shortlist=shortlist)
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Memories of ``sources``, piece ids that end in EOS."""
         ids = np.full((len(sources), max(map(len, sources))), PAD, dtype=np.int64)
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
-        found = dict(zip(self._encoded, self._encode.run(self._encoded, {"ids": ids}), strict=True))
+        found = self._encode(ids)
         state = {name: found.pop(name) for name in self._state}
         if self._shortlist is None:
             return OnnxSource(found, state, {}, None)
@@ -100,14 +94,21 @@ class OnnxEngine:
         return alignment
 
 
-def open_session(path: str, threads: int | None) -> Any:
+def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Fields]:
+    """From ids (B, S) to memory and state, by the graph in ``file``."""
+    session = open_session(file, threads)
+    names = [one.name for one in session.get_outputs()]
+    return lambda ids: dict(zip(names, session.run(names, {"ids": ids}), strict=True))
+
+
+def open_session(file: Path, threads: int | None) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
     options.log_severity_level = 3
     # Threads that wait by spinning keep the cores from the next graph's threads: half of the speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own exceptions have no base class of their own
         reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: cannot be read as a graph ({reason}); write it again with nmt-export") from None
+        raise UserError(f"{file}: cannot be read as a graph ({reason}); write it again with nmt-export") from None

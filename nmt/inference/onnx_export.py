@@ -15,13 +15,13 @@ import numpy as np
 import onnx
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from torch import Tensor, nn
+from torch import nn
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.folder import MODEL_FILE, TrainedModel
 from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, SHORTLIST, identity
-from nmt.inference.onnx_graphs import Align, Encode, Fields, Step, apart, there
+from nmt.inference.onnx_graphs import Align, Encode, Fields, Step, encoded, needs_trace
 from nmt.inference.shortlist import Shortlist
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
@@ -34,15 +34,10 @@ ANY = torch.export.Dim.DYNAMIC
 def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray] | None = None) -> Path:
     """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, whole or not at all.
 
-    With ``lists``, ``best`` and ``frequent`` of a shortlist, those that use it as well. Raises UserError where the
-    model's attention must loop over the source.
+    With ``lists``, ``best`` and ``frequent`` of a shortlist, those that use it as well. An attention that writes one
+    source state after the other has no graph to encode with: torch will.
     """
     model = trained.model.eval().cpu().float()
-    if model.attention.sequential:
-        raise UserError(
-            f"model={run}: {trained.attention.name} attention writes one source state after the other, which these "
-            "graphs cannot; translate with engine=torch"
-        )
     partial = run / f".{FOLDER}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -51,7 +46,7 @@ def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray
         if lists is not None:
             weight, bias = (each.numpy() for each in model.decoder.output.parameters())
             Shortlist(*lists, weight, bias).save(partial / SHORTLIST)
-        for file in [partial / "encode.onnx", *partial.glob("step*.onnx")]:
+        for file in [*partial.glob("encode.onnx"), *partial.glob("step*.onnx")]:
             _quantise(file, file.with_suffix(f"{PRECISIONS['onnx-int8']}.onnx"))
         (partial / "source.model").write_bytes(trained.source.to_bytes())
         if trained.target is not trained.source:
@@ -61,6 +56,7 @@ def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray
             "model": identity(run / MODEL_FILE),
             "lowercase": trained.lowercase,
             "attention": trained.attention._asdict(),
+            "encoder": "torch" if model.attention.sequential else "onnx",
         }
         (partial / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         shutil.rmtree(run / FOLDER, ignore_errors=True)
@@ -73,17 +69,18 @@ def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray
 
 
 def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
-    trace = _needs_trace(model)
+    trace = needs_trace(model)
     ids = torch.full((3, 7), PAD + 5)
-    memory, state = _encoded(model, ids, trace=trace)
-    longer, _ = _encoded(model, ids.repeat(1, 2), trace=trace)
+    memory, state = encoded(model, ids, trace=trace)
+    longer, _ = encoded(model, ids.repeat(1, 2), trace=trace)
     # What grows with the source is dynamic there; all is so in its rows.
     shapes: Any = {
         name: {0: ANY} | {at: ANY for at, size in enumerate(field.shape) if at and longer[name].shape[at] != size}
         for name, field in memory.items()
     }
     into = [*memory, *state]
-    write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
+    if not model.attention.sequential:
+        write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
     beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     found = ["log_probs", "candidates", "weights", *(f"{name}{AFTER}" for name in state)]
@@ -102,11 +99,6 @@ def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
     grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
     file, given = folder / "align.onnx", [*memory, "weights"]
     write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
-
-
-def _encoded(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
-    memory, final = model.encode(ids, ids != PAD, trace=trace)
-    return there(memory), apart(model.decoder.init(final, memory))
 
 
 def _read_size(model: Seq2Seq, memory: Fields) -> int:
@@ -142,18 +134,6 @@ def _quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(logging.NOTSET)
-
-
-def _needs_trace(model: Seq2Seq) -> bool:
-    """Whether alignments cannot be had from the read weights alone."""
-    ids = torch.full((1, 2), PAD + 5)
-    memory, _ = model.encode(ids, ids != PAD)
-    weights = model.attention.read(torch.zeros(1, 1, model.decoder.lstm.hidden_size), memory)[1]
-    try:
-        model.attention.align(weights, memory)
-    except ValueError:
-        return True
-    return False
 
 
 def write_graph(

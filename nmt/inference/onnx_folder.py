@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,8 +44,11 @@ class OnnxModel:
     target: Tokenizer
     lowercase: bool
     attention: AttentionFacts
-    threads: int | None
+    torch_encodes: bool
+    """Its attention writes one source state after the other, which no graph of ours does."""
+    threads: int | None = None
     shortlist: bool = False
+    trust: Sequence[str] = ()
 
     def engine(self, *, trace: bool) -> OnnxEngine:
         """One engine for all that this model translates; its graphs yield what alignments need in any case."""
@@ -52,11 +56,22 @@ class OnnxModel:
 
     @cached_property
     def _engine(self) -> OnnxEngine:
-        from nmt.inference.onnx_engine import OnnxEngine
+        from nmt.inference.onnx_engine import OnnxEngine, graph_encoder, open_session
 
-        ending = PRECISIONS[self.precision]
-        short = Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None
-        return OnnxEngine.open(self.folder, ending, vocabulary=len(self.target), threads=self.threads, shortlist=short)
+        ending, step = PRECISIONS[self.precision], "step.short" if self.shortlist else "step"
+        if self.torch_encodes:
+            from nmt.inference.torch_encoder import torch_encoder
+
+            encode = torch_encoder(self.folder.parent, threads=self.threads, trust=self.trust)
+        else:
+            encode = graph_encoder(self.folder / f"encode{ending}.onnx", self.threads)
+        return OnnxEngine(
+            encode,
+            open_session(self.folder / f"{step}{ending}.onnx", self.threads),
+            open_session(self.folder / "align.onnx", self.threads),  # no products worth another precision
+            vocabulary=len(self.target),
+            shortlist=Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None,
+        )
 
 
 def there(run: Path) -> list[Precision]:
@@ -73,7 +88,14 @@ def there(run: Path) -> list[Precision]:
     return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
 
 
-def open_onnx(run: Path, precision: Precision, *, threads: int | None = None, shortlist: bool = False) -> OnnxModel:
+def open_onnx(
+    run: Path,
+    precision: Precision,
+    *,
+    threads: int | None = None,
+    shortlist: bool = False,
+    trust: Sequence[str] = (),
+) -> OnnxModel:
     """The exported model of a run's folder. Raises UserError where it is not there, or of another model."""
     folder = run / FOLDER
     if not run.is_dir():
@@ -86,11 +108,12 @@ def open_onnx(run: Path, precision: Precision, *, threads: int | None = None, sh
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     try:
         lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
+        torch_encodes = about["encoder"] == "torch"
     except (KeyError, TypeError):
         raise UserError(f"{folder / ABOUT}: not what nmt-export writes; write it again") from None
     source = Tokenizer.from_file(folder / "source.model")
     target = Tokenizer.from_file(folder / "target.model") if (folder / "target.model").is_file() else source
-    return OnnxModel(folder, precision, source, target, lowercase, facts, threads, shortlist)
+    return OnnxModel(folder, precision, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust)
 
 
 def identity(model: Path) -> str:

@@ -112,3 +112,21 @@ def apart(state: State) -> Fields:
     for layer, (hidden, cell) in enumerate(zip(state.hidden.unbind(2), state.cell.unbind(2), strict=True)):
         fields |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
     return fields | ({"fed": state.fed} if state.fed.shape[2] else {})
+
+
+def encoded(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
+    """Memory and state as ``Encode`` yields them, by the model itself."""
+    memory, final = model.encode(ids, ids != PAD, trace=trace)
+    return there(memory), apart(model.decoder.init(final, memory))
+
+
+def needs_trace(model: Seq2Seq) -> bool:
+    """Whether alignments cannot be had from the read weights alone."""
+    ids = torch.full((1, 2), PAD + 5)
+    memory, _ = model.encode(ids, ids != PAD)
+    weights = model.attention.read(torch.zeros(1, 1, model.decoder.lstm.hidden_size), memory)[1]
+    try:
+        model.attention.align(weights, memory)
+    except ValueError:
+        return True
+    return False

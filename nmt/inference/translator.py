@@ -75,7 +75,7 @@ class Translator:
 
             if device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist))
+            return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust))
         if shortlist:
             raise UserError("shortlist=true: torch has none; use engine=onnx or engine=onnx-int8")
         from nmt.inference.folder import choose_device, load_folder

@@ -25,7 +25,7 @@ from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
 TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
-NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml")) if path.stem != "delta"]
+NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
 
 
 def exported(
@@ -129,10 +129,11 @@ class TestShortlist:
             Translator.load(tmp_path, shortlist=True)
 
 
-def test_what_must_loop_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Delta attention writes one source state after the other.*engine=torch"):
-        exported(tmp_path, "attention=delta")
-    assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+@pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
+def test_what_must_loop_is_encoded_by_torch(words: list[str], tmp_path: Path) -> None:
+    pair = exported(tmp_path, f"attention={words[0]}", *words[1:])
+    assert sorted(file.stem for file in (tmp_path / "onnx").glob("*.onnx")) == ["align", "step", "step.int8"]
+    agree(*pair, SearchOptions(beam_size=3, n_best=3, max_length=9))
 
 
 @pytest.fixture(scope="module")
