@@ -63,8 +63,9 @@ def test_an_engine_that_cannot_be_is_named(model: Path, words: list[str], messag
 
 
 def test_a_shortlist_is_learnt_from_a_corpus(
-    model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+    model_of: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
+    model = model_of({"_target_": "nmt.attention.MemoryAttention", "slots": 3})  # its folder is written into
     with pytest.raises(UserError, match="shortlist=5: no train.arrow in .*; name a corpus with corpus=FOLDER"):
         export([f"model={model}", "shortlist=5"])
     trained = load_folder(model)
