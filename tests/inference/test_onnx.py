@@ -89,6 +89,13 @@ def lists(size: int) -> tuple[np.ndarray, np.ndarray]:
     return best, np.arange(4, 8, dtype=np.int32)
 
 
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("short")
+    exported(folder, "attention=memory", lists=lists(20))
+    return folder
+
+
 class TestShortlist:
     @pytest.mark.parametrize("words", [["luong", "decoder.input_feeding=true"], ["memory"]], ids=",".join)
     def test_the_whole_vocabulary_changes_nothing(self, words: list[str], tmp_path: Path) -> None:
@@ -100,9 +107,8 @@ class TestShortlist:
         roughly = Translator(open_onnx(tmp_path, "onnx-int8", threads=1, shortlist=True))
         assert len(roughly.translate(LINES)) == len(LINES)
 
-    def test_nothing_else_is_ever_said(self, tmp_path: Path) -> None:
-        _, exact = exported(tmp_path, "attention=memory", lists=lists(20))
-        short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
+    def test_nothing_else_is_ever_said(self, short_run: Path) -> None:
+        exact, short = (Translator(open_onnx(short_run, "onnx", threads=1, shortlist=each)) for each in (False, True))
         allowed = {*TOKENIZER.pieces([*range(4, 8), *range(270, 290)]), "</s>"}
         options = SearchOptions(beam_size=30, n_best=5, max_length=9)
         found = {piece for one in short.translate(LINES, options) for each in one.n_best for piece in each.tokens}
@@ -110,23 +116,23 @@ class TestShortlist:
         others = {piece for one in exact.translate(LINES, options) for each in one.n_best for piece in each.tokens}
         assert not others <= allowed  # it did make a difference
 
-    def test_what_is_missing_or_damaged_is_named(self, tmp_path: Path) -> None:
-        exported(tmp_path, "attention=memory")
-        with pytest.raises(UserError, match="shortlist=true: none is in .*; write one with nmt-export .* shortlist=50"):
-            open_onnx(tmp_path, "onnx", shortlist=True)
-        exported(tmp_path, "attention=memory", lists=lists(5))
-        file = tmp_path / "onnx" / "shortlist.npz"
+    def test_what_is_missing_or_damaged_is_named(self, short_run: Path, tmp_path: Path) -> None:
+        run = shutil.copytree(short_run, tmp_path / "copy")
+        file = run / "onnx" / "shortlist.npz"
         whole = file.read_bytes()
-        best, frequent = lists(5)
+        best, frequent = lists(20)
         for damage in (whole[:2000], b"", b"nonsense"):
             file.write_bytes(damage)
             with pytest.raises(UserError, match="shortlist.npz: cannot be read"):
-                Translator(open_onnx(tmp_path, "onnx", shortlist=True)).texts(LINES)
+                Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
         np.savez(file, best=best + 1, frequent=frequent, weight=np.zeros((290, 16)), bias=np.zeros(290))
         with pytest.raises(UserError, match="shortlist.npz: not what nmt-export writes"):
-            Translator(open_onnx(tmp_path, "onnx", shortlist=True)).texts(LINES)
+            Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+        file.unlink()
+        with pytest.raises(UserError, match="shortlist=true: none is in .*; write one with nmt-export .* shortlist=50"):
+            open_onnx(run, "onnx", shortlist=True)
         with pytest.raises(UserError, match="shortlist=true: torch has none; use engine=onnx"):
-            Translator.load(tmp_path, shortlist=True)
+            Translator.load(run, shortlist=True)
 
 
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)

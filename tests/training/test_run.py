@@ -159,8 +159,8 @@ class TestRun:
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
 
     def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        nothing = torch.full((4, 9), float("nan"), requires_grad=True), torch.zeros(4, dtype=torch.int64)
-        monkeypatch.setattr(TranslationTask, "logits", lambda *_: nothing)
+        nothing = torch.tensor(float("nan"), requires_grad=True)
+        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: nothing)
         with pytest.raises(UserError, match=r"loss is nan at step 0.*training\.lr"):
             train([*TINY])
 
