@@ -13,8 +13,8 @@ from torch.nn import functional
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (…, in), weight (out, in), bias (out,) → x weightᵀ + bias (…, out), as ``torch.nn.functional.linear``.
 
-    On a CPU, float32 goes to oneDNN, which torch itself asks for LSTMs and convolutions but not here: 2 to 3 times
-    as fast as its own choice on processors that are not Intel's, and no slower elsewhere (benchmarks/products.py).
+    On a CPU, float32 goes to oneDNN, which torch itself asks for LSTMs and convolutions but not here: about twice as
+    fast as its own choice on the AMD processor that it was measured on (benchmarks/products.py).
     """
     if not _suits_onednn(x, weight):
         return functional.linear(x, weight, bias)

@@ -55,4 +55,4 @@ class _OutputLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        return *(each.mul_(slope) for each in ctx.gradients), None, None
+        return *(each * slope for each in ctx.gradients), None, None
