@@ -26,12 +26,15 @@ SETTINGS = [
 SYLLABLES = [f"{first}{last}" for first in "b d f g k l m n p r s t v w".split() for last in "a e i o u".split()]
 
 
-def reference(runs: Path, attention: Sequence[str]) -> Path:
+SIZES = {"reference": SETTINGS, "default": []}  # the second: those of the default run
+
+
+def reference(runs: Path, attention: Sequence[str], size: str = "reference") -> Path:
     """The folder of the model with this attention (name and further words), exported; made where it is not there."""
-    run = runs / "-".join(attention).replace("=", "-")
+    run = runs / "-".join([*attention, *([size] if size != "reference" else [])]).replace("=", "-")
     if not (run / MODEL_FILE).is_file():
         run.mkdir(parents=True, exist_ok=True)
-        config = train_config([*SETTINGS, f"attention={attention[0]}", *attention[1:]])
+        config = train_config([*SIZES[size], f"attention={attention[0]}", *attention[1:]])
         torch.manual_seed(1)
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": 100}
         pieces = tokenizer()

@@ -13,20 +13,21 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from machine import most_resident, provenance
-from reference import reference
+from reference import SIZES, reference
 
 ENGINES = ("torch", "onnx", "onnx-int8")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--size", choices=SIZES, default="reference")
     options.add_argument("--attention", nargs="+", default=["luong"])
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--runs", type=Path, default=Path("runs/decode"))
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     asked = options.parse_args()
-    run = reference(asked.runs, asked.attention)
+    run = reference(asked.runs, asked.attention, asked.size)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ENGINES}
     for at in range(asked.rounds + 1):
         for name in ENGINES:
@@ -34,7 +35,8 @@ def main() -> None:
             found[name] += [once] if at else []  # the first round warms the files
     lines = ["# From the command to the first line", "", *(f"- {line}" for line in provenance())]
     lines += [
-        f"- reference model, {' '.join(asked.attention)}, a line of five words, beam 5, {asked.rounds} rounds in turns"
+        f"- {asked.size} sizes, {' '.join(asked.attention)}, a line of five words, beam 5, {asked.rounds} rounds in "
+        "turns"
     ]
     lines += ["", "| engine | s, median (quartiles) | resident memory, MB |", "|---|---|---|"]
     for name, each in found.items():
