@@ -23,12 +23,12 @@ import onnxruntime
 from machine import provenance
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from nmt.inference.onnx_export import QUANTISED
 from nmt.inference.onnx_folder import open_onnx
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.text.files import read_lines
 
-PRODUCTS = ["MatMul", "Gemm", "LSTM"]
 SAMPLE = 4  # rows looked at in each product
 
 
@@ -99,7 +99,7 @@ def quantised(model: Path, run: Path, form: Form) -> Path:
     for name in ("encode", "step"):
         exact, file = (run / "onnx" / f"{name}{ending}.onnx" for ending in ("", ".int8"))
         form_of = {"weight_type": form.kind, "reduce_range": form.reduced}
-        quantize_dynamic(exact, file, per_channel=True, op_types_to_quantize=PRODUCTS, **form_of)
+        quantize_dynamic(exact, file, per_channel=True, op_types_to_quantize=QUANTISED, **form_of)
     return run
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from decode import ENGINES, endless, header, made
-from reference import VOCABULARY, reference
+from reference import reference
 
 from nmt.text.specials import EOS
 
@@ -84,7 +84,7 @@ def other(command: str) -> dict[Work, float]:
 def once(engine: Any, folder: Path, work: Work) -> float:
     source, count, beam, batch, steps = work
     lines = [
-        [*(300 + len(piece) * 7919 % (VOCABULARY - 300) for piece in line.split()), EOS]
+        [*range(300, 300 + len(line.split())), EOS]  # random weights: only lengths matter
         for line in (folder / source).read_text(encoding="utf-8").splitlines()[:count]
     ]
     lines.sort(key=len)

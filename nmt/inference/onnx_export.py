@@ -27,6 +27,7 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
 
 OPSET = 18
+QUANTISED = ["MatMul", "Gemm", "LSTM"]
 ANY = torch.export.Dim.DYNAMIC
 
 
@@ -112,7 +113,6 @@ def _quantise(exact: Path, file: Path) -> None:
     Weights take 7 bits: processors without integer dot products (AVX2 alone) add products in pairs of 16 bits, and
     two of 255 · 127 would be cut off. It costs no accuracy that could be measured (benchmarks/integers.py).
     """
-    products = ["MatMul", "Gemm", "LSTM"]
     with _quietly():
         quantize_dynamic(
             exact,
@@ -120,7 +120,7 @@ def _quantise(exact: Path, file: Path) -> None:
             weight_type=QuantType.QInt8,
             per_channel=True,
             reduce_range=True,
-            op_types_to_quantize=products,
+            op_types_to_quantize=QUANTISED,
         )
 
 

@@ -132,10 +132,9 @@ class LSTMDecoder(nn.Module):
         steps, width = embedded.shape[1:]
         layers = []
         for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            known, waits = (w_ih[:, :width], w_ih[:, width:]) if layer == 0 else (None, w_ih)
-            bias = b_ih + b_hh
-            # All T embeddings in one product.
-            inputs = bias.expand(len(embedded), steps, -1) if known is None else linear(embedded, known, bias)
+            bias, waits = b_ih + b_hh, w_ih[:, 0 if layer else width :]
+            # All T embeddings in one product; what further layers read has to wait.
+            inputs = bias.expand(len(embedded), steps, -1) if layer else linear(embedded, w_ih[:, :width], bias)
             layers.append(Recurrence(inputs, torch.cat([waits, w_hh], dim=1)))
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
         fed = state.fed[:, 0]

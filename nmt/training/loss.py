@@ -20,14 +20,16 @@ def output_loss(layer: nn.Linear, features: Tensor, pieces: Tensor, *, smoothing
     far the largest numbers of a training step; here each chunk of rows is scored, turned into its gradient in place
     and multiplied on, forwards and backwards at once. Without gradients only the loss is computed.
     """
-    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, smoothing)  # type: ignore[no-untyped-call]
+    wanted = torch.is_grad_enabled()  # within the function it never is
+    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, smoothing, wanted)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, pieces: Tensor, smoothing: float) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, pieces: Tensor, smoothing: float, wanted: bool
+    ) -> Tensor:
         total = features.new_zeros((), dtype=torch.float32 if features.dtype != torch.float64 else torch.float64)
         gradients = [torch.empty_like(features), torch.zeros_like(weight), torch.zeros_like(bias)] if wanted else []
         rows, count, vocabulary = max(1, CHUNK // len(weight)), len(pieces), len(weight)
@@ -55,4 +57,4 @@ class _OutputLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        return *(each * slope for each in ctx.gradients), None, None
+        return *(each * slope for each in ctx.gradients), None, None, None

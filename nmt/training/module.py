@@ -37,14 +37,19 @@ class TranslationTask(pl.LightningModule):
 
     def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(P, V) logits of the P real target pieces, and (P,) these pieces; padding never meets the output layer."""
-        features = self.model.features(batch.source, batch.source_mask, batch.target_in)
-        return self.model.decoder.output(features[batch.target_mask]).float(), batch.target_out[batch.target_mask]
+        features, pieces = self.real(self.model, batch)
+        return self.model.decoder.output(features).float(), pieces
+
+    @staticmethod
+    def real(model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What the output layer reads for the P real target pieces, (P, F), and (P,) these pieces."""
+        features = model.features(batch.source, batch.source_mask, batch.target_in)
+        return features[batch.target_mask], batch.target_out[batch.target_mask]
 
     @staticmethod
     def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed with the uniform distribution."""
-        features = model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
-        return output_loss(model.decoder.output, features, batch.target_out[batch.target_mask], smoothing=smoothing)
+        return output_loss(model.decoder.output, *TranslationTask.real(model, batch), smoothing=smoothing)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""

@@ -28,8 +28,17 @@ def test_loss_and_gradients(rows: int, smoothing: float, monkeypatch: pytest.Mon
     torch.testing.assert_close(ours, theirs)
     for mine, other in zip(torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * theirs, leaves), strict=True):
         torch.testing.assert_close(mine, other)
+
+
+def test_without_gradients_only_the_loss_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    products = []
+    monkeypatch.setattr(loss, "linear", lambda *given: products.append(given) or functional.linear(*given))
+    torch.manual_seed(1)
+    layer, features, pieces = nn.Linear(5, 11), torch.randn(9, 5), torch.randint(0, 11, (9,))
     with torch.no_grad():
-        torch.testing.assert_close(output_loss(layer, features, pieces, smoothing=smoothing), theirs)
+        found = output_loss(layer, features, pieces, smoothing=0.1)
+    torch.testing.assert_close(found, functional.cross_entropy(layer(features), pieces, label_smoothing=0.1))
+    assert len(products) == 1
 
 
 def test_gradcheck(monkeypatch: pytest.MonkeyPatch) -> None:
