@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from nmt.attention.base import Attention, Memory
 from nmt.bounds import AtLeast, Within
 from nmt.model.bridge import Bridge
+from nmt.model.dropout import Dropout
+from nmt.model.dropout import dropout as drop
 from nmt.model.encoder import Final
 from nmt.model.products import Recurrence, linear
 
@@ -67,7 +69,7 @@ class LSTMDecoder(nn.Module):
             dropout=dropout if layers > 1 else 0.0,
         )
         self.combine = nn.Linear(context + hidden_size, hidden_size) if output_layer == "attentional" else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(feature_size, embedding.num_embeddings)
         if tied:
             if feature_size != embedding.embedding_dim:
@@ -143,7 +145,7 @@ class LSTMDecoder(nn.Module):
             below = fed
             for layer, recurrence in enumerate(layers):
                 if layer:
-                    below = torch.nn.functional.dropout(below, self.lstm.dropout, self.training)
+                    below = drop(below, self.lstm.dropout, self.training)
                 gates = recurrence.gates(step, torch.cat([below, hidden[layer]], dim=1))
                 hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
                 below = hidden[layer]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.bounds import AtLeast, Within
+from nmt.model.dropout import Dropout
 
 
 class Final(NamedTuple):
@@ -53,7 +54,7 @@ class LSTMEncoder(nn.Module):
         self.state_size = hidden_size
         self.layers = layers
         self.bidirectional = bidirectional
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         width = hidden_size // 2 if bidirectional else hidden_size
         sizes = [embedding_size] + [hidden_size] * (layers - 1)
         self.forwards = nn.ModuleList(nn.LSTM(size, width, batch_first=True) for size in sizes)
