@@ -58,9 +58,11 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 
     from nmt.inference.folder import choose_device
     from nmt.text.prepare import open_prepared
+    from nmt.training.allocation import keep_freed_memory
     from nmt.training.fit import fit
     from nmt.training.report import report
 
+    keep_freed_memory()
     choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
