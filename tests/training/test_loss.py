@@ -41,6 +41,17 @@ def test_without_gradients_only_the_loss_is_computed(monkeypatch: pytest.MonkeyP
     assert len(products) == 1
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_logits_of_any_size(scale: float) -> None:
+    """As in twice the precision: neither a piece of probability 0 nor one of probability 1 is lost."""
+    torch.manual_seed(1)
+    layer, features, pieces = nn.Linear(5, 11), scale * torch.randn(9, 5), torch.randint(0, 11, (9,))
+    found = output_loss(layer, features, pieces)
+    exact = functional.cross_entropy(layer.double()(features.double()), pieces)
+    assert exact.isfinite()
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-6)
+
+
 def test_gradcheck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss, "CHUNK", 2 * 6)
     pieces = torch.tensor([0, 5, 2, 2, 1])
