@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import torch
 from torch import Tensor, nn
 
+from nmt.attention.additive import additive_scores
 from nmt.attention.base import Memory, SourceAttention
 from nmt.bounds import AtLeast
 
@@ -34,6 +34,4 @@ class BahdanauAttention(SourceAttention):
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
         assert memory.keys is not None
-        # (B, Q, S, A) is by far the largest tensor of a training step; in place, it exists once.
-        hidden = torch.tanh_(self.W(query)[:, :, None] + memory.keys[:, None])
-        return self.v(hidden).squeeze(3)  # type: ignore[no-any-return]
+        return additive_scores(self.v, self.W(query), memory.keys)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
+from nmt.attention.additive import additive_scores
 from nmt.attention.base import Memory, SourceAttention
 
 
@@ -47,5 +47,4 @@ class LuongAttention(SourceAttention):
         keys = memory.slots if memory.keys is None else memory.keys
         if self.score != "concat":
             return query @ keys.transpose(1, 2)
-        hidden = torch.tanh_(self.W_a_query(query)[:, :, None] + keys[:, None])  # (B, Q, S, H), in place
-        return self.v_a(hidden).squeeze(3)  # type: ignore[no-any-return]
+        return additive_scores(self.v_a, self.W_a_query(query), keys)

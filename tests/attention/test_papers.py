@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from naive import QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_of
+from torch import nn
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
+from nmt.attention.additive import additive_scores
 from nmt.attention.base import Attention, Memory
 
 SCORES = ["softmax", "sigmoid"]
@@ -26,6 +28,17 @@ def test_bahdanau_2015() -> None:
         return mix(softmax(np.array(energies)), h)
 
     compare(attention, naive)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_additive_scores_of_any_size(dtype: torch.dtype, scale: float) -> None:
+    torch.manual_seed(1)
+    v = nn.Linear(6, 1, bias=False, dtype=dtype)
+    queries, keys = (scale * torch.randn(2, count, 6, dtype=dtype) for count in (3, 4))
+    expected = torch.tanh(queries[:, :, None].double() + keys[:, None].double()) @ v.weight[0].double()
+    digit = torch.finfo(dtype).eps
+    torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * digit)
 
 
 @pytest.mark.parametrize("score", ["dot", "general", "concat"])
