@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from nmt.attention.base import Memory
 from nmt.inference.onnx_encoder import Layers
-from nmt.model.decoder import State, lstm_cell
+from nmt.model.decoder import State
+from nmt.model.recurrence import lstm_cell
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -13,7 +15,8 @@ from nmt.model.bridge import Bridge
 from nmt.model.dropout import Dropout
 from nmt.model.dropout import dropout as drop
 from nmt.model.encoder import Final
-from nmt.model.products import Recurrence, linear
+from nmt.model.products import linear
+from nmt.model.recurrence import Recurrence, lstm_cell
 
 
 class State(NamedTuple):
@@ -117,13 +120,19 @@ class LSTMDecoder(nn.Module):
         rows = torch.arange(index.shape[0], device=index.device)[:, None]
         return State(*(field[rows, index] for field in state))
 
-    def look(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """From LSTM outputs (B, Q, H): what would be fed on, what the output layer reads, and the read weights."""
+    def look(
+        self, hidden: Tensor, memory: Memory, combine: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """From LSTM outputs (B, Q, H): what would be fed on, what the output layer reads, and the read weights.
+
+        ``combine`` is the layer of that name, or what multiplies in its stead.
+        """
         hidden = self.dropout(hidden)
         context, weights = self.attention.read(hidden, memory)
-        if self.combine is None:
+        combine = combine or self.combine
+        if combine is None:
             return context, torch.cat([hidden, self.dropout(context)], dim=2), weights
-        attentional = self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=2))))
+        attentional = self.dropout(torch.tanh(combine(torch.cat([context, hidden], dim=2))))
         return attentional, attentional, weights
 
     def _feed(self, fed: Tensor, state: State) -> Tensor:
@@ -131,13 +140,15 @@ class LSTMDecoder(nn.Module):
 
     def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """The loop that input feeding forces; everything that does not depend on the step before stays outside."""
-        steps, width = embedded.shape[1:]
+        size, steps, width = embedded.shape
+        embedded = embedded.transpose(0, 1)
         layers = []
         for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
             bias, waits = b_ih + b_hh, w_ih[:, 0 if layer else width :]
             # All T embeddings in one product; what further layers read has to wait.
-            inputs = bias.expand(len(embedded), steps, -1) if layer else linear(embedded, w_ih[:, :width], bias)
+            inputs = bias.expand(steps, size, -1) if layer else linear(embedded, w_ih[:, :width], bias)
             layers.append(Recurrence(inputs, torch.cat([waits, w_hh], dim=1)))
+        combine = self.combine and Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
         fed = state.fed[:, 0]
         outputs, reads = [], []
@@ -146,21 +157,14 @@ class LSTMDecoder(nn.Module):
             for layer, recurrence in enumerate(layers):
                 if layer:
                     below = drop(below, self.lstm.dropout, self.training)
-                gates = recurrence.gates(step, torch.cat([below, hidden[layer]], dim=1))
+                gates = recurrence(step, torch.cat([below, hidden[layer]], dim=1))
                 hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
                 below = hidden[layer]
-            on, features, weights = self.look(below[:, None], memory)
+            on, features, weights = self.look(below[:, None], memory, partial(combine, step) if combine else None)
             fed = on[:, 0]
             outputs.append(features)
             reads.append(weights)
         return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
-
-
-def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Next hidden and cell state from gate scores (…, 4H) in PyTorch's order: input, forget, candidate, output."""
-    enter, forget, candidate, leave = gates.chunk(4, dim=-1)
-    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
-    return torch.sigmoid(leave) * torch.tanh(cell), cell
 
 
 def _layers_first(state: State) -> tuple[Tensor, Tensor]:

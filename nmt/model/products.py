@@ -16,33 +16,34 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     On a CPU, float32 goes to oneDNN, which torch itself asks for LSTMs and convolutions but not here: about twice as
     fast as its own choice on the AMD processor that it was measured on (benchmarks/products.py).
     """
-    if not _suits_onednn(x, weight):
+    if not suits_onednn(x, weight):
         return functional.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     found: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
     return found.reshape(*x.shape[:-1], -1)
 
 
-class Recurrence:
-    """The gates of a recurrence, inputs_t + weight x_t for one step after the other: inputs (B, T, G), weight (G, X).
+def suits_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Whether ``linear`` asks oneDNN for their product."""
+    return (
+        _MULTIPLY is not None
+        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == weight.device.type == "cpu"
+        and x.numel() > 0
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()  # graphs are to see what it means, not how it is done
+    )
 
-    The steps wait for each other, but the gradient of the weight, Σ_t slope_t x_tᵀ, does not: it is one product of all
-    steps, where autograd would make T small ones and add them up.
+
+def packed(weight: Tensor, rows: int) -> Tensor:
+    """The weight as oneDNN wants it laid out for products of so many rows: for ``linear``, without gradients, alone.
+
+    A product is a quarter faster then; laying it out takes as long as half a product of 128 rows.
     """
-
-    def __init__(self, inputs: Tensor, weight: Tensor) -> None:
-        self._reads: list[Tensor] | None = None
-        self._weight = weight
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            self._reads, self._weight = [], weight.detach()
-            inputs = _Together.apply(inputs, weight, self._reads)  # type: ignore[no-untyped-call]
-        self._inputs = inputs.unbind(1)
-
-    def gates(self, step: int, x: Tensor) -> Tensor:
-        """(B, G) of one step, given what it reads (B, X). Each step is asked once, in order."""
-        if self._reads is not None:
-            self._reads.append(x.detach())
-        return self._inputs[step] + linear(x, self._weight)
+    if _PACK is None or not suits_onednn(weight, weight) or not weight.is_contiguous():
+        return weight
+    laid_out: Tensor = _PACK(weight, rows)
+    return laid_out
 
 
 def use_linear(model: nn.Module) -> None:
@@ -57,19 +58,11 @@ class _LinearLayer(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
-def _suits_onednn(x: Tensor, weight: Tensor) -> bool:
-    return (
-        _MULTIPLY is not None
-        and x.dtype == weight.dtype == torch.float32
-        and x.device.type == weight.device.type == "cpu"
-        and x.numel() > 0
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()  # graphs are to see what it means, not how it is done
-    )
-
-
 # Its name has an underscore, but the compiler of torch has relied on it since 2.0.
-_MULTIPLY = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None  # type: ignore[no-untyped-call]
+_MULTIPLY, _PACK = (
+    getattr(torch.ops.mkldnn, name, None) if torch.backends.mkldnn.is_available() else None  # type: ignore[no-untyped-call]
+    for name in ("_linear_pointwise", "_reorder_linear_weight")
+)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -99,19 +92,3 @@ class _Linear(torch.autograd.Function):
             _product(x.t(), slope.t()).t() if by_weight else None,  # this way round it is the faster one
             slope.sum(0) if by_bias else None,
         )
-
-
-class _Together(torch.autograd.Function):
-    """The inputs as they are; their slopes, those of all steps, are what the weight's gradient needs."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, reads: list[Tensor]) -> Tensor:
-        ctx.reads = reads
-        return inputs.view_as(inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        x = torch.stack(ctx.reads, dim=1).flatten(0, 1)
-        by_weight = linear(x.t(), slope.flatten(0, 1).t()).t() if ctx.needs_input_grad[1] else None
-        return slope, by_weight, None

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.model import products
-from nmt.model.products import Recurrence, linear, use_linear
+from nmt.model.products import linear, packed, use_linear
 
 
 def with_gradients(make: object, *leaves: Tensor) -> list[Tensor]:
@@ -59,22 +59,17 @@ def test_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_recurrence_is_its_loop(dtype: torch.dtype) -> None:
-    def loop(inputs: Tensor, weight: Tensor, x: Tensor) -> Tensor:
-        for step in range(inputs.shape[1]):
-            x = torch.tanh(inputs[:, step] + x @ weight.t())
-        return x
-
-    def ours(inputs: Tensor, weight: Tensor, x: Tensor) -> Tensor:
-        recurrence = Recurrence(inputs, weight)
-        for step in range(inputs.shape[1]):
-            x = torch.tanh(recurrence.gates(step, x))
-        return x
-
-    torch.manual_seed(2)
-    leaves = torch.randn(3, 6, 5, dtype=dtype), torch.randn(5, 5, dtype=dtype), torch.randn(3, 5, dtype=dtype)
-    for mine, theirs in zip(with_gradients(ours, *leaves), with_gradients(loop, *leaves), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("rows", [1, 4, 50])
+def test_a_packed_weight_multiplies_as_before(rows: int) -> None:
+    torch.manual_seed(1)
+    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
     with torch.no_grad():
-        torch.testing.assert_close(ours(*leaves), loop(*leaves), rtol=1e-4, atol=1e-5)
+        for laid_out_for in (rows, 7):
+            found = linear(x, packed(weight, laid_out_for))
+            torch.testing.assert_close(found, functional.linear(x, weight), rtol=1e-4, atol=1e-5)
+
+
+def test_what_onednn_does_not_multiply_is_not_packed() -> None:
+    weight = torch.randn(4, 3)
+    assert packed(weight.double(), 5).dtype == torch.float64
+    assert packed(weight.t(), 5).is_mkldnn is False
