@@ -35,6 +35,7 @@ from reference import LAYERS, SETTINGS, SIZE, VOCABULARY
 from nmt.config import train_config
 from nmt.model.build import build_model
 from nmt.text.batches import Batch, TokenBatches, collate
+from nmt.training.allocation import keep_freed_memory
 from nmt.training.module import TranslationTask
 
 MODELS = {
@@ -60,6 +61,7 @@ def main() -> None:
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "train.md")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
+    keep_freed_memory()  # as nmt-train does
     corpus = Lengths(*lengths(asked.pieces))
     sampler = TokenBatches(*corpus, max_tokens=1 << 30, max_sentences=asked.sentences)
     runs = {name: Run(name, corpus, sampler) for name in asked.model}

@@ -144,10 +144,12 @@ class LSTMDecoder(nn.Module):
         embedded = embedded.transpose(0, 1)
         layers = []
         for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            bias, waits = b_ih + b_hh, w_ih[:, 0 if layer else width :]
-            # All T embeddings in one product; what further layers read has to wait.
-            inputs = bias.expand(steps, size, -1) if layer else linear(embedded, w_ih[:, :width], bias)
-            layers.append(Recurrence(inputs, torch.cat([waits, w_hh], dim=1)))
+            inputs = b_ih + b_hh
+            waits: Tensor = w_ih
+            if layer == 0:  # all T embeddings in one product; what further layers read has to wait
+                meets, waits = torch.split(w_ih, [width, self.fed_size], dim=1)
+                inputs = linear(embedded, meets, inputs)
+            layers.append(Recurrence(inputs.expand(steps, size, -1), waits, w_hh))
         combine = self.combine and Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
         fed = state.fed[:, 0]
@@ -157,7 +159,7 @@ class LSTMDecoder(nn.Module):
             for layer, recurrence in enumerate(layers):
                 if layer:
                     below = drop(below, self.lstm.dropout, self.training)
-                gates = recurrence(step, torch.cat([below, hidden[layer]], dim=1))
+                gates = recurrence(step, below, hidden[layer])
                 hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
                 below = hidden[layer]
             on, features, weights = self.look(below[:, None], memory, partial(combine, step) if combine else None)

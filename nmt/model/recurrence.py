@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmt.model.products import linear, packed, suits_onednn
+from nmt.model.products import by_weight, linear, packed, suits_onednn
 
 
 class Recurrence:
-    """inputs_t + weight x_t for one step after the other: inputs (T, B, …, G), weight (G, X).
+    """inputs_t + Σ_i W_i x_it for one step after the other: inputs (T, B, …, G), each W_i (G, X_i).
 
-    The steps wait for each other, but the gradient of the weight, Σ_t slope_t x_tᵀ, does not: it is one product of all
-    steps, where autograd would make T small ones and add them up. Nor is the weight laid out anew for every step.
+    The steps wait for each other, but the gradient of a weight, Σ_t slope_t x_itᵀ, does not: it is one product of all
+    steps, where autograd would make T small ones and add them up. Nor is a weight laid out anew for every step.
     """
 
-    def __init__(self, inputs: Tensor, weight: Tensor) -> None:
-        self._reads: list[Tensor] | None = None
-        self._weight = weight
+    def __init__(self, inputs: Tensor, *weights: Tensor) -> None:
+        self._reads: list[tuple[Tensor, ...]] | None = None
+        self._quick = all(suits_onednn(inputs, weight) for weight in weights)
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            self._reads, self._weight = [], weight.detach()
-            inputs = _Together.apply(inputs, weight, self._reads)  # type: ignore[no-untyped-call]
+            self._reads = []
+            inputs = _Together.apply(inputs, self._reads, *weights)  # type: ignore[no-untyped-call]
+            weights = tuple(weight.detach().contiguous() for weight in weights)
         self._inputs = inputs.unbind(0)
-        self._quick = suits_onednn(inputs, weight)
-        self._packed = packed(self._weight, inputs.shape[1]) if self._quick else None
+        self._weights = weights
+        self._packed = [packed(weight, inputs.shape[1]) for weight in weights] if self._quick else []
 
-    def __call__(self, step: int, x: Tensor) -> Tensor:
-        """(B, …, G) of one step, given what it reads (B, …, X). Each step is asked once, in order."""
+    def __call__(self, step: int, *reads: Tensor) -> Tensor:
+        """(B, …, G) of one step, given what each weight meets, (B, …, X_i). Each step is asked once, in order."""
         if self._reads is not None:
-            self._reads.append(x.detach())
+            self._reads.append(tuple(x.detach() for x in reads))
         if self._quick:
-            found: Tensor = _Step.apply(self._inputs[step], x, self._weight, self._packed)  # type: ignore[no-untyped-call]
-            return found
-        return self._inputs[step] + linear(x, self._weight)
+            gates: Tensor = _Step.apply(self._inputs[step], self._weights, self._packed, *reads)  # type: ignore[no-untyped-call]
+            return gates
+        return self._inputs[step] + sum(linear(x, weight) for x, weight in zip(reads, self._weights, strict=True))
 
 
 def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,34 +52,43 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Together(torch.autograd.Function):
-    """The inputs as they are; their slopes, those of all steps, are what the weight's gradient needs."""
+    """The inputs as they are; their slopes, those of all steps, are what the gradients of the weights need."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, reads: list[Tensor]) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, reads: list[tuple[Tensor, ...]], *weights: Tensor) -> Tensor:
         ctx.reads = reads
         return inputs.view_as(inputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        x = torch.stack(ctx.reads).flatten(0, -2)
-        by_weight = linear(x.t(), slope.flatten(0, -2).t()).t() if ctx.needs_input_grad[1] else None
-        return slope, by_weight, None
+        rows = slope.flatten(0, -2)
+        found = [
+            by_weight(torch.stack(x).flatten(0, -2), rows) if wanted else None
+            for x, wanted in zip(zip(*ctx.reads, strict=True), ctx.needs_input_grad[2:], strict=True)
+        ]
+        return slope, None, *found
 
 
 class _Step(torch.autograd.Function):
-    """inputs + weight x, but for the gradient of the weight."""
+    """inputs + Σ_i W_i x_i, but for the gradients of the weights."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, x: Tensor, weight: Tensor, packed: Tensor) -> Tensor:
-        ctx.weight = weight
-        return linear(x, packed).add_(inputs)
+    def forward(
+        ctx: Any, inputs: Tensor, weights: Sequence[Tensor], packed: Sequence[Tensor], *reads: Tensor
+    ) -> Tensor:
+        ctx.weights = weights
+        first, *more = (linear(x, weight) for x, weight in zip(reads, packed, strict=True))
+        gates = first.add_(inputs)
+        for each in more:
+            gates += each
+        return gates
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        by_x = linear(slope, ctx.weight.t()) if ctx.needs_input_grad[1] else None
-        return slope, by_x, None, None
+        wanted = zip(ctx.weights, ctx.needs_input_grad[3:], strict=True)
+        return slope, None, None, *(linear(slope, weight.t()) if needed else None for weight, needed in wanted)
 
 
 class _Cell(torch.autograd.Function):

@@ -53,6 +53,23 @@ def test_a_recurrence_is_its_loop(dtype: torch.dtype, between: tuple[int, ...]) 
     assert_equal(ours, loop, *(torch.randn(size, dtype=dtype) for size in ((6, *shape), (5, 5), shape)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_several_weights_meet_each_its_own(dtype: torch.dtype) -> None:
+    def loop(inputs: Tensor, first: Tensor, second: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        for each in inputs:
+            x = torch.tanh(each + x @ first.t() + x[:, :2] @ second.t())
+        return (x,)
+
+    def ours(inputs: Tensor, first: Tensor, second: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        gates = Recurrence(inputs, first, second)
+        for step in range(len(inputs)):
+            x = torch.tanh(gates(step, x, x[:, :2]))
+        return (x,)
+
+    torch.manual_seed(2)
+    assert_equal(ours, loop, *(torch.randn(shape, dtype=dtype) for shape in ((6, 3, 5), (5, 5), (5, 2), (3, 5))))
+
+
 def test_a_bias_may_be_all_there_is_to_add() -> None:
     def loop(bias: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
         return (torch.tanh((x @ weight.t() + bias) @ weight.t() + bias),)
@@ -67,12 +84,12 @@ def test_a_bias_may_be_all_there_is_to_add() -> None:
 
 def test_the_weight_s_gradient_is_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    plain = recurrence.linear
-    monkeypatch.setattr(recurrence, "linear", lambda *given: found.append(given[0].shape) or plain(*given))
+    plain = recurrence.by_weight
+    monkeypatch.setattr(recurrence, "by_weight", lambda *given: found.append(given[0].shape) or plain(*given))
     weight = torch.randn(7, 4, requires_grad=True)
     product = Recurrence(torch.randn(9, 3, 7), weight)
     sum(product(step, torch.randn(3, 4)).sum() for step in range(9)).backward()  # type: ignore[union-attr]
-    assert found == [(3, 4)] * 9 + [(4, 27)]
+    assert found == [(27, 4)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
