@@ -56,7 +56,7 @@ class _Together(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, reads: list[tuple[Tensor, ...]], *weights: Tensor) -> Tensor:
-        ctx.reads = reads
+        ctx.reads, ctx.dtypes = reads, [weight.dtype for weight in weights]
         return inputs.view_as(inputs)
 
     @staticmethod
@@ -64,8 +64,8 @@ class _Together(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         rows = slope.flatten(0, -2)
         found = [
-            by_weight(torch.stack(x).flatten(0, -2), rows) if wanted else None
-            for x, wanted in zip(zip(*ctx.reads, strict=True), ctx.needs_input_grad[2:], strict=True)
+            by_weight(torch.stack(x).flatten(0, -2).to(rows.dtype), rows).to(dtype) if wanted else None
+            for x, dtype, wanted in zip(zip(*ctx.reads, strict=True), ctx.dtypes, ctx.needs_input_grad[2:], strict=True)
         ]
         return slope, None, *found
 

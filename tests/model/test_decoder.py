@@ -65,6 +65,50 @@ def test_steps_equal_forward(attention: str, shape: dict[str, Any]) -> None:
             torch.testing.assert_close(read[:, 0], weights[:, t])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("attention", ["bahdanau", "luong", "memory"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradients_of_a_target_are_those_of_its_steps(
+    attention: str, shape: dict[str, Any], dtype: torch.dtype
+) -> None:
+    model = build(attention, encoder_layers=2, **shape).to(dtype)
+    target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
+
+    def gradients(steps: bool) -> dict[str, torch.Tensor]:
+        model.zero_grad()
+        memory, final = model.encode(*sources())
+        state = model.decoder.init(final, memory)
+        if steps:
+            logits = []
+            for t in range(4):
+                one, state, _ = model.decoder.step(target[:, t : t + 1], state, memory)
+                logits.append(one)
+            found = torch.cat(logits, dim=1)
+        else:
+            found, _ = model.decoder(target, state, memory)
+        found.square().sum().backward()
+        return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+    together, apart = gradients(steps=False), gradients(steps=True)
+    assert together.keys() == apart.keys()
+    for name, gradient in together.items():
+        torch.testing.assert_close(gradient, apart[name], rtol=1e-4, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_mixed_precision_finds_the_same_gradients_roughly(shape: dict[str, Any]) -> None:
+    model = build("luong", **shape).float()
+    target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
+    found = []
+    for mixed in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            logits, _ = model(*sources(), target)
+        logits.float().square().sum().backward()
+        found.append(torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]))
+    assert torch.cosine_similarity(*found, dim=0) > 0.99
+
+
 @pytest.mark.parametrize("feeding", [False, True])
 def test_hypotheses_of_a_sentence_share_its_memory(feeding: bool) -> None:
     """N hypotheses on the query axis give what N separate sentences give, also after a re-ordering."""
