@@ -37,6 +37,8 @@ def suits_onednn(x: Tensor, weight: Tensor) -> bool:
 
 def by_weight(x: Tensor, slope: Tensor) -> Tensor:
     """The gradient (G, X) of the weight that met the rows x (N, X), of which slope (N, G) came back."""
+    if suits_onednn(x, slope):
+        x, slope = _on_grid(x), _on_grid(slope)
     # With the shorter side as rows it is the faster one, even where its result has to be turned round.
     if slope.shape[1] < x.shape[1]:
         return linear(slope.t(), x.t())
@@ -75,8 +77,23 @@ _MULTIPLY, _PACK = (
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     assert _MULTIPLY is not None
-    found: Tensor = _MULTIPLY(_dense(x), _dense(weight), bias, "none", [], "")
-    return found
+    found: Tensor = _MULTIPLY(_on_grid(_dense(x)), _dense(weight), bias, "none", [], "")
+    return found[: len(x)]
+
+
+def grid(rows: int) -> int:
+    """The number of rows that is multiplied instead of so many: at most 7 or a sixteenth more.
+
+    oneDNN writes a program for every shape and keeps it, up to a megabyte each: a thousand lengths would be a gigabyte.
+    """
+    step = max(8, 1 << rows.bit_length() >> 5)
+    return rows if rows < 8 else -(-rows // step) * step
+
+
+def _on_grid(x: Tensor) -> Tensor:
+    """x with rows of zeros behind it, as many as the grid asks for."""
+    missing = grid(len(x)) - len(x)
+    return functional.pad(x, (0, 0, 0, missing)) if missing else x
 
 
 def _dense(matrix: Tensor) -> Tensor:

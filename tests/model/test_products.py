@@ -66,6 +66,34 @@ def test_gradients_of_weights(width: int, height: int) -> None:
     torch.testing.assert_close(by_weight(x, slope), slope.t() @ x, rtol=1e-4, atol=1e-5)
 
 
+def test_the_grid_is_coarse_and_near() -> None:
+    sizes = {rows: products.grid(rows) for rows in range(1, 5000)}
+    assert all(rows <= size <= max(rows + 7, rows * 17 / 16) for rows, size in sizes.items())
+    assert all(products.grid(size) == size for size in sizes.values())
+    assert len(set(sizes.values())) < 110
+
+
+def test_products_of_many_lengths_are_of_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of gradients; and each is the product of its own rows."""
+    if products._MULTIPLY is None:
+        pytest.skip("this torch has no oneDNN")
+    shapes, multiply = set(), products._MULTIPLY
+
+    def seen(x: Tensor, weight: Tensor, *more: object) -> Tensor:
+        shapes.add((x.shape, weight.shape))
+        return multiply(x, weight, *more)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(products, "_MULTIPLY", seen)
+    torch.manual_seed(1)
+    weight = torch.randn(5, 6)
+    for rows in range(100, 200):
+        x = torch.randn(rows, 6)
+        mine = with_gradients(linear, x, weight)
+        for ours, theirs in zip(mine, with_gradients(functional.linear, x, weight), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert len(shapes) <= 3 * len({products.grid(rows) for rows in range(100, 200)})
+
+
 @pytest.mark.parametrize("rows", [1, 4, 50])
 def test_a_packed_weight_multiplies_as_before(rows: int) -> None:
     torch.manual_seed(1)
