@@ -61,19 +61,8 @@ def build_model(
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
-    _open_forget_gates(model)
     use_linear(model)
     return model
-
-
-def _open_forget_gates(model: nn.Module) -> None:
-    """Bias 1, so that cells begin by keeping what they hold (Jozefowicz, Zaremba & Sutskever 2015)."""
-    for lstm in model.modules():
-        if isinstance(lstm, nn.LSTM):
-            for name, bias in lstm.named_parameters():
-                if name.startswith("bias_ih"):  # each gate has a second one, which stays as it was drawn
-                    with torch.no_grad():
-                        bias.chunk(4)[1].add_(1)
 
 
 def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:

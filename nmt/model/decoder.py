@@ -127,8 +127,8 @@ class LSTMDecoder(nn.Module):
 
         ``combine`` is the layer of that name, or what multiplies in its stead.
         """
-        context, weights = self.attention.read(hidden, memory)
         hidden = self.dropout(hidden)
+        context, weights = self.attention.read(hidden, memory)
         combine = combine or self.combine
         if combine is None:
             return context, torch.cat([hidden, self.dropout(context)], dim=2), weights

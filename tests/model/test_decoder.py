@@ -109,37 +109,6 @@ def test_mixed_precision_finds_the_same_gradients_roughly(shape: dict[str, Any])
     assert torch.cosine_similarity(*found, dim=0) > 0.99
 
 
-@pytest.mark.parametrize("attention", ["bahdanau", "memory"])
-def test_dropout_leaves_the_question_alone(attention: str) -> None:
-    """It falls on what the output layer reads, not on the query that finds where to look."""
-    model = build(attention)
-    with torch.no_grad():
-        memory, _ = model.encode(*sources())
-        hidden = torch.randn(3, 2, 8, dtype=torch.float64)
-        _, whole, weights = model.decoder.eval().look(hidden, memory)
-        _, dropped, same = model.decoder.train().look(hidden, memory)
-    torch.testing.assert_close(same, weights)
-    assert not torch.equal(dropped, whole)
-
-
-def test_cells_begin_by_keeping() -> None:
-    """At first, with nothing read or said, a cell keeps σ(1) of what it holds; the other gates are half open."""
-    torch.manual_seed(1)
-    lstm = {"hidden_size": 400, "layers": 2}
-    config = {
-        "embeddings": {"size": 4, "shared": False},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", **lstm},
-        "attention": ATTENTIONS["none"],
-        "decoder": {"_target_": "nmt.model.LSTMDecoder", **lstm},
-    }
-    model = build_model(config, source_vocabulary=9, target_vocabulary=9, longest_source=6)
-    layers = [weights for lstm in model.modules() if isinstance(lstm, torch.nn.LSTM) for weights in lstm.all_weights]
-    assert len(layers) == 6
-    for _, _, b_ih, b_hh in layers:
-        means = torch.stack([gate.mean() for gate in (b_ih + b_hh).chunk(4)])
-        torch.testing.assert_close(means, torch.tensor([0.0, 1.0, 0.0, 0.0]), rtol=0, atol=0.05)
-
-
 @pytest.mark.parametrize("feeding", [False, True])
 def test_hypotheses_of_a_sentence_share_its_memory(feeding: bool) -> None:
     """N hypotheses on the query axis give what N separate sentences give, also after a re-ordering."""
