@@ -15,7 +15,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from machine import provenance
+from machine import provenance, writable
 from runs import train
 
 FIRST = {
@@ -46,7 +46,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--jobs", type=int, default=1, help="runs side by side")
     options.add_argument("--runs", type=Path, default=Path("runs/attentions"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     kinds, results = FAMILIES[asked.family]
     with ThreadPoolExecutor(asked.jobs) as pool:  # runs that are done are then found, in order, below

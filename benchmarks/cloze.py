@@ -24,7 +24,7 @@ from statistics import mean, median
 import numpy as np
 import torch
 from cloze_task import FACT, PLACES, QUESTIONS, VOCABULARY, Batch, Stories, babi, facts
-from machine import provenance
+from machine import provenance, writable
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -56,7 +56,7 @@ def main() -> None:
     options.add_argument("--babi", type=Path, default=None, help="folder with qa1_train.txt.gz and qa1_test.txt.gz")
     options.add_argument("--jobs", type=int, default=2, help="cells trained side by side, one thread each")
     options.add_argument("--runs", type=Path, default=Path("runs/cloze"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     options.add_argument("--cell", nargs=2, default=None, help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.cell is not None:

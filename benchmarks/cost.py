@@ -25,7 +25,7 @@ from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 import torch
-from machine import provenance
+from machine import provenance, writable
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -96,7 +96,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--device", default="cpu")
     options.add_argument("--peaks", default=None, help=argparse.SUPPRESS)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     torch.manual_seed(1)

@@ -24,7 +24,7 @@ import numpy as np
 import onnxruntime
 import torch
 from floor import FLOAT_WAYS, Product, floor
-from machine import provenance
+from machine import provenance, writable
 from reference import LAYERS, SIZE, VOCABULARY, reference
 
 from nmt.inference.translator import Translator
@@ -54,7 +54,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--runs", type=Path, default=Path("runs/decode"))
     options.add_argument("--name", default="decode", help="of the results file")
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     if (asked.steps == NATURAL) != bool(asked.model and asked.input):

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import provenance
+from machine import provenance, writable
 
 from nmt.inference.scores import corpus_scores
 from nmt.text.files import read_lines
@@ -33,7 +33,7 @@ def main() -> None:
     options.add_argument("--part", default="test2016")
     options.add_argument("--shortlist", type=int, default=100, help="translations of each source piece")
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     source, target = (asked.data / f"{asked.part}.{side}.gz" for side in ("en", "de"))
     references = [line.lower() for line in read_lines(target)]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnxruntime
-from machine import provenance
+from machine import provenance, writable
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from nmt.inference.onnx_export import QUANTISED
@@ -52,7 +52,7 @@ def main() -> None:
     options.add_argument("--part", default="test2016")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "integers.md")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "integers.md")
     asked = options.parse_args()
     logging.disable(logging.WARNING)  # advice for developers
     source, target = (list(read_lines(asked.data / f"{asked.part}.{side}.gz")) for side in ("en", "de"))

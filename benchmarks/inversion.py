@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 import torch
-from machine import provenance
+from machine import provenance, writable
 from matplotlib.figure import Figure
 
 STEPS, SIZE, SEEDS = 200, 64, 5
@@ -23,7 +23,7 @@ SHOWN = [10, 20, 50, 100, 200]
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     lines = ["# Running a decaying covariance backwards", "", *(f"- {line}" for line in provenance())]
     lines += [

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from decode import endless, header, made
 from floor import best
+from machine import writable
 from reference import SIZE, VOCABULARY, reference
 
 from nmt.attention import BahdanauAttention
@@ -48,7 +49,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     engines = {name: next(made(reference(asked.runs, words), asked))[1] for name, words in KINDS.items()}

@@ -28,6 +28,13 @@ def most_resident(process: int) -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
+def writable(place: str) -> Path:
+    """The file or folder, with a folder made for it: before the work, since afterwards would be too late to fail."""
+    path = Path(place)
+    (path.parent if path.suffix else path).mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _commit() -> str:
     """The commit that ran, ``+`` where the tree had changes."""
     here = Path(__file__).parent

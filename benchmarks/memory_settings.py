@@ -14,7 +14,7 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from machine import provenance
+from machine import provenance, writable
 from runs import train
 
 SCORES = ("sigmoid", "softmax")
@@ -31,7 +31,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=2)
     options.add_argument("--runs", type=Path, default=Path("runs/memory_settings"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "memory_settings.md")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "memory_settings.md")
     asked = options.parse_args()
 
     def loss(cell: tuple[int, str, str, str]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from machine import provenance
+from machine import provenance, writable
 from matplotlib.figure import Figure
 from runs import train
 
@@ -27,7 +27,7 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=Path("data/multi30k"))
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--runs", type=Path, default=Path("runs/multi30k"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     lines = ["# Multi30k English to German", "", *(f"- {line}" for line in provenance()), ""]
     lines += ["| attention | BLEU | chrF | TER | best epoch / epochs | best valid BLEU, greedy | training, min |"]

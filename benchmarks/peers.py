@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from decode import ENGINES, endless, header, made
+from machine import writable
 from reference import reference
 
 from nmt.text.specials import EOS
@@ -37,7 +38,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "peers.md")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "peers.md")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     engines = dict(made(reference(asked.runs, asked.attention), asked))

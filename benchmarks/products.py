@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from floor import FLOAT_WAYS, once
-from machine import provenance
+from machine import provenance, writable
 
 WAYS = (*FLOAT_WAYS, "onnx-int8")
 NAMES = ("torch x @ wᵀ", "torch w @ xᵀ", "oneDNN", "onnxruntime", "onnxruntime, 8 bits")
@@ -28,7 +28,7 @@ SHAPES = [
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "products.md")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "products.md")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     report = ["# Products", "", *(f"- {line}" for line in provenance())]

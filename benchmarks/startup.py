@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median, quantiles
 
-from machine import most_resident, provenance
+from machine import most_resident, provenance, writable
 from reference import SIZES, reference
 
 ENGINES = ("torch", "onnx", "onnx-int8")
@@ -25,7 +25,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     run = reference(asked.runs, asked.attention, asked.size)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ENGINES}

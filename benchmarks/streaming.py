@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import torch
-from machine import most_resident, provenance
+from machine import most_resident, provenance, writable
 from safetensors.torch import load_file
 
 from nmt.config import train_config
@@ -41,7 +41,7 @@ WORDS = [f"{first}{last}" for first in "b d f g k l m n p r s t v w".split() for
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
     asked = options.parse_args()
     lines = ["# A source of any length", "", *(f"- {line}" for line in provenance())]
     lines += [

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from floor import FLOAT_WAYS, Product, floor
-from machine import provenance
+from machine import provenance, writable
 from reference import LAYERS, SETTINGS, SIZE, VOCABULARY
 
 from nmt.config import train_config
@@ -58,7 +58,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--peer", nargs="+", default=[], metavar="ATTENTION=COMMAND")
     options.add_argument("--peer-name", default="the peer")
-    options.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "train.md")
+    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "train.md")
     asked = options.parse_args()
     torch.set_num_threads(asked.threads)
     keep_freed_memory()  # as nmt-train does
