@@ -38,7 +38,7 @@ def suits_onednn(x: Tensor, weight: Tensor) -> bool:
 def by_weight(x: Tensor, slope: Tensor) -> Tensor:
     """The gradient (G, X) of the weight that met the rows x (N, X), of which slope (N, G) came back."""
     if suits_onednn(x, slope):
-        x, slope = _on_grid(x), _on_grid(slope)
+        x, slope = on_grid(x), on_grid(slope)
     # With the shorter side as rows it is the faster one, even where its result has to be turned round.
     if slope.shape[1] < x.shape[1]:
         return linear(slope.t(), x.t())
@@ -77,8 +77,8 @@ _MULTIPLY, _PACK = (
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     assert _MULTIPLY is not None
-    found: Tensor = _MULTIPLY(_on_grid(_dense(x)), _dense(weight), bias, "none", [], "")
-    return found[: len(x)]
+    found: Tensor = _MULTIPLY(x, _dense(weight), bias, "none", [], "")
+    return found
 
 
 def grid(rows: int) -> int:
@@ -90,7 +90,7 @@ def grid(rows: int) -> int:
     return rows if rows < 8 else -(-rows // step) * step
 
 
-def _on_grid(x: Tensor) -> Tensor:
+def on_grid(x: Tensor) -> Tensor:
     """x with rows of zeros behind it, as many as the grid asks for."""
     missing = grid(len(x)) - len(x)
     return functional.pad(x, (0, 0, 0, missing)) if missing else x
@@ -106,16 +106,18 @@ def _dense(matrix: Tensor) -> Tensor:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        rows = on_grid(_dense(x))  # once, for the weight's gradient as well
+        ctx.save_for_backward(rows, weight)
+        return _product(rows, weight, bias)[: len(x)]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
+        rows = on_grid(_dense(slope))
         return (
-            _product(slope, weight.t()) if wanted[0] else None,
-            by_weight(x, slope) if wanted[1] else None,
+            _product(rows, weight.t())[: len(slope)] if wanted[0] else None,
+            by_weight(x, rows) if wanted[1] else None,
             slope.sum(0) if wanted[2] else None,
         )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmt.attention.additive import sigmoid_serves
 from nmt.model.products import by_weight, linear, packed, suits_onednn
 
 
@@ -42,8 +43,7 @@ class Recurrence:
 
 def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Next hidden and cell state from gate scores (…, 4H) in PyTorch's order: input, forget, candidate, output."""
-    plain = gates.dtype == cell.dtype and gates.dtype in (torch.float32, torch.float64)
-    if plain and gates.device.type == "cpu" and not torch.compiler.is_compiling():
+    if sigmoid_serves(gates, cell):
         hidden, cell = _Cell.apply(gates, cell)  # type: ignore[no-untyped-call]
         return hidden, cell
     enter, forget, candidate, leave = gates.chunk(4, dim=-1)
@@ -75,10 +75,10 @@ class _Step(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, inputs: Tensor, weights: Sequence[Tensor], packed: Sequence[Tensor], *reads: Tensor
+        ctx: Any, inputs: Tensor, weights: Sequence[Tensor], laid_out: Sequence[Tensor], *reads: Tensor
     ) -> Tensor:
         ctx.weights = weights
-        first, *more = (linear(x, weight) for x, weight in zip(reads, packed, strict=True))
+        first, *more = (linear(x, weight) for x, weight in zip(reads, laid_out, strict=True))
         gates = first.add_(inputs)
         for each in more:
             gates += each

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmt.model.products import by_weight, linear
+from nmt.model.products import by_weight, linear, on_grid
 
 CHUNK = 1 << 23  # logits at a time: 32 MB in float32
 
@@ -35,9 +35,12 @@ class _OutputLoss(torch.autograd.Function):
         rows, count, vocabulary = max(1, CHUNK // len(weight)), len(pieces), len(weight)
         for first in range(0, count, rows):
             here = slice(first, first + rows)
-            logits = linear(features[here], weight, bias).to(total.dtype)
             chosen = pieces[here, None]
-            slope = logits.softmax(1)  # p, to become p − q
+            real = len(chosen)
+            x = on_grid(features[here])  # here once, not in each of the three products
+            scores = linear(x, weight, bias).to(total.dtype)
+            whole = scores.softmax(1)  # p, to become p − q
+            logits, slope = scores[:real], whole[:real]
             # log Σ exp, from where p is largest and never 0: torch's own takes longer than all of softmax.
             norm = logits.amax(1) - slope.amax(1).log()
             # −Σ_v q_v log p_v with q = (1 − ε) one-hot + ε / V
@@ -48,10 +51,11 @@ class _OutputLoss(torch.autograd.Function):
                 if smoothing:
                     slope -= smoothing / vocabulary
                 slope.scatter_add_(1, chosen, slope.new_full(chosen.shape, smoothing - 1))
-                slope = slope.to(features.dtype)
-                gradients[0][here] = linear(slope, weight.t())
-                gradients[1] += by_weight(features[here], slope)
-                gradients[2] += slope.sum(0)
+                whole[real:] = 0
+                whole = whole.to(features.dtype)
+                gradients[0][here] = linear(whole, weight.t())[:real]
+                gradients[1] += by_weight(x, whole)
+                gradients[2] += whole.sum(0)
         ctx.gradients, ctx.count = gradients, count
         return total / count
 
