@@ -98,8 +98,7 @@ class LSTMDecoder(nn.Module):
         embedded = self.dropout(self.embedding(ids))
         if self.input_feeding:
             return self._fed_features(embedded, state, memory)
-        hidden, _ = self.lstm(embedded, _layers_first(state))
-        _, features, weights = self.look(hidden, memory)
+        _, features, weights = self.look(self._hidden(embedded, state), memory)
         return features, weights
 
     def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
@@ -137,6 +136,22 @@ class LSTMDecoder(nn.Module):
 
     def _feed(self, fed: Tensor, state: State) -> Tensor:
         return fed if self.input_feeding else state.fed
+
+    def _hidden(self, embedded: Tensor, state: State) -> Tensor:
+        """LSTM outputs (B, T, H) of a whole target, embedded (B, T, X): one fused call.
+
+        One a layer in training on a CPU, where between two layers the call would drop out at torch's own, slow, rate.
+        """
+        start = _layers_first(state)
+        if not self.training or embedded.device.type != "cpu":
+            hidden: Tensor = self.lstm(embedded, start)[0]
+            return hidden
+        for layer, weights in enumerate(self.lstm.all_weights):
+            if layer:
+                embedded = drop(embedded, self.lstm.dropout, self.training)
+            here = tuple(each[layer : layer + 1] for each in start)
+            embedded = torch.lstm(embedded, here, tuple(weights), True, 1, 0.0, True, False, True)[0]
+        return embedded
 
     def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """The loop that input feeding forces; everything that does not depend on the step before stays outside."""

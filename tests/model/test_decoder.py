@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -43,6 +44,14 @@ def sources(padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, torch.arange(size) < torch.tensor(LENGTHS)[:, None]
 
 
+def without_dropout(model: Seq2Seq) -> Seq2Seq:
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    model.decoder.lstm.dropout = 0.0
+    return model
+
+
 SHAPES = [
     {"layers": layers, "input_feeding": feeding, "output_layer": output}
     for layers, feeding, output in itertools.product((1, 2), (False, True), ("attentional", "direct"))
@@ -71,7 +80,7 @@ def test_steps_equal_forward(attention: str, shape: dict[str, Any]) -> None:
 def test_gradients_of_a_target_are_those_of_its_steps(
     attention: str, shape: dict[str, Any], dtype: torch.dtype
 ) -> None:
-    model = build(attention, encoder_layers=2, **shape).to(dtype)
+    model = without_dropout(build(attention, encoder_layers=2, **shape)).to(dtype).train()
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
 
     def gradients(steps: bool) -> dict[str, torch.Tensor]:
@@ -93,6 +102,27 @@ def test_gradients_of_a_target_are_those_of_its_steps(
     assert together.keys() == apart.keys()
     for name, gradient in together.items():
         torch.testing.assert_close(gradient, apart[name], rtol=1e-4, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+
+
+@pytest.mark.parametrize("feeding", [False, True])
+def test_training_drops_out_between_layers(feeding: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = without_dropout(build("none", layers=2, input_feeding=feeding, output_layer="direct")).train()
+    decoder, target = model.decoder, torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
+    decoder.lstm.dropout = 0.25
+    monkeypatch.setattr(
+        "nmt.model.decoder.drop", lambda x, p, training: x.sin() if (p, training) == (0.25, True) else x
+    )
+    with torch.no_grad():
+        memory, final = model.encode(*sources())
+        state = decoder.init(final, memory)
+        features, _ = decoder.features(target, state, memory)
+        at = [(state.hidden[:, 0, layer], state.cell[:, 0, layer]) for layer in range(2)]
+        for t in range(4):
+            below = decoder.embedding(target[:, t])
+            for layer, weights in enumerate(decoder.lstm.all_weights):
+                at[layer] = torch.lstm_cell(below.sin() if layer else below, at[layer], *weights)
+                below = at[layer][0]
+            torch.testing.assert_close(features[:, t], below)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
