@@ -8,31 +8,40 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmt.model.products import by_weight, linear, on_grid
+from nmt.model.products import by_weight, grid, linear, on_grid
 
 CHUNK = 1 << 23  # logits at a time: 32 MB in float32
 
 
-def output_loss(layer: nn.Linear, features: Tensor, pieces: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p(piece) in nats, smoothed with the uniform distribution: features (P, F), pieces (P,).
+def output_loss(layer: nn.Linear, features: Tensor, pieces: Tensor, mask: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Mean of −log p(piece) in nats, smoothed with the uniform distribution: features (B, T, F), pieces, mask (B, T).
 
-    The same number as ``cross_entropy(layer(features), pieces, label_smoothing=smoothing)``. The (P, V) logits are by
-    far the largest numbers of a training step; here each chunk of rows is scored, turned into its gradient in place
-    and multiplied on, forwards and backwards at once. Without gradients only the loss is computed.
+    The same number as ``cross_entropy(layer(features[mask]), pieces[mask], label_smoothing=smoothing)``. These logits
+    (P, V) are by far the largest numbers of a training step; here each chunk of rows is scored, turned into its
+    gradient in place and multiplied on, forwards and backwards at once. Without gradients only the loss is computed.
     """
     wanted = torch.is_grad_enabled()  # within the function it never is
-    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, smoothing, wanted)  # type: ignore[no-untyped-call]
+    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, mask, smoothing, wanted)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, pieces: Tensor, smoothing: float, wanted: bool
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        pieces: Tensor,
+        mask: Tensor,
+        smoothing: float,
+        wanted: bool,
     ) -> Tensor:
+        ctx.mask, features, pieces = mask, features[mask], pieces[mask]
+        count, vocabulary = len(pieces), len(weight)
+        rows = grid(-(-count // -(-count * vocabulary // CHUNK)))  # even chunks: one shape to multiply
         total = features.new_zeros((), dtype=torch.float32 if features.dtype != torch.float64 else torch.float64)
-        gradients = [torch.empty_like(features), torch.zeros_like(weight), torch.zeros_like(bias)] if wanted else []
-        rows, count, vocabulary = max(1, CHUNK // len(weight)), len(pieces), len(weight)
+        ctx.by_features = torch.empty_like(features) if wanted else None
         for first in range(0, count, rows):
             here = slice(first, first + rows)
             chosen = pieces[here, None]
@@ -53,13 +62,19 @@ class _OutputLoss(torch.autograd.Function):
                 slope.scatter_add_(1, chosen, slope.new_full(chosen.shape, smoothing - 1))
                 whole[real:] = 0
                 whole = whole.to(features.dtype)
-                gradients[0][here] = linear(whole, weight.t())[:real]
-                gradients[1] += by_weight(x, whole)
-                gradients[2] += whole.sum(0)
-        ctx.gradients, ctx.count = gradients, count
+                ctx.by_features[here] = linear(whole, weight.t())[:real]
+                each = by_weight(x, whole).to(weight.dtype), whole.sum(0).to(bias.dtype)
+                ctx.sums = [old.add_(new) for old, new in zip(ctx.sums, each, strict=True)] if first else each
+        ctx.count = count
         return total / count
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        return *(each * (slope / ctx.count) for each in ctx.gradients), None, None, None
+        slope = slope / ctx.count
+        by_features = ctx.by_features.new_zeros(*ctx.mask.shape, ctx.by_features.shape[1])
+        by_features[ctx.mask] = ctx.by_features * slope
+        weights, biases = ctx.sums
+        # Row by row, as the weight lies: ``by_weight`` may have had its columns as rows.
+        weights = torch.mul(weights, slope, out=weights.new_empty(weights.shape))
+        return by_features, weights, biases * slope, None, None, None, None

@@ -35,21 +35,11 @@ class TranslationTask(pl.LightningModule):
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
 
-    def logits(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(P, V) logits of the P real target pieces, and (P,) these pieces; padding never meets the output layer."""
-        features, pieces = self.real(self.model, batch)
-        return self.model.decoder.output(features).float(), pieces
-
-    @staticmethod
-    def real(model: Seq2Seq, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the output layer reads for the P real target pieces, (P, F), and (P,) these pieces."""
-        features = model.features(batch.source, batch.source_mask, batch.target_in)
-        return features[batch.target_mask], batch.target_out[batch.target_mask]
-
     @staticmethod
     def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed with the uniform distribution."""
-        return output_loss(model.decoder.output, *TranslationTask.real(model, batch), smoothing=smoothing)
+        features = model.features(batch.source, batch.source_mask, batch.target_in)
+        return output_loss(model.decoder.output, features, batch.target_out, batch.target_mask, smoothing=smoothing)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
@@ -64,7 +54,9 @@ class TranslationTask(pl.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Loss, and the share of pieces that are the likeliest after the reference's own beginning."""
-        logits, pieces = self.logits(batch)
+        # Padding never meets the output layer: P real target pieces, logits (P, V).
+        features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
+        logits, pieces = self.model.decoder.output(features).float(), batch.target_out[batch.target_mask]
         values = {
             "valid_loss": functional.cross_entropy(logits, pieces),
             "valid_accuracy": (logits.argmax(1) == pieces).float().mean(),
