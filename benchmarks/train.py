@@ -91,7 +91,7 @@ def main() -> None:
         rates = [one.pieces / one.seconds for one in rounds]
         low, middle, high = quantiles(rates, n=4)
         shape = [sum(column) / len(rounds) / asked.updates for column in zip(*rounds, strict=True)]
-        least = floor(products(asked.sentences, *runs[name].mean_shape(), name), FLOAT_WAYS)
+        least = floor(products(*runs[name].mean_shape(), name), FLOAT_WAYS)
         mean = Timed(*shape)
         padding = 1 - mean.real / mean.padded
         row = [name, f"{middle:,.0f} ({low:,.0f}–{high:,.0f})", f"{least:.3f}", f"{mean.seconds:.3f}"]
@@ -158,7 +158,7 @@ class Run:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
         self.corpus, self.sampler = corpus, sampler
         self.batches = self._batches()
-        self.shapes: list[tuple[int, int]] = []
+        self.shapes: list[tuple[int, int, int]] = []
 
     def _batches(self) -> Iterator[Batch]:
         while True:
@@ -177,27 +177,27 @@ class Run:
         loss.item()
         ended = time.perf_counter()
         real = int(batch.source_mask.sum() + batch.target_mask.sum())
-        self.shapes.append((batch.source.shape[1], batch.target_in.shape[1]))
+        self.shapes.append((*batch.source.shape, batch.target_in.shape[1]))
         pieces = int(batch.target_mask.sum())
         return Timed(ended - started, loaded - started, pieces, real, batch.source.numel() + batch.target_in.numel())
 
-    def mean_shape(self) -> tuple[int, int]:
-        """S and T of the mean batch."""
-        source, target = np.mean(self.shapes[2:], axis=0).round().astype(int)
-        return int(source), int(target)
+    def mean_shape(self) -> tuple[int, float, float]:
+        """B, S and T of the mean batch: B × S and B × T are the mean batch's positions, though long ones are fewer."""
+        rows, source, target = np.array(self.shapes[2:], float).T
+        return round(rows.mean()), *(float((rows * each).mean() / rows.mean()) for each in (source, target))
 
 
 class Weights(NamedTuple):
     """``copies`` matrices (width × height); each meets so many rows in each of ``steps`` that wait for each other."""
 
-    rows: int
+    rows: float
     width: int
     height: int
-    steps: int = 1
+    steps: float = 1
     copies: int = 1
 
 
-def products(rows: int, source: int, target: int, name: str) -> list[Product]:
+def products(rows: int, source: float, target: float, name: str) -> list[Product]:
     """All products of an update with weights: forward, and backward by what came in and by the weights.
 
     What attention multiplies beside its weights is left out: the share of a long source, not of a caption.
@@ -219,9 +219,10 @@ def products(rows: int, source: int, target: int, name: str) -> list[Product]:
     found = []
     for one in used:
         count = one.steps * one.copies
-        found += [Product(one.rows, one.width, one.height, count), Product(one.rows, one.height, one.width, count)]
+        meets, all_of_them = round(one.rows), round(one.rows * one.steps)
+        found += [Product(meets, one.width, one.height, count), Product(meets, one.height, one.width, count)]
         # No step waits for the gradients of weights: all steps at once.
-        found.append(Product(one.width, one.rows * one.steps, one.height, one.copies))
+        found.append(Product(one.width, all_of_them, one.height, one.copies))
     return found
 
 
