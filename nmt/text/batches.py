@@ -56,7 +56,7 @@ def _pad(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class TokenBatches(Sampler[list[int]]):
-    """Lists of rows for one epoch: every row once, no list above the budget, little padding on either side.
+    """Lists of rows for one epoch: every row, no list above the budget, little padding on either side.
 
     ``max_tokens`` bounds rows × the longest sentence of either side, ``</s>`` counted; a sentence that is
     longer alone is a batch of its own. Buckets come from halving the corpus again and again, each time
@@ -84,7 +84,7 @@ class TokenBatches(Sampler[list[int]]):
         self._max_sentences = max_sentences or len(self._side)
         self._shuffle, self._seed = shuffle, seed
         self._rank, self._world_size = rank, world_size
-        self._epoch = 0
+        self._epoch = self._first = self.done = 0
         self._planned: tuple[int, list[np.ndarray]] | None = None
         self._calm = self._buckets(np.arange(len(self._side)), self._source, self._target)
         # The number of batches is fixed here: some slack above what one noisy plan takes, so that a later
@@ -97,11 +97,17 @@ class TokenBatches(Sampler[list[int]]):
         """Choose the epoch, from 0, that the next iteration goes through."""
         self._epoch = epoch
 
+    def resume(self, done: int) -> None:
+        """Let the next iteration leave out so many batches, which this epoch has had: as ``done`` counts them."""
+        self._first = done
+
     def __len__(self) -> int:
         return self._count // self._world_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        for rows in self._plan()[self._rank :: self._world_size]:
+        first, self._first = self._first, 0
+        mine = self._plan()[self._rank :: self._world_size]
+        for self.done, rows in enumerate(mine[first:], first + 1):
             yield rows.tolist()
 
     def _plan(self) -> list[np.ndarray]:

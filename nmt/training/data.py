@@ -13,6 +13,21 @@ from nmt.text.batches import Batch, TokenBatches, collate
 from nmt.text.corpus import Corpus
 
 
+class EpochLoader(DataLoader[Batch]):
+    """The batches of an epoch. Its state, which Lightning keeps in a checkpoint, is how many of them it has given."""
+
+    def __init__(self, corpus: Corpus, batches: TokenBatches) -> None:
+        rows: Any = range(len(corpus))
+        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus))
+        self.batches = batches
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self.batches.done}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        self.batches.resume(state["done"])
+
+
 class CorpusBatches(pl.LightningDataModule):
     """Training batches in a new order each epoch; validation batches always in the same one."""
 
@@ -22,19 +37,18 @@ class CorpusBatches(pl.LightningDataModule):
         self.batches = batches
         self.seed = seed
 
-    def train_dataloader(self) -> DataLoader[Batch]:
+    def train_dataloader(self) -> EpochLoader:
         """The current epoch's batches: the trainer asks anew for each epoch."""
         trainer = self.trainer
         rank, world, epoch = (trainer.global_rank, trainer.world_size, trainer.current_epoch) if trainer else (0, 1, 0)
         loader = self._loader(self.train, shuffle=True, rank=rank, world_size=world)
-        assert isinstance(loader.batch_sampler, TokenBatches)
-        loader.batch_sampler.set_epoch(epoch)
+        loader.batches.set_epoch(epoch)
         return loader
 
-    def val_dataloader(self) -> DataLoader[Batch]:
+    def val_dataloader(self) -> EpochLoader:
         return self._loader(self.valid, shuffle=False)
 
-    def _loader(self, corpus: Corpus, *, shuffle: bool, rank: int = 0, world_size: int = 1) -> DataLoader[Batch]:
+    def _loader(self, corpus: Corpus, *, shuffle: bool, rank: int = 0, world_size: int = 1) -> EpochLoader:
         sampler = TokenBatches(
             corpus.source_lengths,
             corpus.target_lengths,
@@ -45,5 +59,4 @@ class CorpusBatches(pl.LightningDataModule):
             rank=rank,
             world_size=world_size,
         )
-        rows: Any = range(len(corpus))
-        return DataLoader(rows, batch_sampler=sampler, collate_fn=partial(collate, corpus))
+        return EpochLoader(corpus, sampler)

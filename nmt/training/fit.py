@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import signal
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from nmt.inference.folder import TrainedModel, choose_device, load_folder, read_
 from nmt.model.build import build_model
 from nmt.text.prepare import Prepared
 from nmt.training.data import CorpusBatches
+from nmt.training.last import LastCheckpoint, Stopped
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
 from nmt.training.progress import LiveProgress
@@ -43,31 +45,28 @@ class Fitted(NamedTuple):
 def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
     """Train the model that ``config`` describes and leave the best one in ``folder``.
 
-    Ctrl-C ends training after the current step; the last checkpoint is then one to resume from.
+    Ctrl-C ends training after the current update, and ``resume`` goes on with the next one.
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     trained = new_model(config, prepared)
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
-    keeper = _keeper(config, folder)
+    keeper, last = _keeper(config, folder), LastCheckpoint(folder / CHECKPOINTS / LAST)
     with without_advice():
-        trainer = _trainer(config, folder, [progress, keeper])
+        trainer = _trainer(config, folder, [progress, keeper, last])
     task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
-    last = folder / CHECKPOINTS / LAST
-    with without_advice(), _stop_cleanly(trainer) as stop:
-        trainer.fit(task, data, ckpt_path=last if resume else None, weights_only=True)
-    if stop.asked:
-        trainer.save_checkpoint(last, weights_only=False)
+    with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped):
+        trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
     if keeper.best_model_path:
         weights = read_whole(Path(keeper.best_model_path))["state_dict"]
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
     trained = replace(trained, model=trained.model.eval())
     save_folder(folder, trained)
     best = None if keeper.best_model_score is None else float(keeper.best_model_score)
-    return Fitted(trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, best, stop.asked)
+    return Fitted(trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, best, last.asked)
 
 
 def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
@@ -124,15 +123,27 @@ def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
 
 def _keeper(config: Mapping[str, Any], folder: Path) -> ModelCheckpoint:
     monitor = config["training"]["monitor"]
-    return ModelCheckpoint(
+    return _BestCheckpoints(
         dirpath=folder / CHECKPOINTS,
         filename="best-{epoch}-{" + monitor + ":.3f}",
         monitor=monitor,
         mode="min" if monitor == "valid_loss" else "max",
         save_top_k=config["training"]["keep_best"],
-        save_last=True,
         enable_version_counter=False,
     )
+
+
+class _BestCheckpoints(ModelCheckpoint):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the best so far, which lie in the run's folder, wherever that is now."""
+        folder = str(self.dirpath)
+
+        def here(path: str) -> str:
+            return str(Path(folder) / Path(path).name) if path else ""
+
+        paths = {key: here(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
+        best = {here(path): score for path, score in state_dict["best_k_models"].items()}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": folder})
 
 
 def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -167,21 +178,18 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
 
 
 class _stop_cleanly:
-    """While training runs, Ctrl-C asks the trainer to stop after its step; a second one stops at once."""
+    """While training runs, Ctrl-C asks it to stop after its update; a second one stops at once."""
 
-    def __init__(self, trainer: pl.Trainer) -> None:
-        self.trainer = trainer
-        self.asked = False
+    def __init__(self, last: LastCheckpoint) -> None:
+        self.last = last
 
-    def __enter__(self) -> _stop_cleanly:
+    def __enter__(self) -> None:
         self.before = signal.signal(signal.SIGINT, self._ask)
-        return self
 
     def _ask(self, number: int, frame: Any) -> None:
-        if self.asked:
+        if self.last.asked:
             raise KeyboardInterrupt
-        self.asked = True
-        self.trainer.should_stop = True
+        self.last.asked = True
 
     def __exit__(self, *problem: object) -> None:
         signal.signal(signal.SIGINT, self.before)

@@ -39,7 +39,7 @@ class LiveProgress(pl.Callback):
         return time.perf_counter() - self._mark
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._mark = time.perf_counter()
+        self._mark = self._since = time.perf_counter()  # a resumed epoch has no start of its own
         if not self.console.is_terminal:
             return
         self.bar = Progress(

@@ -13,8 +13,6 @@ ADVICE = (
     ".*LeafSpec.* is deprecated",
     "Checkpoint directory .* exists and is not empty",  # so it is, on resume
     ".*lr_scheduler.step.* before .*optimizer.step",
-    "The dirpath has changed from",  # a run's folder was moved
-    "You're resuming from a checkpoint that ended before the epoch ended",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,61 @@ class TestRun:
         assert json.loads((run / "summary.json").read_text())["epochs"] == 2
         assert not (run.parent / "demo-2").exists()
 
+    @pytest.mark.parametrize(
+        ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
+    )
+    def test_interrupted_or_not_the_same_updates_are_made(
+        self, run: Path, step: int | str, accumulate: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}"]
+        seen = record_batches(monkeypatch)
+        train([*words, "name=whole"])
+        whole, updates = seen.copy(), math.ceil(len(seen) / 2 / accumulate)  # of an epoch
+        seen.clear()
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=updates - 1 if isinstance(step, str) else step)
+            with pytest.raises(KeyboardInterrupt):
+                train(words)
+        assert 0 < len(seen) < len(whole)
+        assert Translator.load(run).translate(["ban"])  # usable as it is
+        train(["resume=true"])
+        assert seen == whole
+        assert validations(run) == validations(run.parent / "whole")
+
+    def test_a_killed_run_goes_on_after_its_last_epoch(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also where nothing has become better since: a rate of nothing, and every epoch is as good as the first."""
+        seen = record_batches(monkeypatch)
+        words = [*TINY, "training.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
+        train([*words, "training.max_epochs=3", "name=three"])
+        three = len(seen)
+
+        def die(self: Any, trainer: Any, *_: Any) -> None:
+            if trainer.current_epoch == 3:
+                raise SystemExit
+
+        seen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die)
+            with pytest.raises(SystemExit):
+                train(words)
+        assert len(seen) == three
+        train(["resume=true"])
+        assert len(seen) == three // 3 * 4
+
+    def test_a_moved_run_keeps_its_best(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=25)  # in the second epoch
+            with pytest.raises(KeyboardInterrupt):
+                train([*TINY, "batches.max_tokens=300", "training.monitor=valid_loss"])
+        best = torch.load(run / "model.pt")["weights"]
+        run.rename(run.parent / "moved")
+        monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(100.0))
+        train(["name=moved", "resume=true"])  # whatever comes now is worse
+        summary = json.loads((run.parent / "moved" / "summary.json").read_text())
+        assert summary["valid_best"] < 100
+        for name, weight in torch.load(run.parent / "moved" / "model.pt")["weights"].items():
+            assert torch.equal(weight, best[name]), name
+
     def test_resumes_on_a_prepared_folder_and_keeps_its_case(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
         text = ["data=text", *(f"data.{part}.{side}=a.txt" for part in ("train", "valid") for side in ("src", "tgt"))]
@@ -194,15 +250,35 @@ class TestRun:
         assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
-    """Press Ctrl-C while the training step number ``step`` runs."""
-    import signal
-
+def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The rows of every batch that will be trained on, as it comes."""
+    seen: list[list[int]] = []
     original = TranslationTask.training_step
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step:
-            signal.raise_signal(signal.SIGINT)
+        seen.append(batch.index.tolist())
+        return original(self, batch, index)
+
+    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    return seen
+
+
+def validations(run: Path) -> list[tuple[str, str]]:
+    """(step, epoch) of each validation."""
+    with (run / "metrics.csv").open(newline="") as file:
+        return [(row["step"], row["epoch"]) for row in csv.DictReader(file) if row["valid_loss"]]
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
+    """Press Ctrl-C, once, while update number ``step`` is worked on."""
+    import signal
+
+    original = TranslationTask.training_step
+    presses = iter([signal.SIGINT])
+
+    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.global_step == step and (press := next(presses, None)):
+            signal.raise_signal(press)
         return original(self, batch, index)
 
     monkeypatch.setattr(TranslationTask, "training_step", training_step)
