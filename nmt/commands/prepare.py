@@ -50,8 +50,6 @@ def prepare(arguments: list[str]) -> None:
         return
     options = read_options("prepare", Prepare, arguments, _problems)
     folder = Path(options.output)
-    if folder.exists():
-        raise UserError(f"output={folder}: is there already and is not overwritten; remove it or name another folder")
     print("\n".join(_account(_prepare_into(folder, options), options.data, folder)))
 
 
@@ -75,6 +73,14 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     """What was prepared into a new folder; a failure leaves none behind."""
     from nmt.text.prepare import prepare as prepare_text
 
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(
+            f"output={folder}: is there already and is not overwritten; remove it or name another folder"
+        ) from None
+    except OSError as error:
+        raise UserError(f"output={folder}: cannot be written ({error.strerror}); name another folder") from None
     try:
         return prepare_text(options.data, options.tokenizer, folder)
     except OSError as error:

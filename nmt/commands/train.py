@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import shutil
@@ -17,6 +18,13 @@ from nmt.errors import UserError
 from nmt.text.files import write_lines_atomically
 
 ARGUMENTS = "arguments.json"
+# What a run cannot change any more once it has begun: its text, its model, and what its checkpoint brings back.
+SETTLED = (
+    *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
+    *("training.optimizer", "training.lr", "training.betas", "training.weight_decay", "training.schedule"),
+    *("training.warmup_steps", "training.decay", "training.patience", "training.monitor"),
+)
+TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
 
 HELP = """nmt-train: train a translation model; without arguments, the default run into runs/demo.
 
@@ -44,12 +52,19 @@ def train(arguments: list[str]) -> None:
     if "--cfg" in arguments:
         print(to_yaml(config), end="")
         return
-    folder = run_folder(Path(config["runs"]), config["name"], resume=config["resume"])
     if config["resume"]:
+        folder = run_to_resume(Path(config["runs"]) / config["name"])
         arguments = as_before(folder, arguments)
         config = train_config(arguments)
-        refuse_another_model(config, folder)
-    train_into(config, folder, arguments)
+        refuse_another_run(config, folder)
+    else:
+        folder = new_folder(Path(config["runs"]), config["name"])
+    try:
+        train_into(config, folder, arguments)
+    except BaseException:
+        if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
+            shutil.rmtree(folder, ignore_errors=True)  # it never came to training
+        raise
 
 
 def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]) -> None:
@@ -73,7 +88,6 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     else:
         prepared = prepare_into(config, folder)
     config = {**config, "data": {**config["data"], "lowercase": prepared.lowercase}}
-    folder.mkdir(parents=True, exist_ok=True)
     write_lines_atomically(folder / "config.yaml", to_yaml(config).splitlines())
     write_lines_atomically(folder / ARGUMENTS, [json.dumps(list(arguments))])
     fitted = fit(config, prepared, folder, resume=config["resume"])
@@ -88,7 +102,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 
 
 def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
-    """Tokenizers and corpora in a new run folder; a failure leaves no folder behind."""
+    """Tokenizers and corpora in a new run's folder."""
     from nmt.inference.folder import load_folder
     from nmt.text.prepare import prepare
 
@@ -96,11 +110,7 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
     if config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"])
         given = (start.source, start.target)
-    try:
-        prepared = prepare(config["data"], config["tokenizer"], folder / "data", given=given)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    prepared = prepare(config["data"], config["tokenizer"], folder / "data", given=given)
     for part, account in prepared.accounts.items():
         for line in account.lines():
             say(f"{part}: {line}")
@@ -108,39 +118,73 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
 
 
 def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
-    """The words that the run in ``folder`` began with, then those of ``arguments`` that are new."""
-    before = json.loads((folder / ARGUMENTS).read_text(encoding="utf-8"))
-    return [*before, *(word for word in arguments if word not in before)]
+    """The words that the run in ``folder`` began with, but for those whose key ``arguments`` say anew, then these.
+
+    Raises UserError where one of them could make the run execute code of others: the folder may be a stranger's.
+    """
+    before = joined(json.loads((folder / ARGUMENTS).read_text(encoding="utf-8")))
+    arguments = joined(arguments)
+    keys = {key_of(word) for word in arguments}
+    kept = [word for word in before if key_of(word) not in keys]
+    for word in kept:
+        if key_of(word).startswith(TRUSTING):
+            raise UserError(f"resume=true: {folder} began with '{word}'; type it again if you trust what it names")
+    return [*kept, *arguments]
 
 
-def refuse_another_model(config: Mapping[str, Any], folder: Path) -> None:
-    """Raises UserError where ``config`` describes another model than the interrupted run's."""
-    before = read_yaml(folder / "config.yaml")
-    for group in ("tokenizer", "embeddings", "encoder", "attention", "decoder"):
-        for key in config[group]:
-            if config[group][key] != before[group].get(key):
-                raise UserError(
-                    f"resume=true: {group}.{key}={config[group][key]} is not what {folder} began with "
-                    f"({before[group].get(key)}); leave it away, or start a new run"
-                )
+def joined(words: Sequence[str]) -> list[str]:
+    """The words with ``--config-dir FOLDER`` as one, ``--config-dir=FOLDER``."""
+    rest = iter(words)
+    return [f"{word}={next(rest, '')}" if word == "--config-dir" else word for word in rest]
 
 
-def run_folder(runs: Path, name: str, *, resume: bool) -> Path:
-    """Where this run goes: ``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten."""
-    folder = runs / name
-    if resume:
-        if not folder.is_dir():
-            raise UserError(f"resume=true: there is no {folder}; name=RUN says which run to resume")
-        if (folder / "summary.json").is_file():
-            raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
-        if not (folder / "checkpoints" / "last.ckpt").is_file():
-            raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
-        return folder
-    number = 2
-    while folder.exists():
-        folder = runs / f"{name}-{number}"
-        number += 1
+def key_of(word: str) -> str:
+    """``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
+    return word.partition("=")[0].lstrip("+~")
+
+
+def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
+    """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
+    before = flat(read_yaml(folder / "config.yaml"))
+    for key, value in flat(config).items():
+        if key == "data.lowercase" and config["data"]["kind"] == "prepared":
+            continue  # as it was prepared, whatever the configuration says
+        if key.startswith(SETTLED) and value != before.get(key):
+            raise UserError(
+                f"resume=true: {key}={value} is not what {folder} began with ({before.get(key)}); leave it away, or "
+                "start a new run"
+            )
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a.b": value} of nested mappings."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def run_to_resume(folder: Path) -> Path:
+    """``folder``, an interrupted run's. Raises UserError where it is none."""
+    if not folder.is_dir():
+        raise UserError(f"resume=true: there is no {folder}; name=RUN says which run to resume")
+    if (folder / "summary.json").is_file():
+        raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
+    if not (folder / "checkpoints" / "last.ckpt").is_file():
+        raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
     return folder
+
+
+def new_folder(runs: Path, name: str) -> Path:
+    """``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten, not even one that starts now."""
+    for number in itertools.count(1):
+        folder = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError
 
 
 def close(summary: Mapping[str, Any], folder: Path, seconds: float) -> None:

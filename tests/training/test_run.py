@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 
 from nmt import Translator
 from nmt.commands.prepare import prepare
-from nmt.commands.train import train
+from nmt.commands.train import as_before, new_folder, train
 from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
@@ -186,6 +188,32 @@ class TestRun:
         assert summary["valid_best"] < 100
         for name, weight in torch.load(run.parent / "moved" / "model.pt")["weights"].items():
             assert torch.equal(weight, best[name]), name
+
+    @pytest.mark.parametrize("word", ["training.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
+    def test_what_a_run_cannot_change_any_more_is_refused(
+        self, run: Path, word: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=3)
+            with pytest.raises(KeyboardInterrupt):
+                train([*TINY, "training.max_epochs=3"])
+        with pytest.raises(UserError, match=re.escape(f"resume=true: {word} is not what runs/demo began with")):
+            train(["resume=true", word])
+        train(["resume=true", "training.max_epochs=1"])
+        assert json.loads((run / "summary.json").read_text())["epochs"] == 1
+
+    @pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
+    def test_a_strangers_run_decides_nothing_about_whom_to_trust(self, tmp_path: Path, word: str) -> None:
+        (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
+        with pytest.raises(UserError, match="type it again if you trust"):
+            as_before(tmp_path, ["resume=true"])
+        again = word.lstrip("+").replace("=conf", "=mine")
+        assert as_before(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
+
+    def test_two_runs_that_start_together_get_a_folder_each(self, tmp_path: Path) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
+        assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
 
     def test_resumes_on_a_prepared_folder_and_keeps_its_case(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
