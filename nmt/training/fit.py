@@ -58,6 +58,8 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
+    if resume:
+        read_whole(last.path)  # a damaged one is told as such
     with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped):
         trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
     if keeper.best_model_path:
@@ -154,9 +156,10 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         patience=settings["patience"],
     )
     minutes = settings["max_minutes"]
+    device = choose_device(config["device"])
     return pl.Trainer(
-        accelerator="gpu" if choose_device(config["device"]).type == "cuda" else "cpu",
-        devices=1,
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        devices=[device.index or 0] if device.type == "cuda" else 1,
         precision="bf16-mixed" if config["precision"] == "bf16" else "32-true",
         max_epochs=settings["max_epochs"],
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),

@@ -199,6 +199,12 @@ class TestRun:
                 train([*TINY, "training.max_epochs=3"])
         with pytest.raises(UserError, match=re.escape(f"resume=true: {word} is not what runs/demo began with")):
             train(["resume=true", word])
+        last = run / "checkpoints" / "last.ckpt"
+        whole = last.read_bytes()
+        last.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(UserError, match=r"last\.ckpt: cannot be read"):
+            train(["resume=true"])
+        last.write_bytes(whole)
         train(["resume=true", "training.max_epochs=1"])
         assert json.loads((run / "summary.json").read_text())["epochs"] == 1
 
