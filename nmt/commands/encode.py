@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model
+from nmt.commands.models import Progress, load_model, why_too_long
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
@@ -29,8 +29,9 @@ HELP = """nmt-encode: write what a model remembers of each line, to translate fr
   nmt-encode model=runs/stream piece_length=1000 input=book.txt output=memories
   nmt-encode model=runs/demo trace=true input=in.txt output=memories      for alignments of the translations
 
-A line of any length fits with piece_length, for models with encoder=lstm and an attention that streams (covariance,
-gated_covariance, general_covariance, delta, kernel, memory with attention.renormalise=null, and heads of these)."""
+A line that does not fit leaves an empty memory and a warning. With piece_length a line of any length fits, for models
+with encoder=lstm and an attention that streams (covariance, gated_covariance, general_covariance, delta, kernel, memory
+with attention.renormalise=null, and heads of these)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +84,15 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
 
 
 def _encode_line(translator: Translator, line: str, options: Encode, *, place: str) -> EncodedLine:
-    """The line's memory; one that the attention cannot hold is refused alone, with a warning, as if it were blank."""
+    """The line's memory; one that the model or the machine cannot hold is refused alone, as if it were blank."""
     from nmt.inference.encoded import EncodedLine, encode_line
-    from nmt.inference.translator import SourceTooLong
 
     try:
         return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
-    except SourceTooLong as error:
-        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
+    except Exception as error:
+        if (reason := why_too_long(error, line)) is None:
+            raise
+        print(f"warning: {place}: {reason}; its memory is empty", file=sys.stderr)
         return EncodedLine(None)
 
 

@@ -78,16 +78,13 @@ def translate_whatever_fits(
     The lines are halved until the culprit stands alone, so that the others are still translated in batches.
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
-    from nmt.inference.translator import SourceTooLong, Translation
+    from nmt.inference.translator import Translation
 
     try:
         return translator.translate(lines, search, alignments=alignments)
-    except SourceTooLong as error:
-        reason = str(error)
-    except Exception as error:  # each engine has its own
-        if not _out_of_memory(error):
+    except Exception as error:
+        if (reason := why_too_long(error, lines[0])) is None:
             raise
-        reason = f"not enough memory for this line of {len(lines[0].split()):,} words"
     if len(lines) == 1:
         print(f"warning: {place}:{first + 1}: {reason}; its translation is empty", file=sys.stderr)
         return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
@@ -98,12 +95,19 @@ def translate_whatever_fits(
     return found
 
 
-LACK = ("not enough memory", "out of memory", "failed to allocate memory", "bad_alloc")
+# torch has no class for it on a CPU and onnxruntime has none at all; "can't allocate memory" is torch's on Linux.
+LACK = ("not enough memory", "out of memory", "allocate memory", "bad_alloc")
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in text for words in LACK)
+def why_too_long(error: Exception, line: str) -> str | None:
+    """Why the model or the machine cannot hold ``line``, in words for its reader; None for an error of another kind."""
+    from nmt.inference.translator import SourceTooLong
+
+    if isinstance(error, SourceTooLong):
+        return str(error)
+    if isinstance(error, MemoryError) or any(words in str(error).lower() for words in LACK):
+        return f"not enough memory for this line of {len(line.split()):,} words"
+    return None
 
 
 class Progress:

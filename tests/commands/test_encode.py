@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from nmt.commands.encode import encode
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.translator import Translator
 
 Pipe = Callable[[bytes], None]
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
@@ -95,6 +97,27 @@ def test_a_line_longer_than_the_attention_holds_leaves_an_empty_memory(
     pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
     encode([f"model={model}", f"output={tmp_path}/memories"])
     assert "warning: <stdin>:2: a source of " in capfdbinary.readouterr().err.decode()
+    translate([f"model={model}", f"memory={tmp_path}/memories"])
+    found = lines_of(capfdbinary)
+    assert found[1] == "" and found[0] == found[2] != ""
+
+
+def test_a_line_that_does_not_fit_into_memory_leaves_an_empty_memory(
+    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    whole = Translator.encode
+
+    def small(self: Translator, line: str) -> list[int]:
+        if len(line) > 50:
+            torch.empty(10**15)  # more than any machine has: torch's own error
+        return whole(self, line)
+
+    monkeypatch.setattr(Translator, "encode", small)
+    pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+    warning, _ = capfdbinary.readouterr().err.decode().splitlines()
+    assert warning == "warning: <stdin>:2: not enough memory for this line of 20 words; its memory is empty"
     translate([f"model={model}", f"memory={tmp_path}/memories"])
     found = lines_of(capfdbinary)
     assert found[1] == "" and found[0] == found[2] != ""
