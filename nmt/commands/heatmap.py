@@ -150,17 +150,12 @@ def _weights(
     one: Forced | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Weights (T, S) with the names of the columns and of the rows."""
-    import numpy as np
-
-    from nmt.inference.looks import piece_weights, word_weights
+    from nmt.inference.looks import piece_weights, weights_between
 
     if granularity == "piece":
         return piece_weights(one, signed=signed), one.source_tokens, one.tokens
     left, right = source.split(), target.split()
-    # A tokenizer from elsewhere may join or lose words: then the numbers of words differ.
-    words, found = np.zeros((len(right), len(left))), word_weights(one)[: len(right), : len(left)]
-    words[: found.shape[0], : found.shape[1]] = found
-    return words, left, right
+    return weights_between(one, left, right), left, right
 
 
 def _draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -34,3 +35,13 @@ def word_weights(one: Aligned) -> np.ndarray:
     # Cut by the words' lengths: a translation that was cut at its maximum length has no ``</s>`` to drop.
     inner = one.alignment.T[: len(one.target_words), : len(one.source_words)]
     return word_matrix(inner, one.source_words, one.target_words)
+
+
+def weights_between(one: Aligned, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+    """``word_weights`` with a column for each word of ``source``, a row for each of ``target``, as the text has them.
+
+    A tokenizer from elsewhere may split, join or lose words: words too many are cut off, words too few weigh 0.
+    """
+    weights, found = np.zeros((len(target), len(source))), word_weights(one)[: len(target), : len(source)]
+    weights[: found.shape[0], : found.shape[1]] = found
+    return weights

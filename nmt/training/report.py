@@ -13,7 +13,7 @@ from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.words import AER_METHOD
 from nmt.inference.forced import Forced, force, forced_links
-from nmt.inference.looks import piece_weights, word_weights
+from nmt.inference.looks import piece_weights, weights_between
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -82,10 +82,10 @@ def draw(
         matrix = piece_weights(one, signed=signed)
         title = f"test sentence {at + 1}, force-decoded"
         save_heatmap(matrix, one.source_tokens, one.tokens, pictures / f"test-{at + 1}.png", title=title, signed=signed)
-    examples = [
-        Example(word_weights(forced[at]), sources[at].split(), references[at].split(), golds[at] if golds else None)
-        for at in chosen
-    ]
+    examples = []
+    for at in chosen:
+        left, right = sources[at].split(), references[at].split()
+        examples.append(Example(weights_between(forced[at], left, right), left, right, golds[at] if golds else None))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))
