@@ -67,7 +67,7 @@ def translate(arguments: list[str]) -> None:
         show_help(HELP, "translate")
         return
     options = read_options("translate", Translate, arguments)
-    if options.alignments is not None and options.alignments == options.output:
+    if options.alignments and options.output and Path(options.alignments).resolve() == Path(options.output).resolve():
         raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
     if options.memory is not None and options.input is not None:
         raise UserError(f"memory={options.memory}: is what to translate, and so is input={options.input}; give one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import re
@@ -89,7 +90,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
+        if path.is_dir():  # said now, not when the work is done
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
             yield path
             return
         target = path.resolve()  # a symbolic link stays one

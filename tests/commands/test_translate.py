@@ -184,7 +184,9 @@ def test_a_failure_leaves_the_old_output_as_it_was(model: Path, tmp_path: Path) 
         (["model=MODEL", "search.beam_sise=3"], "did you mean search.beam_size"),
         (["model=MODEL", "scores=maybe"], "scores=maybe: must be true or false"),
         (["model=MODEL", "device=tpux"], "device=tpux: not available"),
+        (["model=nowhere", "output=."], ".: cannot write: Is a directory"),  # before the model is looked for
         (["model=MODEL", "output=x", "alignments=x"], "is the output as well"),
+        (["model=MODEL", "output=x", "alignments=./x"], "is the output as well"),
         (["model=BLIND", "alignments=x"], "no attention"),
         (["in.txt"], "written key=value"),
     ],
