@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from nmt.alignment.links import Link
 from nmt.errors import UserError
+from nmt.text.files import replacing
 
 
 def save_heatmap(
@@ -26,7 +26,7 @@ def save_heatmap(
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down, as PNG or SVG by the suffix.
 
     ``signed`` centres a diverging colour map on 0. ``gold`` links (source, target) are outlined.
-    Raises UserError for any other suffix.
+    Raises UserError for any other suffix, or where nothing can be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -56,8 +56,6 @@ def save_heatmap(
         axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
     axes.set_xlabel(title, parse_math=False)
     figure.colorbar(image, ax=axes, shrink=0.6)
-    partial = path.with_name(f".{path.stem}.part{path.suffix}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), replacing(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
-        figure.savefig(partial, dpi=120)
-    os.replace(partial, path)
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:])

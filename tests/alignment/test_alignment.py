@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
@@ -96,6 +98,17 @@ def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> No
 def test_heatmap_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.png or \.svg"):
         save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
+
+
+def test_a_heatmap_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Figure, place: Path, **_: object) -> None:
+        place.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    with pytest.raises(UserError, match=r"picture\.png: cannot write: No space left"):
+        save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_page_is_self_contained_and_escaped() -> None:
