@@ -10,6 +10,7 @@ import numpy as np
 
 from nmt.alignment.links import Link
 
+BLUE, RED = 211, 8  # degrees on the colour wheel
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb; --hue: 211 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e3da; --paper: #15191e; --rule: #39414a } }
@@ -27,11 +28,10 @@ small { opacity: .75 }
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {
   const sources = section.querySelectorAll(".source span"), targets = section.querySelectorAll(".target span")
-  const rows = [...section.querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("td")].map(c => +c.dataset.w))
-  const paint = (words, weights) => words.forEach((word, k) =>
-    word.style.background = weights ? `hsl(211 75% 50% / ${weights[k]})` : "")
-  const watch = (words, others, weights) => words.forEach((word, k) => {
-    for (const on of ["mouseenter", "focus"]) word.addEventListener(on, () => paint(others, weights(k)))
+  const rows = [...section.querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("td")].map(c => c.style.background))
+  const paint = (words, colours) => words.forEach((word, k) => word.style.background = colours ? colours[k] : "")
+  const watch = (words, others, colours) => words.forEach((word, k) => {
+    for (const on of ["mouseenter", "focus"]) word.addEventListener(on, () => paint(others, colours(k)))
     for (const off of ["mouseleave", "blur"]) word.addEventListener(off, () => paint(others, null)) })
   watch(targets, sources, j => rows[j]); watch(sources, targets, i => rows.map(r => r[i]))
 }
@@ -39,7 +39,7 @@ for (const section of document.querySelectorAll("section")) {
 
 
 class Example(NamedTuple):
-    """One sentence pair: word weights (J, I) in [0, 1], the words, and gold links (source, target) where known."""
+    """One sentence pair: word weights (J, I), the words, and gold links (source, target) where known."""
 
     weights: np.ndarray
     source: Sequence[str]
@@ -47,24 +47,31 @@ class Example(NamedTuple):
     gold: Collection[Link] | None = None
 
 
-def alignment_page(examples: Sequence[Example], *, title: str, attention: str = "", note: str = "") -> str:
-    """The whole page as text; it needs no other file and, but for the hovering, no script."""
-    sections = "\n".join(_section(number, example) for number, example in enumerate(examples, start=1))
+def alignment_page(
+    examples: Sequence[Example], *, title: str, attention: str = "", note: str = "", signed: bool = False
+) -> str:
+    """The whole page as text; it needs no other file and, but for the hovering, no script.
+
+    Weights are in [0, 1]; ``signed`` ones may be any, and are shown as parts of a sentence's largest.
+    """
+    sections = "\n".join(_section(number, example, signed) for number, example in enumerate(examples, start=1))
     about = f"Attention: {escape(attention)}. " if attention else ""
+    signs = "Red is positive, blue negative. " if signed else ""
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight. Point at a word to see its partners. {gold}</p>\n"
+        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight. {signs}Point at a word to see its partners. {gold}</p>\n"
         f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
-def _section(number: int, example: Example) -> str:
+def _section(number: int, example: Example, signed: bool) -> str:
+    limit = float(np.abs(example.weights).max(initial=0)) or 1.0 if signed else None
     head = "".join(f"<th><div>{escape(word)}</div></th>" for word in example.source)
     gold = set(example.gold or ())
     rows = "\n".join(
-        f"<tr><th>{escape(word)}</th>{''.join(_cell(w, (i, j) in gold) for i, w in enumerate(row))}</tr>"
+        f"<tr><th>{escape(word)}</th>{''.join(_cell(w, (i, j) in gold, limit) for i, w in enumerate(row))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
     return (
@@ -78,8 +85,9 @@ def _words(words: Sequence[str]) -> str:
     return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
 
 
-def _cell(weight: float, gold: bool) -> str:
+def _cell(weight: float, gold: bool, limit: float | None) -> str:
+    """A table cell; ``limit`` is what counts as 1 where weights have signs, None where they have not."""
     mark = ' class="gold"' if gold else ""
-    return (
-        f'<td{mark} data-w="{weight:.3f}" title="{weight:.2f}" style="background:hsl(211 75% 50% / {weight:.3f})"></td>'
-    )
+    hue = RED if limit is not None and weight > 0 else BLUE
+    share = abs(weight) / (limit or 1)
+    return f'<td{mark} title="{weight:.3g}" style="background:hsl({hue} 75% 50% / {share:.3f})"></td>'

@@ -170,9 +170,8 @@ def _draw(
     if options.format == "html":
         examples = [Example(one.weights, one.source, one.target, one.gold) for one in pictures]
         title = f"Alignments of {Path(options.src).name}"
-        page = alignment_page(
-            examples, title=title, attention=translator.attention.name, note=f"{how}, by {options.granularity}"
-        )
+        note = f"{how}, by {options.granularity}"
+        page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
         write_lines_atomically(folder / "alignments.html", page.rstrip("\n").split("\n"))
         yield folder / "alignments.html"
         return

@@ -115,4 +115,11 @@ def test_page_is_self_contained_and_escaped() -> None:
     page = alignment_page([Example(np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
     assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
     assert "src=" not in page and "http" not in page
-    assert 'class="gold" data-w="0.750"' in page
+    assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 0.750)"' in page
+
+
+def test_page_of_signed_weights_has_a_hue_for_each_sign() -> None:
+    page = alignment_page([Example(np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
+    assert 'title="-40" style="background:hsl(211 75% 50% / 1.000)"' in page
+    assert 'title="10" style="background:hsl(8 75% 50% / 0.250)"' in page
+    assert "Red is positive, blue negative." in page

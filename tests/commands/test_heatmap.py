@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +83,17 @@ def test_one_page_with_gold_links(model: Path, files: Path, capsys: pytest.Captu
     text = page.read_text(encoding="utf-8")
     assert page.name == "alignments.html" and text.count("<section") == 3 and text.count('class="gold"') == 4
     assert "schläft" in text and "Bahdanau" in text
+
+
+def test_a_page_of_signed_pieces_shows_both_signs(
+    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.CovarianceAttention"})
+    given = [f"model={model}", f"src={files}/src", f"output={files}/o", "format=html", "granularity=piece"]
+    (page,) = printed([*given, "search.max_length=9"], capsys)
+    cells = re.findall(r'title="(-?)\S+" style="background:hsl\((\d+) 75% 50% / (\S+)\)"', page.read_text("utf-8"))
+    assert {(sign, hue) for sign, hue, share in cells if float(share) > 0} == {("-", "211"), ("", "8")}
+    assert max(float(share) for _, _, share in cells) == 1
 
 
 @pytest.mark.parametrize(
