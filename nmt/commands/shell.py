@@ -19,7 +19,8 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
 
     try:
         command(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a closed one: the output may be a file
+            sys.stdout.flush()
         code = 0
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -42,4 +43,5 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
 
 def _forget_stdout() -> None:
     """Python flushes stdout once more on its way out; give that flush somewhere to go."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -76,6 +76,8 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
     """A function that writes lines, UTF-8: to stdout for None, seen at once; else to a file, whole or not at all."""
     if path is None:
+        if sys.stdout is None:
+            raise UserError("<stdout>: closed; leave it open, or name a file with output=FILE")
         yield _write_to_stdout
         return
     opened = gzip.open if str(path).endswith(".gz") else open

@@ -241,6 +241,17 @@ def test_a_full_disk_is_one_line(model: Path, tmp_path: Path) -> None:
     assert "No space left" in done.stderr.decode()
 
 
+@pytest.mark.parametrize("words", [[], ["output=out"]])
+def test_a_closed_stdout_is_one_line_unless_a_file_is_named(words: list[str], model: Path, tmp_path: Path) -> None:
+    script = "from nmt.commands.translate import main; main()"
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", script, f"model={model}", *words]
+    done = subprocess.run(command, input=b"a cat\n", stderr=subprocess.PIPE, cwd=tmp_path)
+    if words:
+        assert (done.returncode, done.stderr) == (0, b"") and (tmp_path / "out").read_text().count("\n") == 1
+    else:
+        assert done.returncode == 2 and done.stderr.startswith(b"error: <stdout>: closed;"), done.stderr
+
+
 def test_the_exit_code_is_2_for_what_the_user_can_put_right(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(translate, ["model=nowhere"])
