@@ -103,7 +103,7 @@ def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Field
 
 def open_session(file: Path, threads: int | None) -> Any:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = threads or _cores()
     options.log_severity_level = 3
     # Threads that wait by spinning keep the cores from the next graph's threads: half of the speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -112,3 +112,10 @@ def open_session(file: Path, threads: int | None) -> Any:
     except Exception as error:  # onnxruntime's own exceptions have no base class of their own
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{file}: cannot be read as a graph ({reason}); write it again with nmt-export") from None
+
+
+def _cores() -> int:
+    """The cores that this process may use; where the system does not say (macOS, Windows), all that there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

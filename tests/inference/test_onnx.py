@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -94,6 +95,13 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("short")
     exported(folder, "attention=memory", lists=lists(20))
     return folder
+
+
+def test_threads_are_counted_where_the_system_tells_no_affinity(
+    short_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
 
 
 class TestShortlist:
