@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from nmt.commands.models import load_model, require_attention, translate_lines
+from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Count
@@ -139,10 +139,8 @@ def _seen(
     translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
 ) -> Sequence[Forced | Translation]:
     """Every pair with its alignment: given targets force-decoded, or the model's own translations."""
-    from nmt.inference.forced import force
-
     if targets is not None:
-        return force(translator, sources, targets)
+        return force_whatever_fits(translator, sources, targets, place=options.src)
     return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from nmt.commands.streams import GROUP
 from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
+    from nmt.inference.forced import Forced
     from nmt.inference.translator import Translation, Translator
+
+Found = TypeVar("Found")
 
 
 def load_model(
@@ -75,24 +78,53 @@ def translate_whatever_fits(
 ) -> list[Translation]:
     """The translation of each line. One that the model or the machine cannot hold is refused alone, with a warning.
 
-    The lines are halved until the culprit stands alone, so that the others are still translated in batches.
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
     from nmt.inference.translator import Translation
 
-    try:
-        return translator.translate(lines, search, alignments=alignments)
-    except Exception as error:
-        if (reason := why_too_long(error, lines[0])) is None:
-            raise
-    if len(lines) == 1:
-        print(f"warning: {place}:{first + 1}: {reason}; its translation is empty", file=sys.stderr)
-        return [Translation("", score=float("-inf"), log_prob=float("-inf"))]
-    half = len(lines) // 2
-    found: list[Translation] = []
-    for part, start in ((lines[:half], first), (lines[half:], first + half)):
-        found += translate_whatever_fits(translator, part, search, place=place, first=start, alignments=alignments)
-    return found
+    def work(rows: slice) -> list[Translation]:
+        return translator.translate(lines[rows], search, alignments=alignments)
+
+    nothing = Translation("", score=float("-inf"), log_prob=float("-inf"))
+    return _whatever_fits(work, lines, nothing, place=place, first=first, loss="its translation is empty")
+
+
+def force_whatever_fits(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, place: str
+) -> list[Forced]:
+    """Each source with its given target; a source in the file ``place`` that does not fit is refused as above."""
+    import numpy as np
+
+    from nmt.inference.forced import Forced, force
+
+    def work(rows: slice) -> list[Forced]:
+        return force(translator, sources[rows], targets[rows])
+
+    nothing = Forced([], [], [], [], np.zeros((0, 0)), float("-inf"))
+    return _whatever_fits(work, sources, nothing, place=place, first=0, loss="it is not aligned")
+
+
+def _whatever_fits(
+    work: Callable[[slice], list[Found]], lines: Sequence[str], nothing: Found, *, place: str, first: int, loss: str
+) -> list[Found]:
+    """What ``work`` finds for each line, and ``nothing`` for one that does not fit; ``loss`` says what this means.
+
+    The lines are halved until the culprit stands alone, so that the others are still worked on in batches.
+    """
+
+    def halved(start: int, stop: int) -> list[Found]:
+        try:
+            return work(slice(start, stop))
+        except Exception as error:
+            if (reason := why_too_long(error, lines[start])) is None:
+                raise
+        if stop - start == 1:
+            print(f"warning: {place}:{first + stop}: {reason}; {loss}", file=sys.stderr)
+            return [nothing]
+        middle = (start + stop) // 2
+        return halved(start, middle) + halved(middle, stop)
+
+    return halved(0, len(lines))
 
 
 # torch has no class for it on a CPU and onnxruntime has none at all; "can't allocate memory" is torch's on Linux.

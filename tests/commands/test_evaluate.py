@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,22 @@ def test_a_model_with_gold_links(model: Path, files: Path, capsys: pytest.Captur
     evaluate(given)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"AER {result['aer']:.4f}  {AER_METHOD}"
+
+
+def test_a_source_longer_than_the_attention_holds_has_no_links(
+    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
+    (files / "src").write_text("".join(f"{line}\n" for line in [*SOURCE[:3], "cat " * 30]))
+    (files / "links").write_text("0-0\n\n0-0\n0-0 1-1 2-2\n")
+    evaluate([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"links={files}/links"])
+    out, error = capsys.readouterr()
+    found = forced_links(force(Translator.load(model), SOURCE[:3], TARGET[:3]))
+    agreed = 2 * (((0, 0) in found[0]) + ((0, 0) in found[2]))
+    assert out.splitlines()[-1].startswith(f"AER {1 - agreed / (sum(map(len, found)) + 5):.4f} ")
+    empty, unaligned = error.splitlines()
+    assert empty.startswith(f"warning: {files}/src:4: a source of ") and empty.endswith("its translation is empty")
+    assert unaligned.startswith(f"warning: {files}/src:4: a source of ") and unaligned.endswith("it is not aligned")
 
 
 def test_a_lower_cased_model_is_told_apart(blind_model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,17 @@ def test_one_page_with_gold_links(model: Path, files: Path, capsys: pytest.Captu
     assert "schläft" in text and "Bahdanau" in text
 
 
+def test_a_given_pair_longer_than_the_attention_holds_is_left_out(
+    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
+    (files / "src").write_text("".join(f"{line}\n" for line in [SOURCE[0], "cat " * 30, *SOURCE[2:]]))
+    heatmap([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"])
+    out, error = capsys.readouterr()
+    assert [Path(line).name for line in out.splitlines()] == ["0001.png", "0003.png", "0004.png"]
+    assert error.startswith(f"warning: {files}/src:2: a source of ") and error.endswith("it is not aligned\n")
+
+
 def test_a_page_of_signed_pieces_shows_both_signs(
     model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
