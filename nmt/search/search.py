@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,26 +54,17 @@ def search_encoded(
 
 
 def search_all(
-    engine: Engine[Source, State],
-    sources: list[list[int]],
-    options: SearchOptions,
-    *,
-    max_tokens: int = 4096,
-    progress: Callable[[int], None] | None = None,
+    engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions, *, max_tokens: int = 4096
 ) -> list[list[Hypothesis]]:
     """As ``search``, for any number of sources: cut into batches of similar length, order restored.
 
     ``max_tokens`` bounds a batch's source pieces, padding counted; a longer source makes a batch of its own.
-    ``progress`` is told the number of sentences just done.
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in batches_by_length([len(ids) for ids in sources], max_tokens=max_tokens):
         batch = [sources[row] for row in rows]
-        translations = search(engine, batch, options)
-        for row, hypotheses in zip(rows, translations, strict=True):
+        for row, hypotheses in zip(rows, search(engine, batch, options), strict=True):
             found[row] = hypotheses
-        if progress is not None:
-            progress(len(rows))
     return found
 
 

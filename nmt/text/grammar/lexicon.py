@@ -7,7 +7,7 @@ from functools import cache
 
 from nmt.text.grammar import adjectives, adverbials, nouns, verbs
 
-CASES = NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
+NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 SINGULAR_FIRST, SINGULAR_THIRD, PLURAL = range(3)
 
 
