@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gzip
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import UserError
+from nmt.text.links import parse_pharaoh
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
-LINK = re.compile(r"(\d+)([-p])(\d+)")
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -68,10 +67,11 @@ def read_pairs(
         return [Pair(*sides) for sides in zip(sources, targets, strict=True)]
     golds = list(read_lines(links))
     _require_equal(source, len(sources), links, len(golds))
-    return [
-        Pair(x, y, _parse_links(gold, x, y, links_base, f"{links}:{number}"))
-        for number, (x, y, gold) in enumerate(zip(sources, targets, golds, strict=True), start=1)
-    ]
+    pairs = []
+    for number, (x, y, line) in enumerate(zip(sources, targets, golds, strict=True), start=1):
+        gold = parse_pharaoh(line, base=links_base, place=f"{links}:{number}", sentences=(x, y))
+        pairs.append(Pair(x, y, tuple(sorted(gold.sure))))
+    return pairs
 
 
 def write_lines_atomically(path: str | Path, lines: Iterable[str]) -> None:
@@ -120,21 +120,3 @@ def _require_equal(first: str | Path, first_count: int, second: str | Path, seco
             f"{first} has {first_count} lines, {second} has {second_count} lines:"
             " line n of both must belong together; give files of equal length"
         )
-
-
-def _parse_links(line: str, source: str, target: str, base: int, place: str) -> tuple[tuple[int, int], ...]:
-    source_words, target_words = len(source.split()), len(target.split())
-    links = []
-    for token in line.split():
-        match = LINK.fullmatch(token)
-        if match is None:
-            raise UserError(f"{place}: {token!r} is no link; write i-j (sure) or ipj (possible)")
-        i, j = int(match[1]) - base, int(match[3]) - base
-        if not (0 <= i < source_words and 0 <= j < target_words):
-            raise UserError(
-                f"{place}: {token} points outside the sentences of {source_words} and {target_words} words;"
-                f" check links_base={base}"
-            )
-        if match[2] == "-":
-            links.append((i, j))
-    return tuple(links)

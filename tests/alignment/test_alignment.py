@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import Links, check_links, format_pharaoh, parse_pharaoh, read_gold
+from nmt.alignment.links import Links, format_pharaoh, parse_pharaoh, read_gold
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.words import argmax_links, normalise, word_matrix
 from nmt.errors import UserError
@@ -36,8 +36,8 @@ def test_bad_links_are_named(line: str, message: str) -> None:
 
 
 def test_link_outside_its_sentence() -> None:
-    with pytest.raises(UserError, match="gold:3: link 2-0"):
-        check_links(parse_pharaoh("2-0"), 2, 1, place="gold:3")
+    with pytest.raises(UserError, match="gold:3: 2p0 points outside the sentences of 2 and 1 words"):
+        parse_pharaoh("1-0 2p0", place="gold:3", sentences=("a man", "Mann"))
 
 
 def test_gold_file_names_the_line(tmp_path: Path) -> None:

@@ -89,6 +89,12 @@ def test_bad_links(tmp_path: Path, links: bytes, message: str) -> None:
         read_pairs(source, target, write(tmp_path / "a.links", links))
 
 
+def test_links_that_count_from_0_are_told_from_those_outside(tmp_path: Path) -> None:
+    sides = write(tmp_path / "a.en", b"a man\n"), write(tmp_path / "a.de", b"ein Mann\n")
+    with pytest.raises(UserError, match=r"a\.links:1: '0-1' counts from 0, not from 1; set links_base=0"):
+        read_pairs(*sides, write(tmp_path / "a.links", b"1-1 0-1\n"), links_base=1)
+
+
 def test_sides_of_unequal_length_give_both_counts(tmp_path: Path) -> None:
     source, target = write(tmp_path / "a.en", b"a\nb\nc\n"), write(tmp_path / "a.de", b"a\nb\n")
     with pytest.raises(UserError, match=r"a\.en has 3 lines, .*a\.de has 2 lines"):
