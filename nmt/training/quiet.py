@@ -22,8 +22,10 @@ def without_advice() -> Iterator[None]:
     logger = logging.getLogger("pytorch_lightning")
     before = logger.level
     logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        for message in ADVICE:
-            warnings.filterwarnings("ignore", message=message)
-        yield
-    logger.setLevel(before)
+    try:
+        with warnings.catch_warnings():
+            for message in ADVICE:
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        logger.setLevel(before)
