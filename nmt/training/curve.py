@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from nmt.text.files import replacing
+
 
 def save_curve(metrics: Path, picture: Path) -> None:
     """Draw training and validation loss (nats a piece) and validation BLEU against updates, from ``metrics`` (CSV)."""
@@ -28,7 +30,8 @@ def save_curve(metrics: Path, picture: Path) -> None:
         scores.set_ylim(0, 100)
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    figure.savefig(picture, dpi=120)
+    with replacing(picture) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")
 
 
 def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:

@@ -252,6 +252,13 @@ def test_a_closed_stdout_is_one_line_unless_a_file_is_named(words: list[str], mo
         assert done.returncode == 2 and done.stderr.startswith(b"error: <stdout>: closed;"), done.stderr
 
 
+def test_a_closed_stderr_loses_warnings_only(model: Path) -> None:
+    script = "from nmt.commands.translate import main; main()"
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", script, f"model={model}"]
+    done = subprocess.run(command, input=b"a cat\n\na dog\n", stdout=subprocess.PIPE)
+    assert done.returncode == 0 and done.stdout.count(b"\n") == 3, done.stdout
+
+
 def test_the_exit_code_is_2_for_what_the_user_can_put_right(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(translate, ["model=nowhere"])
