@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt.errors import UserError
+from nmt.search.options import SearchOptions
+
 
 def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     """One text for each pair of settings that no model or run can have."""
@@ -26,6 +29,7 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
                 yield f"attention.heads={heads}: must divide {part}.hidden_size={size}"
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"
+    yield from _unsearchable(config["search"], config["attention"])
     if config["data"]["kind"] == "text":
         yield from unnamed_files(config["data"], needed=("train", "valid"))
         yield from _missing_files(config["data"])
@@ -37,6 +41,20 @@ def unnamed_files(data: Mapping[str, Any], *, needed: Collection[str]) -> Iterat
         for side, other in (("src", "tgt"), ("tgt", "src")):
             if data[part][side] is None and (part in needed or data[part][other] is not None):
                 yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
+
+
+def _unsearchable(search: Mapping[str, Any], attention: Mapping[str, Any]) -> Iterator[str]:
+    """One text for what would stop the translation of the test set, after all of training."""
+    try:
+        options = SearchOptions(**search)
+    except UserError as error:
+        yield str(error)
+        return
+    if options.coverage_penalty and attention["_target_"].endswith(".NoAttention"):
+        yield (
+            f"search.coverage_penalty={options.coverage_penalty:g}: a model without attention covers nothing; "
+            "leave it away, or choose another attention"
+        )
 
 
 def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:

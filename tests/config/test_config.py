@@ -68,6 +68,12 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["attention._target_=os.system"], "package 'os' is not trusted"),
         (["attention._target_=nmt.attention.Nothing"], "no such class"),
         (["training.betas=[0.9]"], "must be two numbers"),
+        (["search.n_best=9"], "search.n_best=9: must be ≤ search.beam_size=5 (conf/search/beam.yaml)"),
+        (
+            ["search=greedy", "search.coverage_penalty=0.2"],
+            "search.coverage_penalty=0.2: ranks the hypotheses of a beam",
+        ),
+        (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
