@@ -29,6 +29,12 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
                 yield f"attention.heads={heads}: must divide {part}.hidden_size={size}"
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"
+    monitor = config["training"]["monitor"]
+    if monitor in ("valid_bleu", "valid_chrf") and not config["training"]["decode_sentences"]:
+        yield (
+            f"training.decode_sentences=0: training.monitor={monitor} needs translations to score; "
+            "translate some, or set training.monitor=valid_loss"
+        )
     yield from _unsearchable(config["search"], config["attention"])
     if config["data"]["kind"] == "text":
         yield from unnamed_files(config["data"], needed=("train", "valid"))

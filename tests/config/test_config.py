@@ -74,6 +74,10 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
             "search.coverage_penalty=0.2: ranks the hypotheses of a beam",
         ),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
+        (
+            ["training.decode_sentences=0"],
+            "training.decode_sentences=0: training.monitor=valid_bleu needs translations",
+        ),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
