@@ -84,7 +84,8 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     started = time.perf_counter()
     given = config["data"]["kind"] == "prepared"
     if given or config["resume"]:
-        prepared = open_prepared(Path(config["data"]["folder"]) if given else folder / "data")
+        place = Path(config["data"]["folder"]) if given else folder / "data"
+        prepared = open_prepared(place, needed=("train", "valid"))
     else:
         prepared = prepare_into(config, folder)
     config = {**config, "data": {**config["data"], "lowercase": prepared.lowercase}}

@@ -59,11 +59,16 @@ def prepare(
     return Prepared(source, target, corpora, lowercase, accounts)
 
 
-def open_prepared(folder: Path) -> Prepared:
-    """What ``prepare`` wrote into ``folder``. Raises UserError where a file is missing."""
-    for file in ("train.arrow", SETTINGS_FILE):
-        if not (folder / file).is_file():
-            raise UserError(f"data.folder={folder}: no {file} there; name a folder that nmt-prepare wrote")
+def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
+    """What ``prepare`` wrote into ``folder``. Raises UserError where a file or a ``needed`` part is missing."""
+    if not (folder / SETTINGS_FILE).is_file():
+        raise UserError(f"data.folder={folder}: no {SETTINGS_FILE} there; name a folder that nmt-prepare wrote")
+    for part in needed:
+        if not (folder / f"{part}.arrow").is_file():
+            raise UserError(
+                f"data.folder={folder}: no {part}.arrow there; name a folder that nmt-prepare wrote, "
+                f"given data.{part}.src=FILE data.{part}.tgt=FILE"
+            )
     source = Tokenizer.from_file(folder / "source.model")
     target = Tokenizer.from_file(folder / "target.model")
     if source.to_bytes() == target.to_bytes():

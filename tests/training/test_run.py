@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -222,11 +223,7 @@ class TestRun:
         assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
 
     def test_resumes_on_a_prepared_folder_and_keeps_its_case(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
-        text = ["data=text", *(f"data.{part}.{side}=a.txt" for part in ("train", "valid") for side in ("src", "tgt"))]
-        prepare([*text[1:], "data.lowercase=true", "tokenizer.vocab_size=276", "output=mine"])
-        prepared = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
-        prepared += ["data=prepared", "data.folder=mine"]
+        prepared = on_prepared("mine", "data.lowercase=true")
         interrupt_at(monkeypatch, step=1)
         with pytest.raises(KeyboardInterrupt):
             train(prepared)
@@ -236,8 +233,13 @@ class TestRun:
         found = Translator.load(run)
         assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
         with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
-            prepare([*text[1:], "tokenizer.vocab_size=276", "output=other"])
-            train([*prepared, "data.folder=other", f"init_from={run}"])
+            train([*on_prepared("other"), f"init_from={run}"])
+
+    def test_needs_a_prepared_part_to_validate_on(self, run: Path) -> None:
+        words = on_prepared("mine", parts=["train"])
+        with pytest.raises(UserError, match="data.folder=mine: no valid.arrow there.* given data.valid.src=FILE"):
+            train(words)
+        assert not run.exists()
 
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
@@ -287,6 +289,20 @@ class TestRun:
 def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The rows of every batch that will be trained on, as it comes."""
     seen: list[list[int]] = []
+
+
+def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
+    """The words of a tiny run on ``folder``, which nmt-prepare writes here, with these settings of its own."""
+    Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
+    files = [f"data.{part}.{side}=a.txt" for part in parts for side in ("src", "tgt")]
+    prepare([*files, "tokenizer.vocab_size=276", *settings, f"output={folder}"])
+    rest = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
+    return [*rest, "data=prepared", f"data.folder={folder}"]
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
+    """Press Ctrl-C while the training step number ``step`` runs."""
+
     original = TranslationTask.training_step
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
