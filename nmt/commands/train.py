@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.commands.shell import run
 from nmt.config import read_yaml, to_yaml, train_config
 from nmt.errors import UserError
 from nmt.text.files import write_lines_atomically
+
+if TYPE_CHECKING:
+    from nmt.text.tokenizer import Tokenizer
 
 ARGUMENTS = "arguments.json"
 # What a run cannot change any more once it has begun: its text, its model, and what its checkpoint brings back.
@@ -86,6 +89,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     if given or config["resume"]:
         place = Path(config["data"]["folder"]) if given else folder / "data"
         prepared = open_prepared(place, needed=("train", "valid"))
+        refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
     else:
         prepared = prepare_into(config, folder)
     config = {**config, "data": {**config["data"], "lowercase": prepared.lowercase}}
@@ -111,11 +115,21 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
     if config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"])
         given = (start.source, start.target)
+        refuse_shared(config, f"init_from={config['init_from']}", *given)
     prepared = prepare(config["data"], config["tokenizer"], folder / "data", given=given)
     for part, account in prepared.accounts.items():
         for line in account.lines():
             say(f"{part}: {line}")
     return prepared
+
+
+def refuse_shared(config: Mapping[str, Any], place: str, source: Tokenizer, target: Tokenizer) -> None:
+    """Raises UserError where one table of embeddings is to serve two vocabularies that are in ``place`` already."""
+    if config["embeddings"]["shared"] and source.to_bytes() != target.to_bytes():
+        raise UserError(
+            f"embeddings.shared=true: needs one vocabulary for both sides, but {place} has two; "
+            "set embeddings.shared=false"
+        )
 
 
 def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:

@@ -13,7 +13,8 @@ from nmt.search.options import SearchOptions
 def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     """One text for each pair of settings that no model or run can have."""
     encoder, decoder, embeddings = config["encoder"], config["decoder"], config["embeddings"]
-    if embeddings["shared"] and not config["tokenizer"]["joint"] and config["data"]["kind"] != "prepared":
+    made = config["data"]["kind"] != "prepared" and config["init_from"] is None  # else tokenizers are there already
+    if made and embeddings["shared"] and not config["tokenizer"]["joint"]:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
     if encoder.get("bidirectional") and encoder["hidden_size"] % 2:
         yield f"encoder.hidden_size={encoder['hidden_size']}: must be even, each direction takes one half"

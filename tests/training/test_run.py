@@ -241,6 +241,23 @@ class TestRun:
             train(words)
         assert not run.exists()
 
+    def test_two_vocabularies_that_are_there_share_no_embeddings(self, run: Path) -> None:
+        words = on_prepared("mine", "tokenizer.joint=false")
+        with pytest.raises(UserError, match="embeddings.shared=true: .* but data.folder=mine has two; set"):
+            train(words)
+        assert not run.exists()
+        train([*words, "training.max_epochs=1", "embeddings.shared=false"])
+        again = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
+        with pytest.raises(UserError, match=f"embeddings.shared=true: .* but init_from={run} has two; set"):
+            train(again)
+        assert not (run.parent / "next").exists()
+
+    @pytest.mark.parametrize("one", ["embeddings.shared", "decoder.tied"])
+    def test_two_tables_do_not_become_one(self, run: Path, one: str) -> None:
+        train([*TINY, "training.max_epochs=1", f"{one}=false"])
+        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*the same embeddings and decoder"):
+            train([*TINY, f"{one}=true", f"init_from={run}"])
+
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         train([*TINY, "training.max_epochs=1", "training.lr=1e-9", f"init_from={run}", "name=next"])
@@ -286,23 +303,19 @@ class TestRun:
         assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The rows of every batch that will be trained on, as it comes."""
-    seen: list[list[int]] = []
-
-
 def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
     """The words of a tiny run on ``folder``, which nmt-prepare writes here, with these settings of its own."""
-    Path("a.txt").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
-    files = [f"data.{part}.{side}=a.txt" for part in parts for side in ("src", "tgt")]
+    Path("a.src").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
+    Path("a.tgt").write_text("".join(f"Ban des {'Gni ' * n}kor\n" for n in range(30)))
+    files = [f"data.{part}.{side}=a.{side}" for part in parts for side in ("src", "tgt")]
     prepare([*files, "tokenizer.vocab_size=276", *settings, f"output={folder}"])
     rest = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
     return [*rest, "data=prepared", f"data.folder={folder}"]
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
-    """Press Ctrl-C while the training step number ``step`` runs."""
-
+def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The rows of every batch that will be trained on, as it comes."""
+    seen: list[list[int]] = []
     original = TranslationTask.training_step
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
