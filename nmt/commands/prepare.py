@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.config.checks import unnamed_files
+from nmt.config.checks import unnamed_files, unread_models
 from nmt.config.compose import data_problems
 from nmt.config.schema import TokenizerSettings
 from nmt.errors import UserError
@@ -57,7 +57,7 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
     """One text for each thing that is wrong with the keys of ``data`` and ``tokenizer``."""
     from nmt.config.validate import problems
 
-    yield from problems(config["tokenizer"], TokenizerSettings, "tokenizer")
+    yield from list(problems(config["tokenizer"], TokenizerSettings, "tokenizer")) or unread_models(config["tokenizer"])
     yield from data_problems(config["data"]) or _unpreparable(config["data"])
 
 

@@ -36,6 +36,7 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
             f"training.decode_sentences=0: training.monitor={monitor} needs translations to score; "
             "translate some, or set training.monitor=valid_loss"
         )
+    yield from unread_models(config["tokenizer"])
     yield from _unsearchable(config["search"], config["attention"])
     if config["data"]["kind"] == "text":
         yield from unnamed_files(config["data"], needed=("train", "valid"))
@@ -43,11 +44,21 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unnamed_files(data: Mapping[str, Any], *, needed: Collection[str]) -> Iterator[str]:
-    """One text for each file that is not named, of a part that is ``needed`` or whose other side is named."""
+    """One text for each file that is not named, of a part that is ``needed`` or of which another file is named."""
     for part in ("train", "valid", "test"):
-        for side, other in (("src", "tgt"), ("tgt", "src")):
-            if data[part][side] is None and (part in needed or data[part][other] is not None):
+        wanted = part in needed or any(data[part].get(file) is not None for file in ("src", "tgt", "links"))
+        for side in ("src", "tgt"):
+            if wanted and data[part][side] is None:
                 yield f"data.{part}.{side}=null: must be given, as data.{part}.{side}=FILE"
+
+
+def unread_models(tokenizer: Mapping[str, Any]) -> Iterator[str]:
+    """One text for a SentencePiece model of the target side where one serves both sides."""
+    if tokenizer["joint"] and tokenizer["target_model"] is not None:
+        yield (
+            f"tokenizer.target_model={tokenizer['target_model']}: one vocabulary for both sides is "
+            "tokenizer.source_model's; leave it away, or set tokenizer.joint=false"
+        )
 
 
 def _unsearchable(search: Mapping[str, Any], attention: Mapping[str, Any]) -> Iterator[str]:

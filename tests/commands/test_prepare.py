@@ -72,6 +72,8 @@ def test_a_given_tokenizer_is_taken_as_it_is(files: Path, capsys: pytest.Capture
         ([*TRAIN, "data.valid.tgt=b.de"], "data.valid.src=null: must be given"),
         ([*TRAIN, "tokenizer.vocab_size=100000"], "tokenizer.vocab_size=100000: this text yields at most"),
         ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be ≥ 5 (conf/tokenizer/bpe.yaml)"),
+        ([*TRAIN, "tokenizer.target_model=b.de"], "tokenizer.target_model=b.de: one vocabulary for both sides"),
+        ([*TRAIN, "data.test.links=b.de"], "data.test.src=null: must be given"),
         ([*TRAIN, "data.max_ratio=few"], "data.max_ratio=few: must be a number (conf/data/text.yaml)"),
         ([*TRAIN, "data.max_lenght=3"], "did you mean data.max_length"),
         ([*TRAIN, "data.max_length=1"], "no pair of 5 is left"),

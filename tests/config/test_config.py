@@ -78,6 +78,11 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
             ["training.decode_sentences=0"],
             "training.decode_sentences=0: training.monitor=valid_bleu needs translations",
         ),
+        (
+            ["tokenizer.target_model=/no"],
+            "tokenizer.target_model=/no: one vocabulary for both sides is tokenizer.source",
+        ),
+        (["data=text", "data.test.links=/no"], "data.test.src=null: must be given"),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
