@@ -116,6 +116,7 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
         start = load_folder(Path(config["init_from"]), trust=config["trust"])
         given = (start.source, start.target)
         refuse_shared(config, f"init_from={config['init_from']}", *given)
+        refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
     prepared = prepare(config["data"], config["tokenizer"], folder / "data", given=given)
     for part, account in prepared.accounts.items():
         for line in account.lines():
@@ -130,6 +131,16 @@ def refuse_shared(config: Mapping[str, Any], place: str, source: Tokenizer, targ
             f"embeddings.shared=true: needs one vocabulary for both sides, but {place} has two; "
             "set embeddings.shared=false"
         )
+
+
+def refuse_other_tokenizers(config: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Raises UserError where ``config`` describes other tokenizers than those that the model to start from brings."""
+    for key, value in config["tokenizer"].items():
+        if key in before and value != before[key]:
+            raise UserError(
+                f"tokenizer.{key}={value}: init_from={config['init_from']} brings its own tokenizers, and its "
+                f"config.yaml says {before[key]}; give this run the same"
+            )
 
 
 def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:

@@ -266,6 +266,8 @@ class TestRun:
             torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
         with pytest.raises(UserError, match="other sizes"):
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
+        with pytest.raises(UserError, match="tokenizer.vocab_size=290: init_from=.* config.yaml says 280; give"):
+            train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
     def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nothing = torch.tensor(float("nan"), requires_grad=True)
