@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +89,11 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
             trust=trust,
         )
         model.load_state_dict(stored["weights"])
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        if "lowercase" not in stored["config"]["data"]:  # the only other thing that translating reads
+            raise KeyError("data.lowercase")
+    except UserError:
+        raise
+    except Exception as error:  # a damaged configuration fails in whatever reads it first
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{place}: its parts do not fit each other ({type(error).__name__}: {reason})") from None
     return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
@@ -114,7 +117,7 @@ def read_whole(place: Path) -> dict[str, Any]:
     """The dictionary stored at ``place``; a file may come from a stranger, so nothing in it is ever executed."""
     try:
         stored = torch.load(place, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged pickle fails in any way: IndexError, AttributeError, AssertionError, …
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise UserError(
             f"{place}: cannot be read as a model ({reason}); it may be truncated or of another origin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,7 @@ def store(folder: Path, stored: Any) -> None:
     [
         (None, "has no model.pt"),
         (b"nonsense", "cannot be read as a model"),
+        (b"\x80\x02.", "cannot be read as a model .*; it may be truncated"),  # a pickle of nothing: IndexError
         ({"format": FORMAT + 1, "weights": {}}, "newer than this version"),
         ({"weights": {}}, "not a model of this toolkit"),
         ([1], "not a model of this toolkit"),
@@ -141,6 +143,25 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     whole = (tmp_path / "model.pt").read_bytes()
     (tmp_path / "model.pt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="cannot be read as a model"):
+        load_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda config: config.pop("data"),
+        lambda config: config.update(data={}),
+        lambda config: config.update(data=3),
+        lambda config: config["attention"].update(heads=0),
+        lambda config: config["encoder"].update(hidden_size="8"),
+    ],
+)
+def test_a_damaged_configuration_is_one_line(tmp_path: Path, damage: Callable[[dict[str, Any]], Any]) -> None:
+    inner = {"_target_": "nmt.attention.LuongAttention"}
+    model = trained({"_target_": "nmt.attention.MultiHeadAttention", "inner": inner, "heads": 2})
+    damage(model.config)
+    save_folder(tmp_path, model)
+    with pytest.raises(UserError, match="model.pt: its parts do not fit each other"):
         load_folder(tmp_path)
 
 
