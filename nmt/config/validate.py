@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from nmt.config.schema import Target
@@ -16,10 +17,14 @@ from nmt.targets import locate
 FROM_THE_BUILDER = {
     "state_size", "query_size", "max_length", "embedding_size", "embedding", "attention", "encoder_layers",
 }  # fmt: skip
+PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> Iterator[str]:
-    """One text for each thing that is wrong with ``value``, which should be what ``schema`` says."""
+    """One text for each thing that is wrong with ``value``, which should be what ``schema`` says.
+
+    The annotations of a class of one's own may say what cannot be checked, such as ``dict``: everything goes there.
+    """
     if schema is Any:
         return
     if is_dataclass(schema):
@@ -30,13 +35,9 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
     if origin is Annotated:
         inner, *bounds = get_args(schema)
         found = list(problems(value, inner, path, trust))
-        yield from found or (f"{path}={_show(value)}: {bound}" for bound in bounds if not bound.holds(value))
+        yield from found or (f"{path}={_show(value)}: {bound}" for bound in bounds if _breaks(value, bound))
     elif origin in (Union, UnionType):
-        choices = get_args(schema)
-        if value is None and NoneType in choices:
-            return
-        (rest,) = [choice for choice in choices if choice is not NoneType]
-        yield from problems(value, rest, path, trust)
+        yield from _union(value, get_args(schema), path, trust)
     elif origin is Literal:
         if value not in get_args(schema) or isinstance(value, bool):
             names = [str(choice) for choice in get_args(schema)]
@@ -49,15 +50,27 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
             return
         for place, item in enumerate(value):
             yield from problems(item, get_args(schema)[0], f"{path}[{place}]", trust)
-    else:
-        yield from _plain(value, schema, path)
+    elif schema in PLAIN:
+        fits = isinstance(value, (int, float) if schema is float else schema)
+        if not fits or (isinstance(value, bool) and schema is not bool):
+            yield f"{path}={_show(value)}: must be {PLAIN[schema]}"
 
 
-def _plain(value: Any, schema: type, path: str) -> Iterator[str]:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    fits = isinstance(value, (int, float) if schema is float else schema)
-    if not fits or (isinstance(value, bool) and schema is not bool):
-        yield f"{path}={_show(value)}: must be {names[schema]}"
+def _union(value: Any, choices: Sequence[Any], path: str, trust: Sequence[str]) -> Iterator[str]:
+    """The problems with the only choice, or one text where none of several fits."""
+    if value is None and NoneType in choices:
+        return
+    found = [list(problems(value, choice, path, trust)) for choice in choices if choice is not NoneType]
+    if len(found) == 1:
+        yield from found[0]
+    elif all(found):
+        begin = f"{path}={_show(value)}: "
+        yield ", or ".join([found[0][0], *(one.removeprefix(begin) for one, *_ in found[1:])])
+
+
+def _breaks(value: Any, bound: Any) -> bool:
+    """Whether ``value`` is a number that ``bound`` excludes; annotations may also carry what is no bound."""
+    return isinstance(value, int | float) and hasattr(bound, "holds") and not bound.holds(value)
 
 
 def _mapping(value: Any, schema: type, path: str, trust: Sequence[str]) -> Iterator[str]:
@@ -81,12 +94,23 @@ def _target(value: Mapping[str, Any], path: str, trust: Sequence[str]) -> Iterat
     except UserError as error:
         yield f"{path}.{error}"
         return
-    hints = get_type_hints(constructor.__init__, include_extras=True)
+    hints = _hints(constructor)
     parameters = inspect.signature(constructor).parameters
     settable = {name: hints.get(name, Any) for name in parameters if name not in FROM_THE_BUILDER}
     rest = {key: item for key, item in value.items() if key != "_target_"}
     optional = {name for name in settable if parameters[name].default is not inspect.Parameter.empty}
     yield from _keys(rest, settable, optional, path, trust)
+
+
+def _hints(constructor: type[Any]) -> dict[str, Any]:
+    """The annotations of its arguments, less those that name what is imported under TYPE_CHECKING alone."""
+    function = inspect.unwrap(constructor.__init__)
+    found: dict[str, Any] = {}
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        with suppress(Exception):
+            alone = SimpleNamespace(__annotations__={name: hint})
+            found |= get_type_hints(alone, getattr(function, "__globals__", {}), include_extras=True)
+    return found
 
 
 def _keys(

@@ -73,7 +73,7 @@ def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> A
     target = locate(block["_target_"], trust=trust)
     wanted = inspect.signature(target).parameters
     numbers = {
-        key: partial(construct, value, trust, **sizes) if isinstance(value, Mapping) else value
+        key: partial(construct, value, trust, **sizes) if isinstance(value, Mapping) and "_target_" in value else value
         for key, value in block.items()
         if key != "_target_"
     }

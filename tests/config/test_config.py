@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.config import config_dir, train_config
 from nmt.config.compose import train_problems
+from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.model.build import build_model
 
@@ -104,8 +107,74 @@ def test_all_problems_are_named_at_once() -> None:
     assert all(word in str(caught.value) for word in ("attention.slots=0", "training.lr=abc", "nonsense=1"))
 
 
+def test_all_problems_of_a_part_that_may_be_null_are_named() -> None:
+    two = {"_target_": "nmt.attention.KernelAttention", "key_size": 0, "feature_map": "no"}
+    found = list(problems(two, Callable[[], Any] | None, "attention.inner"))
+    assert [one.partition("=")[0] for one in found] == ["attention.inner.key_size", "attention.inner.feature_map"]
+
+
 def test_a_missing_key_is_named() -> None:
     config = train_config([])
     del config["training"]["lr"]
     (problem,) = train_problems(config)
     assert problem.startswith("training.lr: missing")
+
+
+MINE = """
+from __future__ import annotations
+from typing import TYPE_CHECKING, Annotated, Literal
+from nmt.attention import NoAttention
+from nmt.bounds import AtLeast
+
+if TYPE_CHECKING:
+    from nowhere import Shape
+
+class Mine(NoAttention):
+    def __init__(
+        self, *, state_size: int, query_size: int, rate: int | float = 1, keep: Annotated[int, AtLeast(1)] | bool = 1,
+        pair: tuple[int, int] = (1, 2), shapes: dict = {}, shape: Shape | None = None, size: int = 3,
+        noted: Annotated[str, "a note"] = "", bounded: Annotated[int | str | None, AtLeast(1)] = None,
+    ) -> None:
+        super().__init__(state_size=state_size, query_size=query_size)
+        self.shapes = shapes
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The words that choose an attention of one's own, whose annotations go beyond the toolkit's."""
+    (tmp_path / "strange_hints.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    return ["attention=none", "attention._target_=strange_hints.Mine", "trust=[strange_hints]"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("rate=2", "rate=0.5", "keep=true", "pair=[1,2]", "shapes={a: 1}", "shape=[3]", "noted=x"),
+        *("bounded=null", "bounded=x", "bounded=1"),
+    ],
+)
+def test_what_an_annotation_does_not_forbid_is_taken(mine: list[str], word: str) -> None:
+    train_config([*mine, f"+attention.{word}"])
+
+
+def test_a_group_without_a_class_is_handed_on_as_it_is(mine: list[str]) -> None:
+    config = train_config([*mine, "+attention.shapes={a: 1}"])
+    sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
+    assert build_model(config, **sizes, trust=["strange_hints"]).attention.shapes == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("rate=abc", "attention.rate=abc: must be a whole number, or must be a number (conf/attention/none.yaml)"),
+        ("keep=0", "attention.keep=0: must be ≥ 1, or must be true or false"),
+        ("size=abc", "attention.size=abc: must be a whole number"),
+        ("bounded=0", "attention.bounded=0: must be ≥ 1"),
+    ],
+)
+def test_the_rest_of_strange_annotations_is_checked(mine: list[str], word: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        train_config([*mine, f"+attention.{word}"])
+    assert message in str(caught.value)
