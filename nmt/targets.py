@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nmt.errors import UserError
@@ -28,3 +29,11 @@ def locate(target: str, *, trust: Sequence[str] = ()) -> type[Any]:
     if not isinstance(found, type):
         raise UserError(f"_target_={target}: not a class")
     return found
+
+
+def setting(block: Mapping[str, Any], key: str, *, trust: Sequence[str] = ()) -> Any:
+    """What ``block`` says of ``key``, or its class's default; None where the class knows no such key."""
+    if key in block:
+        return block[key]
+    known = inspect.signature(locate(block["_target_"], trust=trust)).parameters
+    return known[key].default if key in known else None

@@ -8,26 +8,15 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.search.options import SearchOptions
+from nmt.targets import setting
 
 
 def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     """One text for each pair of settings that no model or run can have."""
-    encoder, decoder, embeddings = config["encoder"], config["decoder"], config["embeddings"]
     made = config["data"]["kind"] != "prepared" and config["init_from"] is None  # else tokenizers are there already
-    if made and embeddings["shared"] and not config["tokenizer"]["joint"]:
+    if made and config["embeddings"]["shared"] and not config["tokenizer"]["joint"]:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
-    if encoder.get("bidirectional") and encoder["hidden_size"] % 2:
-        yield f"encoder.hidden_size={encoder['hidden_size']}: must be even, each direction takes one half"
-    dot = config["attention"].get("score") == "dot"
-    if dot and encoder["hidden_size"] != decoder["hidden_size"]:
-        yield (
-            f"attention.score=dot: compares states of equal size, but encoder.hidden_size={encoder['hidden_size']} and "
-            f"decoder.hidden_size={decoder['hidden_size']}; make them equal or use attention.score=general"
-        )
-    if heads := config["attention"].get("heads"):
-        for part, size in (("encoder", encoder["hidden_size"]), ("decoder", decoder["hidden_size"])):
-            if size % heads:
-                yield f"attention.heads={heads}: must divide {part}.hidden_size={size}"
+    yield from _unequal(config)
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"
     monitor = config["training"]["monitor"]
@@ -41,6 +30,25 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     if config["data"]["kind"] == "text":
         yield from unnamed_files(config["data"], needed=("train", "valid"))
         yield from _missing_files(config["data"])
+
+
+def _unequal(config: Mapping[str, Any]) -> Iterator[str]:
+    """One text for each two sizes of a model that do not fit; a class of one's own may have no such sizes."""
+    trust, attention = config["trust"], config["attention"]
+    states, query = (setting(config[part], "hidden_size", trust=trust) for part in ("encoder", "decoder"))
+    if query is None:
+        yield f"decoder._target_={config['decoder']['_target_']}: must have a hidden_size, which attention is built for"
+    if states is not None and states % 2 and setting(config["encoder"], "bidirectional", trust=trust):
+        yield f"encoder.hidden_size={states}: must be even, each direction takes one half"
+    if attention.get("score") == "dot" and None not in (states, query) and states != query:
+        yield (
+            f"attention.score=dot: compares states of equal size, but encoder.hidden_size={states} and "
+            f"decoder.hidden_size={query}; make them equal or use attention.score=general"
+        )
+    if heads := attention.get("heads"):
+        for part, size in (("encoder", states), ("decoder", query)):
+            if size is not None and size % heads:
+                yield f"attention.heads={heads}: must divide {part}.hidden_size={size}"
 
 
 def unnamed_files(data: Mapping[str, Any], *, needed: Collection[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
 from nmt.model.products import use_linear
 from nmt.model.seq2seq import Seq2Seq
-from nmt.targets import locate
+from nmt.targets import locate, setting
 from nmt.text.specials import PAD
 
 
@@ -47,7 +47,7 @@ def build_model(
             config["attention"],
             trust,
             state_size=encoder.state_size,
-            query_size=config["decoder"]["hidden_size"],
+            query_size=setting(config["decoder"], "hidden_size", trust=trust),
             max_length=longest_source,
         )
         decoder: LSTMDecoder = construct(

@@ -101,6 +101,21 @@ def test_a_bad_setting_is_named(words: list[str], message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
+    words = ["attention=multi_head", "~encoder.hidden_size=256", "~decoder.hidden_size=256"]
+    model = build_model(train_config(words), source_vocabulary=20, target_vocabulary=20, longest_source=9)
+    assert model.encoder.state_size == 512
+    with pytest.raises(UserError, match=r"attention\.heads=7: must divide decoder\.hidden_size=512"):
+        train_config([*words, "attention.heads=7"])
+
+
+def test_a_decoder_has_a_size() -> None:
+    config = train_config([])
+    config["decoder"] = {"_target_": "nmt.attention.NoAttention"}
+    (problem,) = train_problems(config)
+    assert problem.startswith("decoder._target_=nmt.attention.NoAttention: must have a hidden_size")
+
+
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UserError) as caught:
         train_config(["attention.slots=0", "training.lr=abc", "+nonsense=1"])
