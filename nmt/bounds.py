@@ -42,6 +42,19 @@ class Above:
 
 
 @dataclass(frozen=True)
+class AtMost:
+    """value ≤ high."""
+
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return value <= self.high
+
+    def __str__(self) -> str:
+        return f"must be ≤ {self.high:.10g}"
+
+
+@dataclass(frozen=True)
 class Within:
     """low ≤ value < high: probabilities that may be 0 but never 1, such as dropout."""
 

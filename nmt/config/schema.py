@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from nmt.bounds import Above, AtLeast, Within
+from nmt.bounds import Above, AtLeast, AtMost, Within
 from nmt.search.options import SearchOptions
 
 Count = Annotated[int, AtLeast(1)]
@@ -99,7 +99,7 @@ class Batches:
 @dataclass(frozen=True)
 class Training:
     max_epochs: Count
-    max_minutes: Positive | None
+    max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year: off is null, not inf
     optimizer: Literal["adam", "adamw"]
     lr: Positive
     betas: list[Annotated[float, Within(0, 1)]]
@@ -131,7 +131,7 @@ class Train:
     search: SearchOptions
     name: str
     runs: str
-    seed: Annotated[int, AtLeast(0)]
+    seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # what NumPy takes
     threads: Count | None
     device: str
     precision: Literal["float32", "bf16"]

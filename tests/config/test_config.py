@@ -86,6 +86,8 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
             "tokenizer.target_model=/no: one vocabulary for both sides is tokenizer.source",
         ),
         (["data=text", "data.test.links=/no"], "data.test.src=null: must be given"),
+        (["seed=5000000000"], "seed=5000000000: must be ≤ 4294967295 (conf/train.yaml)"),
+        (["training.max_minutes=inf"], "training.max_minutes=inf: must be ≤ 525600 (conf/training/default.yaml)"),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
