@@ -16,7 +16,8 @@ import torch
 
 from nmt import Translator
 from nmt.commands.prepare import prepare
-from nmt.commands.train import as_before, new_folder, train
+from nmt.commands.runs import as_before, new_folder
+from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus

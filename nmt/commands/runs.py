@@ -1,0 +1,91 @@
+"""The folders of training runs: a new one for each, and what an interrupted one goes on with."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import read_yaml
+from nmt.errors import UserError
+
+ARGUMENTS = "arguments.json"
+# What a run cannot change any more once it has begun: its text, its model, and what its checkpoint brings back.
+SETTLED = (
+    *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
+    *("training.optimizer", "training.lr", "training.betas", "training.weight_decay", "training.schedule"),
+    *("training.warmup_steps", "training.decay", "training.patience", "training.monitor"),
+)
+TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+
+
+def new_folder(runs: Path, name: str) -> Path:
+    """``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten, not even one that starts now."""
+    for number in itertools.count(1):
+        folder = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError
+
+
+def run_to_resume(folder: Path) -> Path:
+    """``folder``, an interrupted run's. Raises UserError where it is none."""
+    if not folder.is_dir():
+        raise UserError(f"resume=true: there is no {folder}; name=RUN says which run to resume")
+    if (folder / "summary.json").is_file():
+        raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
+    if not (folder / "checkpoints" / "last.ckpt").is_file():
+        raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
+    return folder
+
+
+def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """The words that the run in ``folder`` began with, but for those whose key ``arguments`` say anew, then these.
+
+    Raises UserError where one of them could make the run execute code of others: the folder may be a stranger's.
+    """
+    before = joined(json.loads((folder / ARGUMENTS).read_text(encoding="utf-8")))
+    arguments = joined(arguments)
+    keys = {key_of(word) for word in arguments}
+    kept = [word for word in before if key_of(word) not in keys]
+    for word in kept:
+        if key_of(word).startswith(TRUSTING):
+            raise UserError(f"resume=true: {folder} began with '{word}'; type it again if you trust what it names")
+    return [*kept, *arguments]
+
+
+def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
+    """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
+    before = flat(read_yaml(folder / "config.yaml"))
+    for key, value in flat(config).items():
+        if key == "data.lowercase" and config["data"]["kind"] == "prepared":
+            continue  # as it was prepared, whatever the configuration says
+        if key.startswith(SETTLED) and value != before.get(key):
+            raise UserError(
+                f"resume=true: {key}={value} is not what {folder} began with ({before.get(key)}); leave it away, or "
+                "start a new run"
+            )
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """The words with ``--config-dir FOLDER`` as one, ``--config-dir=FOLDER``."""
+    rest = iter(words)
+    return [f"{word}={next(rest, '')}" if word == "--config-dir" else word for word in rest]
+
+
+def key_of(word: str) -> str:
+    """``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
+    return word.partition("=")[0].lstrip("+~")
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a.b": value} of nested mappings."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
