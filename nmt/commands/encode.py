@@ -15,7 +15,7 @@ from nmt.commands.models import Progress, load_model, why_too_long
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
-from nmt.config.schema import Count
+from nmt.config.schema import Count, Threads
 from nmt.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Encode:
     piece_length: Count | None
     trace: bool
     device: str
-    threads: Count | None
+    threads: Threads | None
     trust: list[str]
 
 

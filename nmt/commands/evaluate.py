@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.config.schema import Count
+from nmt.config.schema import Threads
 from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 from nmt.text.pair import Pair
@@ -45,7 +45,7 @@ class Evaluate:
     json: bool
     search: SearchOptions
     device: str
-    threads: Count | None
+    threads: Threads | None
     trust: list[str]
 
     def __post_init__(self) -> None:

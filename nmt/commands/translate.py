@@ -13,7 +13,7 @@ from nmt.commands.models import Progress, load_model, require_attention, transla
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
-from nmt.config.schema import Count
+from nmt.config.schema import Threads
 from nmt.errors import UserError
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
@@ -53,7 +53,7 @@ class Translate:
     engine: Literal["auto", "torch", "onnx", "onnx-int8"]
     shortlist: bool
     device: str
-    threads: Count | None
+    threads: Threads | None
     trust: list[str]
 
 

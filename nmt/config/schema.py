@@ -9,6 +9,7 @@ from nmt.bounds import Above, AtLeast, AtMost, Within
 from nmt.search.options import SearchOptions
 
 Count = Annotated[int, AtLeast(1)]
+Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # many more end torch without a word
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
 
@@ -132,7 +133,7 @@ class Train:
     name: str
     runs: str
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # what NumPy takes
-    threads: Count | None
+    threads: Threads | None
     device: str
     precision: Literal["float32", "bf16"]
     resume: bool

@@ -88,6 +88,7 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["data=text", "data.test.links=/no"], "data.test.src=null: must be given"),
         (["seed=5000000000"], "seed=5000000000: must be ≤ 4294967295 (conf/train.yaml)"),
         (["training.max_minutes=inf"], "training.max_minutes=inf: must be ≤ 525600 (conf/training/default.yaml)"),
+        (["threads=100000"], "threads=100000: must be ≤ 1024 (conf/train.yaml)"),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
