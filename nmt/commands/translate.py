@@ -67,8 +67,7 @@ def translate(arguments: list[str]) -> None:
         show_help(HELP, "translate")
         return
     options = read_options("translate", Translate, arguments)
-    if options.alignments and options.output and Path(options.alignments).resolve() == Path(options.output).resolve():
-        raise UserError(f"alignments={options.alignments}: is the output as well; give each a file of its own")
+    refuse_one_file_for_two(options)
     if options.memory is not None and options.input is not None:
         raise UserError(f"memory={options.memory}: is what to translate, and so is input={options.input}; give one")
     if options.memory is not None and options.engine not in ("auto", "torch"):
@@ -90,6 +89,15 @@ def translate(arguments: list[str]) -> None:
         if options.scores or options.search.n_best > 1:
             print(describe_scores(options.search), file=sys.stderr)
         _translate_all(translator, options, write, link)
+
+
+def refuse_one_file_for_two(options: Translate) -> None:
+    """Raises UserError where what is read would be written over, or one result by the other."""
+    named = {"output": options.output, "input": options.input, "alignments": options.alignments}
+    places: dict[Path, str] = {}
+    for key, name in named.items():
+        if name is not None and (other := places.setdefault(Path(name).resolve(), key)) != key:
+            raise UserError(f"{key}={name}: is the {other} as well; give each a file of its own")
 
 
 def describe_scores(search: SearchOptions) -> str:

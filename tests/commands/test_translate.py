@@ -187,6 +187,8 @@ def test_a_failure_leaves_the_old_output_as_it_was(model: Path, tmp_path: Path) 
         (["model=nowhere", "output=."], ".: cannot write: Is a directory"),  # before the model is looked for
         (["model=MODEL", "output=x", "alignments=x"], "is the output as well"),
         (["model=MODEL", "output=x", "alignments=./x"], "is the output as well"),
+        (["model=MODEL", "input=x", "output=./x"], "input=x: is the output as well"),
+        (["model=MODEL", "input=x", "alignments=./x"], "is the input as well"),
         (["model=BLIND", "alignments=x"], "no attention"),
         (["in.txt"], "written key=value"),
     ],
