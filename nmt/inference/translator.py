@@ -118,8 +118,11 @@ class Translator:
     ) -> list[Translation]:
         """The best translation of each line, in order, with scores, tokens, n-best and, on request, alignments.
 
-        Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so.
+        Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so. Raises
+        TypeError for one string, whose letters would be lines.
         """
+        if isinstance(lines, str):
+            raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
         options = self.searchable(options, alignments=alignments)
         filled = [row for row, line in enumerate(lines) if line.strip()]
         sources = [self.encode(lines[row]) for row in filled]

@@ -100,6 +100,11 @@ def test_neighbours_change_nothing(name: str) -> None:
         np.testing.assert_allclose(alone.alignment, one.alignment, atol=1e-6)
 
 
+def test_one_string_is_no_list_of_lines() -> None:
+    with pytest.raises(TypeError, match="'a dog': one string; give a list of lines"):
+        Translator(trained(ATTENTIONS["none"])).translate("a dog")
+
+
 def test_a_folder_gives_back_the_model(tmp_path: Path) -> None:
     model = trained(ATTENTIONS["memory"])
     save_folder(tmp_path, model)
