@@ -92,6 +92,9 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
         elsewhere = "" if config["runs"] == "runs" else f"runs={config['runs']} "
         say(f"go on with: nmt-train {elsewhere}name={folder.name} resume=true")
         raise KeyboardInterrupt
+    if fitted.early:
+        waited = "{monitor} got no better in {patience} validations (training.patience)".format(**config["training"])
+        say(f"stopped early: {waited}; the model of epoch {fitted.kept} is kept")
     say("translating the test set …")
     summary = report(config, fitted, prepared.corpora.get("test"), folder)
     close(summary, folder, time.perf_counter() - started)

@@ -1,12 +1,56 @@
-"""The checkpoint from which an interrupted run goes on."""
+"""The checkpoints of a run: its best ones, and the one from which an interrupted run goes on."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+from torch import Tensor
+
+from nmt.inference.folder import write_whole
+
+
+class WholeCheckpoints(TorchCheckpointIO):
+    """Writes a checkpoint whole or not at all, beside its place and not in another file system first."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(Path(path), checkpoint)
+
+
+class BestCheckpoints(ModelCheckpoint):
+    """Keeps the best states by ``training.monitor`` in ``folder``; of equals the later, which has learnt more."""
+
+    monitor: str
+
+    def __init__(self, folder: Path, training: Mapping[str, Any]) -> None:
+        monitor = training["monitor"]
+        super().__init__(
+            dirpath=folder,
+            filename="best-{epoch}-{" + monitor + ":.3f}",
+            monitor=monitor,
+            mode="min" if monitor == "valid_loss" else "max",
+            save_top_k=training["keep_best"],
+            enable_version_counter=False,
+        )
+
+    def check_monitor_top_k(self, trainer: pl.Trainer, current: Tensor | None = None) -> bool:
+        return super().check_monitor_top_k(trainer, current) or bool(current == self.kth_value)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the best so far, which lie in the run's folder, wherever that is now."""
+        folder = str(self.dirpath)
+
+        def here(path: str) -> str:
+            return str(Path(folder) / Path(path).name) if path else ""
+
+        paths = {key: here(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
+        best = {here(path): score for path, score in state_dict["best_k_models"].items()}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": folder})
 
 
 class Stopped(Exception):

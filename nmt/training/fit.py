@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.folder import TrainedModel, choose_device, load_folder, read_whole, save_folder
 from nmt.model.build import build_model
 from nmt.text.prepare import Prepared
+from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped, WholeCheckpoints
 from nmt.training.data import CorpusBatches
-from nmt.training.last import LastCheckpoint, Stopped
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
 from nmt.training.progress import LiveProgress
@@ -32,13 +33,19 @@ LAST = "last.ckpt"
 
 
 class Fitted(NamedTuple):
-    """How training went, over all its sessions. ``interrupted``: stopped by the user, to be resumed."""
+    """How training went, over all its sessions.
+
+    ``kept`` is the epoch, from 1, of the best model; ``early``: stopped since nothing got better; ``interrupted``:
+    stopped by the user, to be resumed.
+    """
 
     trained: TrainedModel
     seconds: float
     tokens_per_s: float
     epochs: int
     best: float | None
+    kept: int | None
+    early: bool
     interrupted: bool
 
 
@@ -51,24 +58,30 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     trained = new_model(config, prepared)
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
-    keeper, last = _keeper(config, folder), LastCheckpoint(folder / CHECKPOINTS / LAST)
+    best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
+    stopping = EarlyStopping(best.monitor, mode=best.mode, patience=config["training"]["patience"])
     with without_advice():
-        trainer = _trainer(config, folder, [progress, keeper, last])
+        trainer = _trainer(config, folder, [progress, best, last, stopping, LearningRateMonitor("epoch")])
     task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
     if resume:
         read_whole(last.path)  # a damaged one is told as such
-    with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped):
+    with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped, SIGTERMException):
         trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
-    if keeper.best_model_path:
-        weights = read_whole(Path(keeper.best_model_path))["state_dict"]
+    kept = None
+    if best.best_model_path:
+        stored = read_whole(Path(best.best_model_path))
+        weights, kept = stored["state_dict"], stored["epoch"] + 1
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
     trained = replace(trained, model=trained.model.eval())
     save_folder(folder, trained)
-    best = None if keeper.best_model_score is None else float(keeper.best_model_score)
-    return Fitted(trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, best, last.asked)
+    score = None if best.best_model_score is None else float(best.best_model_score)
+    early = stopping.stopped_epoch > 0 and trainer.current_epoch < config["training"]["max_epochs"]
+    return Fitted(
+        trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, score, kept, early, last.asked
+    )
 
 
 def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
@@ -130,38 +143,8 @@ def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
         )
 
 
-def _keeper(config: Mapping[str, Any], folder: Path) -> ModelCheckpoint:
-    monitor = config["training"]["monitor"]
-    return _BestCheckpoints(
-        dirpath=folder / CHECKPOINTS,
-        filename="best-{epoch}-{" + monitor + ":.3f}",
-        monitor=monitor,
-        mode="min" if monitor == "valid_loss" else "max",
-        save_top_k=config["training"]["keep_best"],
-        enable_version_counter=False,
-    )
-
-
-class _BestCheckpoints(ModelCheckpoint):
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the best so far, which lie in the run's folder, wherever that is now."""
-        folder = str(self.dirpath)
-
-        def here(path: str) -> str:
-            return str(Path(folder) / Path(path).name) if path else ""
-
-        paths = {key: here(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
-        best = {here(path): score for path, score in state_dict["best_k_models"].items()}
-        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": folder})
-
-
 def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
     settings = config["training"]
-    stopping = EarlyStopping(
-        settings["monitor"],
-        mode="min" if settings["monitor"] == "valid_loss" else "max",
-        patience=settings["patience"],
-    )
     minutes = settings["max_minutes"]
     device = choose_device(config["device"])
     return pl.Trainer(
@@ -172,7 +155,8 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
         accumulate_grad_batches=config["batches"]["accumulate"],
         gradient_clip_val=settings["clip_norm"],
-        callbacks=[*callbacks, stopping, LearningRateMonitor("epoch")],
+        callbacks=callbacks,
+        plugins=[WholeCheckpoints()],
         logger=[
             MetricsFile(folder),
             TensorBoardLogger(folder, name=None, version="tensorboard"),
@@ -188,18 +172,19 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
 
 
 class _stop_cleanly:
-    """While training runs, Ctrl-C asks it to stop after its update; a second one stops at once."""
+    """While training runs, Ctrl-C or SIGTERM asks it to stop after its update; a second one stops at once."""
 
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
 
     def __enter__(self) -> None:
-        self.before = signal.signal(signal.SIGINT, self._ask)
+        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def _ask(self, number: int, frame: Any) -> None:
         if self.last.asked:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.last.asked = True
 
     def __exit__(self, *problem: object) -> None:
-        signal.signal(signal.SIGINT, self.before)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)

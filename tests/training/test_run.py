@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
+import os
 import re
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -210,6 +213,44 @@ class TestRun:
         train(["resume=true", "training.max_epochs=1"])
         assert json.loads((run / "summary.json").read_text())["epochs"] == 1
 
+    def test_a_terminated_run_can_be_resumed(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=3, press=signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                train([*TINY])
+        train(["resume=true"])
+        assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+
+    def test_of_equals_the_later_is_kept_and_an_early_stop_is_told(
+        self, run: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1"]
+        train([*TINY, *words, "training.max_epochs=3"])
+        said = "stopped early: valid_loss got no better in 1 validations (training.patience); the model of epoch 2 is"
+        assert said in capsys.readouterr().err
+        train([*TINY, *words])
+        assert "early" not in capsys.readouterr().err
+
+    def test_a_full_disk_leaves_the_last_checkpoint_whole(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=3)
+            with pytest.raises(KeyboardInterrupt):
+                train([*TINY])
+        last = run / "checkpoints" / "last.ckpt"
+        before = last.read_bytes()
+
+        def full(stored: Any, place: Path) -> None:
+            place.write_bytes(b"half of it")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "save", full)
+            with pytest.raises(UserError, match=r"runs/demo/checkpoints/.*No space left"):
+                train(["resume=true"])
+        assert last.read_bytes() == before
+        assert not list(last.parent.glob("*.part"))
+        train(["resume=true"])
+
     @pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
     def test_a_strangers_run_decides_nothing_about_whom_to_trust(self, tmp_path: Path, word: str) -> None:
         (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
@@ -335,16 +376,14 @@ def validations(run: Path) -> list[tuple[str, str]]:
         return [(row["step"], row["epoch"]) for row in csv.DictReader(file) if row["valid_loss"]]
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int) -> None:
-    """Press Ctrl-C, once, while update number ``step`` is worked on."""
-    import signal
-
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, press: int = signal.SIGINT) -> None:
+    """Press Ctrl-C, or send another signal, once, while update number ``step`` is worked on."""
     original = TranslationTask.training_step
-    presses = iter([signal.SIGINT])
+    presses = iter([press])
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step and (press := next(presses, None)):
-            signal.raise_signal(press)
+        if self.global_step == step and (now := next(presses, None)):
+            signal.raise_signal(now)
         return original(self, batch, index)
 
     monkeypatch.setattr(TranslationTask, "training_step", training_step)
