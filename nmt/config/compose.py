@@ -9,6 +9,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -17,6 +18,15 @@ from nmt.config.checks import impossible
 from nmt.config.schema import DATA_KINDS, Train
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
+
+# Values that Hydra's grammar takes as they are typed.
+UNQUOTED = re.compile(
+    r"""(?![ ]) [\w/+.$%*@:?| -]* (?<![ ])                # plain: no backslash, which would escape what follows
+    | \[.*\] | \{.*\} | .*\$\{.*                          # lists, mappings, interpolations
+    | '([^'\\]|\\.)*' | "([^"\\]|\\.)*"                   # quoted already
+    """,
+    re.ASCII | re.DOTALL | re.VERBOSE,
+)
 
 
 def config_dir() -> Path:
@@ -40,7 +50,7 @@ def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[st
     """
     overrides, folder = _split(arguments)
     if folder is not None:
-        overrides.append(f"hydra.searchpath=[file://{folder.resolve()}]")
+        overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
     composed, choices = _compose(name, overrides)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
@@ -102,8 +112,18 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
         elif "=" not in word:
             raise UserError(f"{word}: settings are written key=value")
         else:
-            words.append(word)
+            words.append(_quoted(word))
     return words, folder
+
+
+def _quoted(word: str) -> str:
+    """``key=value`` for Hydra, whose grammar takes no ``jürgen``, ``it's.en`` or ``a,b.en`` without quotes."""
+    key, _, value = word.partition("=")
+    return word if UNQUOTED.fullmatch(value) else f"{key}={_in_quotes(value)}"
+
+
+def _in_quotes(text: str) -> str:
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:

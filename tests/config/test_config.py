@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config import config_dir, train_config
+from nmt.config import compose_config, config_dir, train_config
 from nmt.config.compose import train_problems
 from nmt.config.validate import problems
 from nmt.errors import UserError
@@ -94,7 +94,8 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["data=prepared"], "data.folder"),
         (["beam"], "beam: settings are written key=value"),
         (["--beam"], "--beam: no such option"),
-        (["name=[a"], ""),
+        (["trust=[a"], "trust=[a: must be a list"),
+        (["attention=luong,none"], "attention=luong,none: no such choice"),
     ],
     ids=str,
 )
@@ -102,6 +103,42 @@ def test_a_bad_setting_is_named(words: list[str], message: str) -> None:
     with pytest.raises(UserError) as caught:
         train_config(words)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("jürgen/runs/x", "日本.en", "🙂", "it's.en", "'tis.en", 'say "so".en', "a=b.en", "a,b.en", "a(1).en", "#1"),
+        *("a~b&c;d!e<f>.en", "{a,b}.en", "[1].en", "[a", "two words", " led", "trailed ", "tab\t.en", "two\nlines"),
+        *("C:\\text\\a.en", "a\\", "a\\\\", "\\\\host\\a", "a\\'b\\\\'", "a\\,b", "'", "''a", "choice(a,b)", "$HOME/x"),
+        *("a: b", "a-b_c.1"),
+    ],
+)  # fmt: skip
+def test_text_arrives_as_it_is_typed(text: str) -> None:
+    train = compose_config("train", [f"runs={text}", f"+data.train={text}", f"++init_from={text}"], lambda _: ())
+    assert (train["runs"], train["data"]["train"], train["init_from"]) == (text, text, text)
+    assert compose_config("translate", [f"model={text}"], lambda _: ())["model"] == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        *(("", ""), ("null", None), ("true", True), ("False", False), ("-3", -3), ("1e-3", 0.001), ("'7'", "7")),
+        *(("[]", []), ("[a, 1,null]", ["a", 1, None]), ("{a: 1}", {"a": 1}), ("'é'", "é"), ('"a,b"', "a,b")),
+        *(("'it\\'s'", "it's"), ("${seed}", 1), ("x${seed}", "x1")),
+    ],
+)
+def test_what_is_not_plain_text_keeps_its_meaning(typed: str, value: Any) -> None:
+    found = compose_config("train", [f"init_from={typed}"], lambda _: ())["init_from"]
+    assert found == value and type(found) is type(value)
+
+
+def test_a_folder_of_own_choices_may_be_called_anything(tmp_path: Path) -> None:
+    folder = tmp_path / "jürgen's, [own]"
+    (folder / "search").mkdir(parents=True)
+    (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
+    words = ["--config-dir", str(folder), "search=größer", "search.beam_size=9"]
+    assert train_config(words)["search"]["beam_size"] == 9
 
 
 def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
