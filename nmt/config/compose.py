@@ -136,7 +136,7 @@ def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str
             with open_dict(composed):
                 del composed["hydra"]
             return composed, choices
-        except (HydraException, OmegaConfBaseException) as error:
+        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
             raise UserError(_explain(error, name, overrides)) from None
 
 
@@ -144,20 +144,26 @@ def _explain(error: Exception, name: str, overrides: list[str]) -> str:
     """Hydra's message as one line, with the nearest key or option that there is."""
     text = str(error)
     if found := re.search(r"Could not override '([^']+)'", text):
+        if name == "train" and (config_dir() / found[1]).is_dir():  # a group without a default, such as experiment
+            word = next(word for word in overrides if word.startswith(f"{found[1]}="))
+            return f"{found[1]}: no such key; did you mean +{word}?"
         chosen = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
         known = list(_keys(OmegaConf.to_container(_whatever_composes(name, chosen), resolve=False), ""))
         return f"{found[1]}: no such key{suggestion(found[1], known)}"
-    if found := re.search(r"Could not find '([^']+)'", text):
-        group, _, option = found[1].rpartition("/")
+    if found := re.search(r"Could not find '(.+)'", text):
+        group, _, option = found[1].partition("/")
         choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
-        return f"{group}={option}: no such choice{suggestion(option, choices)} there are: {', '.join(choices)}"
+        return f"{group}={option}: no such choice{suggestion(option, choices) or ';'} there are: {', '.join(choices)}"
+    if "Config group override must be" in text:
+        groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
+        return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return _one_line(error)
 
 
 def _whatever_composes(name: str, overrides: list[str]) -> DictConfig:
     try:
         return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException):  # another word is wrong as well
+    except (HydraException, OmegaConfBaseException, ValueError):  # another word is wrong as well
         return compose(name)
 
 

@@ -96,6 +96,10 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["--beam"], "--beam: no such option"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
+        (["encoder=gru"], "encoder=gru: no such choice; there are: bilstm, lstm"),
+        (["encoder=it's/b"], "encoder=it's/b: no such choice; there are: bilstm, lstm"),
+        (["attention=null"], "attention=null: must be the name of a choice"),
+        (["experiment=multi30k"], "experiment: no such key; did you mean +experiment=multi30k?"),
     ],
     ids=str,
 )
