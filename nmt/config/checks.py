@@ -16,6 +16,9 @@ def impossible(config: Mapping[str, Any]) -> Iterator[str]:
     made = config["data"]["kind"] != "prepared" and config["init_from"] is None  # else tokenizers are there already
     if made and config["embeddings"]["shared"] and not config["tokenizer"]["joint"]:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
+    name = config["name"]
+    if name.strip() in ("", "..") or Path(name).name != name:
+        yield f"name={name}: must be a folder's name, such as name=mine; runs=FOLDER says which folder it lies in"
     yield from _unequal(config)
     if len(config["training"]["betas"]) != 2:
         yield f"training.betas={config['training']['betas']}: must be two numbers"

@@ -94,6 +94,8 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["data=prepared"], "data.folder"),
         (["beam"], "beam: settings are written key=value"),
         (["--beam"], "--beam: no such option"),
+        *(([f"name={name}"], f"name={name}: must be a folder's") for name in ("", " ", "..", "a/b", "a/", "/a")),
+        (["name=null"], "name=null: must be text"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
         (["encoder=gru"], "encoder=gru: no such choice; there are: bilstm, lstm"),
