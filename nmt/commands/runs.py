@@ -63,7 +63,7 @@ def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
     """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
     before = flat(read_yaml(folder / "config.yaml"))
     for key, value in flat(config).items():
-        if key == "data.lowercase" and config["data"]["kind"] == "prepared":
+        if key.startswith(("data.lowercase", "tokenizer.")) and config["data"]["kind"] == "prepared":
             continue  # as it was prepared, whatever the configuration says
         if key.startswith(SETTLED) and value != before.get(key):
             raise UserError(

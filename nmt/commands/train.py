@@ -83,7 +83,11 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
         refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
     else:
         prepared = prepare_into(config, folder)
-    config = {**config, "data": {**config["data"], "lowercase": prepared.lowercase}}
+    config = {
+        **config,
+        "data": {**config["data"], "lowercase": prepared.lowercase},
+        "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
+    }
     write_lines_atomically(folder / "config.yaml", to_yaml(config).splitlines())
     write_lines_atomically(folder / ARGUMENTS, [json.dumps(list(arguments))])
     fitted = fit(config, prepared, folder, resume=config["resume"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ Check = Callable[[dict[str, Any]], Iterable[str]]
 
 def train_config(arguments: Sequence[str]) -> dict[str, Any]:
     """The checked configuration of a training run, conf/train.yaml: see ``compose_config``."""
-    return compose_config("train", arguments, train_problems)
+    return compose_config("train", arguments, lambda config: [*train_problems(config), *_unread(config, arguments)])
 
 
 def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[str, Any]:
@@ -69,6 +69,13 @@ def train_problems(config: dict[str, Any]) -> list[str]:
     trust = config.get("trust") if isinstance(config.get("trust"), list) else []
     found = [*problems(config, Train, "", trust or []), *data_problems(config["data"])]
     return found or list(impossible(config))
+
+
+def _unread(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
+    """One text for each word about tokenizers where prepared text brings its own."""
+    for word in arguments:
+        if config["data"].get("kind") == "prepared" and re.match(r"[+~]*tokenizer\b", word):
+            yield f"{word}: prepared text brings its own tokenizers; leave it away, or give it to nmt-prepare"
 
 
 def data_problems(data: dict[str, Any]) -> list[str]:

@@ -27,6 +27,7 @@ class Prepared:
     target: Tokenizer
     corpora: dict[str, Corpus]
     lowercase: bool
+    tokenizer: dict[str, Any]  # the settings of its tokenizers
     accounts: dict[str, Account]
 
 
@@ -54,9 +55,9 @@ def prepare(
         file = folder / f"{part}.arrow"
         accounts[part] = write_corpus(file, pairs, source, target, **filters, keep_empty=part != "train")
         corpora[part] = Corpus.open(folder / f"{part}.arrow")
-    lowercase = bool(data["lowercase"])
-    (folder / SETTINGS_FILE).write_text(json.dumps({"lowercase": lowercase}) + "\n", encoding="utf-8")
-    return Prepared(source, target, corpora, lowercase, accounts)
+    settings: dict[str, Any] = {"lowercase": bool(data["lowercase"]), "tokenizer": dict(tokenizer)}
+    (folder / SETTINGS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
+    return Prepared(source, target, corpora, **settings, accounts=accounts)
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
@@ -73,9 +74,10 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     target = Tokenizer.from_file(folder / "target.model")
     if source.to_bytes() == target.to_bytes():
         target = source
-    lowercase = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))["lowercase"]
+    settings = {"tokenizer": {}} | json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     there = [part for part in PARTS if (folder / f"{part}.arrow").is_file()]
-    return Prepared(source, target, {part: Corpus.open(folder / f"{part}.arrow") for part in there}, lowercase, {})
+    corpora = {part: Corpus.open(folder / f"{part}.arrow") for part in there}
+    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], {})
 
 
 def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:

@@ -92,6 +92,10 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
+        *(
+            (["data=prepared", "data.folder=x", word], f"{word}: prepared text brings its own tokenizers; leave it")
+            for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
+        ),
         (["beam"], "beam: settings are written key=value"),
         (["--beam"], "--beam: no such option"),
         *(([f"name={name}"], f"name={name}: must be a folder's") for name in ("", " ", "..", "a/b", "a/", "/a")),

@@ -21,6 +21,7 @@ from nmt import Translator
 from nmt.commands.prepare import prepare
 from nmt.commands.runs import as_before, new_folder
 from nmt.commands.train import train
+from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
@@ -272,6 +273,7 @@ class TestRun:
         monkeypatch.undo()
         monkeypatch.chdir(run.parents[1])
         train(["resume=true"])
+        assert read_yaml(run / "config.yaml")["tokenizer"]["vocab_size"] == 276
         found = Translator.load(run)
         assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
         with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
