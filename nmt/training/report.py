@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from nmt.training.metrics import METRICS_FILE
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
+LONGEST = 100  # words or pieces a side of what is drawn: more cannot be looked at, and cells grow with the square
 
 
 def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
@@ -71,8 +73,16 @@ def draw(
     folder: Path,
     golds: list[Any] | None,
 ) -> None:
-    """Heatmaps of a few test sentences of different lengths, and one page with more of them."""
-    chosen = spread([len(one.tokens) for one in forced], EXAMPLES)
+    """Heatmaps of a few test sentences of different lengths, and one page with more of them; none of endless ones."""
+    short = [
+        at
+        for at, one in enumerate(forced)
+        if max(map(len, (one.source_tokens, one.tokens, sources[at].split(), references[at].split()))) <= LONGEST
+    ]
+    if forced and not short:
+        print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
+        return
+    chosen = [short[row] for row in spread([len(forced[at].tokens) for at in short], EXAMPLES)]
     signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 import sentencepiece
 import torch
 
@@ -17,7 +18,8 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.training.report import test_report as report_of_test_set
 
 
-def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> None:
+def tokenizer_of_another_kind() -> Tokenizer:
+    """With SentencePiece's own normalisation: a zero-width space is a space, a control character nothing."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a dog sees a cat", "ein Hund sieht eine Katze"] * 9),
@@ -25,12 +27,13 @@ def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> N
         vocab_size=40,
         hard_vocab_limit=False,
         minloglevel=2,
-    )  # with SentencePiece's own normalisation: a zero-width space is a space, a control character nothing
-    tokenizer = Tokenizer.from_bytes(model.getvalue())
-    pairs = [Pair("a\u200bdog sees", "ein\u200bHund sieht"), Pair("a \x01 cat", "eine \u200e Katze")]
-    assert [tokenizer.words(tokenizer.encode(pair.target))[-1] + 1 for pair in pairs] == [3, 2]
-    assert [len(pair.target.split()) for pair in pairs] == [2, 3]
-    write_corpus(tmp_path / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    )
+    return Tokenizer.from_bytes(model.getvalue())
+
+
+def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path) -> None:
+    """The report of an untrained model on ``pairs``."""
+    write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
     config = {
         "data": {"lowercase": False},
         "embeddings": {"size": 8, "shared": True},
@@ -42,6 +45,41 @@ def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> N
     torch.manual_seed(1)
     network = build_model(config, source_vocabulary=len(tokenizer), target_vocabulary=len(tokenizer), longest_source=20)
     translator = Translator(TrainedModel(network, tokenizer, tokenizer, config, 20))
-    report_of_test_set(config, translator, Corpus.open(tmp_path / "test.arrow"), tmp_path)
+    report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
+
+
+def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of_another_kind()
+    pairs = [Pair("a\u200bdog sees", "ein\u200bHund sieht"), Pair("a \x01 cat", "eine \u200e Katze")]
+    assert [tokenizer.words(tokenizer.encode(pair.target))[-1] + 1 for pair in pairs] == [3, 2]
+    assert [len(pair.target.split()) for pair in pairs] == [2, 3]
+    report_on(pairs, tokenizer, tmp_path)
     page = (tmp_path / "alignments.html").read_text(encoding="utf-8")
     assert page.count("<section") == 2 and page.count("<td") == 2 * 2 + 3 * 3
+
+
+LONG = [  # by pieces and words, by words that the tokenizer does not see, on the source side alone
+    Pair("a cat " * 60, "eine Katze " * 60),
+    Pair("a" + " \x01" * 100, "eine"),
+    Pair("a cat " * 60, "eine Katze"),
+]
+
+
+def test_sentences_too_long_to_look_at_are_aligned_and_not_drawn(tmp_path: Path) -> None:
+    report_on([LONG[0], Pair("a dog", "ein Hund"), *LONG[1:]], tokenizer_of_another_kind(), tmp_path)
+    page = (tmp_path / "alignments.html").read_text(encoding="utf-8")
+    assert page.count("<section") == 1 and page.count("<td") == 2 * 2
+    assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
+    lines = (tmp_path / "test.alignments.pharaoh").read_text().splitlines()
+    assert [len(line.split()) for line in lines] == [120, 2, 1, 2]
+
+
+def test_nothing_is_drawn_where_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report_on(LONG, tokenizer_of_another_kind(), tmp_path)
+    said = capsys.readouterr().err
+    assert said == "every test sentence is longer than 100 words or pieces: no alignments are drawn\n"
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "test.arrow",
+        "test.translations.txt",
+        "test.alignments.pharaoh",
+    }
