@@ -25,7 +25,8 @@ def save_heatmap(
 ) -> None:
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down, as PNG or SVG by the suffix.
 
-    ``signed`` centres a diverging colour map on 0. ``gold`` links (source, target) are outlined.
+    Colours go from 0 to the largest weight; ``signed`` centres a diverging map on 0.
+    ``gold`` links (source, target) are outlined.
     Raises UserError for any other suffix, or where nothing can be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -46,7 +47,7 @@ def save_heatmap(
         interpolation="nearest",
         cmap="RdBu_r" if signed else "Blues",
         vmin=-limit if signed else 0,
-        vmax=limit if signed else 1,
+        vmax=limit,
     )
     axes.set_xticks(range(len(source)), list(source), rotation=60, ha="left", parse_math=False)
     axes.set_yticks(range(len(target)), list(target), parse_math=False)

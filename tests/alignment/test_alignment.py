@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.alignment.aer import alignment_error_rate
@@ -93,6 +95,32 @@ def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> No
     save_heatmap(matrix, ["$x_", "猫"], ["ä", "</s>", "\\"], path, title="50% $", signed=signed, gold=[(0, 1)])
     assert path.stat().st_size > 1000
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def painted(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
+    """The axes of the picture that is written of ``matrix``."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def note(self: Figure, *given: Any, **more: Any) -> None:
+        figures.append(self)
+        save(self, *given, **more)
+
+    monkeypatch.setattr(Figure, "savefig", note)
+    target, source = ([f"{side}{k}" for k in range(size)] for side, size in zip("ts", matrix.shape, strict=True))
+    save_heatmap(matrix, source, target, path, signed=signed)
+    return figures[0].axes[0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "signed", "limits"),
+    [([0.15, 0.05], False, (0, 0.15)), ([0.0, 0.0], False, (0, 1)), ([-4.0, 2.0], True, (-4, 4))],
+)
+def test_heatmap_colours_reach_the_largest_weight(
+    weights: list[float], signed: bool, limits: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = painted(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
+    assert axes.images[0].get_clim() == limits
 
 
 def test_heatmap_of_another_kind_is_refused(tmp_path: Path) -> None:
