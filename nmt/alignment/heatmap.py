@@ -12,6 +12,9 @@ from nmt.alignment.links import Link
 from nmt.errors import UserError
 from nmt.text.files import replacing
 
+LABELLED = 120  # tokens a side that have room for their names: more are numbered from 0, as links are
+LABEL = 40  # characters of a token that are shown
+
 
 def save_heatmap(
     matrix: np.ndarray,
@@ -26,7 +29,7 @@ def save_heatmap(
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down, as PNG or SVG by the suffix.
 
     Colours go from 0 to the largest weight; ``signed`` centres a diverging map on 0.
-    ``gold`` links (source, target) are outlined.
+    ``gold`` links (source, target) are outlined. A side of more than ``LABELLED`` tokens is numbered.
     Raises UserError for any other suffix, or where nothing can be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -37,7 +40,7 @@ def save_heatmap(
         raise UserError(f"{path}: a heatmap is .png or .svg")
     width = min(40.0, 2.5 + 0.32 * len(source))
     height = min(40.0, 2.0 + 0.32 * len(target))
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     limit = float(np.abs(matrix).max(initial=0)) or 1.0
@@ -49,8 +52,10 @@ def save_heatmap(
         vmin=-limit if signed else 0,
         vmax=limit,
     )
-    axes.set_xticks(range(len(source)), list(source), rotation=60, ha="left", parse_math=False)
-    axes.set_yticks(range(len(target)), list(target), parse_math=False)
+    if len(source) <= LABELLED:
+        axes.set_xticks(range(len(source)), _labels(source), rotation=60, ha="left", parse_math=False)
+    if len(target) <= LABELLED:
+        axes.set_yticks(range(len(target)), _labels(target), parse_math=False)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     for i, j in gold or ():
@@ -59,4 +64,8 @@ def save_heatmap(
     figure.colorbar(image, ax=axes, shrink=0.6)
     with warnings.catch_warnings(), replacing(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:])
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # labels need what they need
+
+
+def _labels(tokens: Sequence[str]) -> list[str]:
+    return [token if len(token) <= LABEL else token[: LABEL - 1] + "…" for token in tokens]

@@ -31,7 +31,8 @@ HELP = """nmt-heatmap: draw what a model looks at, for given sentence pairs or f
 
 Writes one picture a pair, named by its line number, or one page, and prints the name of each file written.
 Words: |A| normalised over the source, </s> dropped, the sum over a word's source pieces and the mean over its target
-pieces. Pieces: with </s>; signed attentions as they are, by a diverging map, the others normalised over the source."""
+pieces. Pieces: with </s>; signed attentions as they are, by a diverging map, the others normalised over the source.
+In a picture, a side of more than 120 tokens is numbered from 0 instead of named."""
 
 
 @dataclass(frozen=True, kw_only=True)

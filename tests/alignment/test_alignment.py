@@ -123,6 +123,20 @@ def test_heatmap_colours_reach_the_largest_weight(
     assert axes.images[0].get_clim() == limits
 
 
+def test_heatmap_numbers_a_side_of_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = painted(np.ones((120, 121)), tmp_path / "picture.svg", monkeypatch)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(120)]
+    across = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(across) < 30 and "100" in across
+
+
+@pytest.mark.filterwarnings("error")
+def test_heatmap_has_room_for_long_tokens_and_cuts_endless_ones(tmp_path: Path) -> None:
+    for length in (41, 40_000):
+        save_heatmap(np.ones((1, 2)), ["a", "b" * length], ["c" * length], tmp_path / f"{length}.png")
+    assert (tmp_path / "41.png").read_bytes() == (tmp_path / "40000.png").read_bytes()
+
+
 def test_heatmap_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.png or \.svg"):
         save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
