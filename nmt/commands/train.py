@@ -99,8 +99,10 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     if fitted.early:
         waited = "{monitor} got no better in {patience} validations (training.patience)".format(**config["training"])
         say(f"stopped early: {waited}; the model of epoch {fitted.kept} is kept")
-    say("translating the test set …")
-    summary = report(config, fitted, prepared.corpora.get("test"), folder)
+    test = prepared.corpora.get("test")
+    if test is not None:
+        say("translating the test set …")
+    summary = report(config, fitted, test, folder)
     close(summary, folder, time.perf_counter() - started)
 
 

@@ -65,7 +65,15 @@ class TestRun:
             assert (run / name).stat().st_size > 0, name
         assert list((run / "tensorboard").glob("events.*"))
         assert (run / "checkpoints" / "last.ckpt").is_file()
-        assert "version:" in capsys.readouterr().out
+        printed = capsys.readouterr()
+        assert "version:" in printed.out and "translating the test set …" in printed.err
+
+    def test_without_a_test_set_there_is_nothing_to_translate(
+        self, run: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        train([*on_prepared("mine"), "training.max_epochs=1"])
+        assert json.loads((run / "summary.json").read_text())["test"] is None
+        assert "test set" not in capsys.readouterr().err
 
     def test_without_attention_there_is_nothing_to_align(self, run: Path) -> None:
         train([*(word for word in TINY if "slots" not in word), "attention=none"])
