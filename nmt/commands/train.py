@@ -103,7 +103,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     if test is not None:
         say("translating the test set …")
     summary = report(config, fitted, test, folder)
-    close(summary, folder, time.perf_counter() - started)
+    close(summary, folder, attention=described(config["attention"]), seconds=time.perf_counter() - started)
 
 
 def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
@@ -143,12 +143,21 @@ def refuse_other_tokenizers(config: Mapping[str, Any], before: Mapping[str, Any]
             )
 
 
-def close(summary: Mapping[str, Any], folder: Path, seconds: float) -> None:
+def described(setting: Any) -> str:
+    """A setting as YAML has it; a block as its class with its settings: ``CovarianceAttention(gated=true)``."""
+    if isinstance(setting, Mapping) and "_target_" in setting:
+        name = setting["_target_"].rpartition(".")[2]
+        inner = ", ".join(f"{key}={described(value)}" for key, value in setting.items() if key != "_target_")
+        return f"{name}({inner})" if inner else name
+    return setting if isinstance(setting, str) else json.dumps(setting, default=str)
+
+
+def close(summary: Mapping[str, Any], folder: Path, *, attention: str, seconds: float) -> None:
     """Print the closing summary."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{folder}: {summary['attention']}", title_justify="left", show_header=False)
+    table = Table(title=f"{folder}: {attention}", title_justify="left", show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # a signature is never cut
     test = summary["test"] or {}

@@ -20,7 +20,7 @@ import torch
 from nmt import Translator
 from nmt.commands.prepare import prepare
 from nmt.commands.runs import as_before, new_folder
-from nmt.commands.train import train
+from nmt.commands.train import described, train
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.batches import collate
@@ -50,6 +50,15 @@ def test_sources_longer_than_the_attention_holds_stop_a_run_before_it_trains(run
         train([*words, "data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank", "name=demo"])
 
 
+def test_an_attention_is_described_by_its_settings() -> None:
+    gated = {"_target_": "nmt.attention.CovarianceAttention", "gated": True, "kinds": {"a": None}}
+    heads = {"_target_": "nmt.attention.MultiHeadAttention", "inner": gated, "map": "elu", "heads": 8}
+    assert described(heads) == (
+        'MultiHeadAttention(inner=CovarianceAttention(gated=true, kinds={"a": null}), map=elu, heads=8)'
+    )
+    assert described({"_target_": "nmt.attention.NoAttention"}) == "NoAttention"
+
+
 class TestRun:
     def test_leaves_everything_behind(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         train([*TINY, "name=demo"])
@@ -58,6 +67,7 @@ class TestRun:
         assert 0 <= summary["test"]["aer"] <= 1
         assert summary["tokens_per_s"] > 0 and summary["seconds"] > 0
         assert {"bleu", "chrf", "aer"} <= set(summary["signatures"])
+        assert summary["attention"] == "MemoryAttention"
         assert len((run / "test.translations.txt").read_text().split("\n")) == 8 + 1
         assert len((run / "test.alignments.pharaoh").read_text().split("\n")) == 8 + 1
         assert len(list((run / "heatmaps").glob("*.png"))) == 6
@@ -66,6 +76,7 @@ class TestRun:
         assert list((run / "tensorboard").glob("events.*"))
         assert (run / "checkpoints" / "last.ckpt").is_file()
         printed = capsys.readouterr()
+        assert "MemoryAttention(slots=3," in printed.out
         assert "version:" in printed.out and "translating the test set …" in printed.err
 
     def test_without_a_test_set_there_is_nothing_to_translate(
