@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Itera
     if "valid" not in prepared.corpora:
         yield "valid: not given, and nmt-train needs it: add data.valid.src=FILE data.valid.tgt=FILE"
         return
-    yield f"train with: nmt-train data=prepared data.folder={folder}"
+    yield f"train with: nmt-train {shlex.join(['data=prepared', f'data.folder={folder}'])}"
 
 
 if __name__ == "__main__":

@@ -53,9 +53,8 @@ def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
     arguments = joined(arguments)
     keys = {key_of(word) for word in arguments}
     kept = [word for word in before if key_of(word) not in keys]
-    for word in kept:
-        if key_of(word).startswith(TRUSTING):
-            raise UserError(f"resume=true: {folder} began with '{word}'; type it again if you trust what it names")
+    for word in trusting(kept):
+        raise UserError(f"resume=true: {folder} began with '{word}'; type it again if you trust what it names")
     return [*kept, *arguments]
 
 
@@ -70,6 +69,11 @@ def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
                 f"resume=true: {key}={value} is not what {folder} began with ({before.get(key)}); leave it away, or "
                 "start a new run"
             )
+
+
+def trusting(words: Sequence[str]) -> list[str]:
+    """Those of the words that decide whose code runs; nobody but the user says them, each time."""
+    return [word for word in joined(words) if key_of(word).startswith(TRUSTING)]
 
 
 def joined(words: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shlex
 import shutil
 import sys
 import time
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.commands.runs import ARGUMENTS, as_before, new_folder, refuse_another_run, run_to_resume
+from nmt.commands.runs import ARGUMENTS, as_before, new_folder, refuse_another_run, run_to_resume, trusting
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.errors import UserError
@@ -93,8 +94,9 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.interrupted:
         say(f"stopped; the best model so far is in {folder}")
-        elsewhere = "" if config["runs"] == "runs" else f"runs={config['runs']} "
-        say(f"go on with: nmt-train {elsewhere}name={folder.name} resume=true")
+        elsewhere = [] if config["runs"] == "runs" else [f"runs={config['runs']}"]
+        words = [*elsewhere, f"name={folder.name}", "resume=true", *trusting(arguments)]
+        say(f"go on with: nmt-train {shlex.join(words)}")
         raise KeyboardInterrupt
     if fitted.early:
         waited = "{monitor} got no better in {patience} validations (training.patience)".format(**config["training"])
@@ -104,6 +106,8 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
         say("translating the test set …")
     summary = report(config, fitted, test, folder)
     close(summary, folder, attention=described(config["attention"]), seconds=time.perf_counter() - started)
+    trusted = [f"trust=[{','.join(config['trust'])}]"] if config["trust"] else []
+    print(f"translate with: nmt-translate {shlex.join([f'model={folder}', *trusted])} < in.txt > out.txt")
 
 
 def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
@@ -156,8 +160,9 @@ def close(summary: Mapping[str, Any], folder: Path, *, attention: str, seconds: 
     """Print the closing summary."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=f"{folder}: {attention}", title_justify="left", show_header=False)
+    table = Table(title=Text(f"{folder}: {attention}"), title_justify="left", show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # a signature is never cut
     test = summary["test"] or {}
@@ -178,7 +183,6 @@ def close(summary: Mapping[str, Any], folder: Path, *, attention: str, seconds: 
         if (folder / file).exists():
             table.add_row(what, "", str(folder / file))
     Console().print(table)
-    print(f"translate with: nmt-translate model={folder} < in.txt > out.txt")
 
 
 def say(line: str) -> None:

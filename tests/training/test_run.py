@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -250,6 +251,20 @@ class TestRun:
         assert said in capsys.readouterr().err
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
+
+    def test_what_to_type_next_can_be_typed(
+        self, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = [*TINY, "name=it's mine", "training.max_epochs=1", "trust=[nowhere]"]
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=3)
+            with pytest.raises(KeyboardInterrupt):
+                train(words)
+        said = capsys.readouterr().err.partition("go on with: nmt-train ")[2].splitlines()[0]
+        train(shlex.split(said))
+        said = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
+        model, trust = shlex.split(said)
+        assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
 
     def test_a_full_disk_leaves_the_last_checkpoint_whole(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
