@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,14 +22,14 @@ TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code run
 
 def new_folder(runs: Path, name: str) -> Path:
     """``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten, not even one that starts now."""
-    for number in itertools.count(1):
-        folder = runs / (name if number == 1 else f"{name}-{number}")
+    folder, number = runs / name, 1
+    while True:
         try:
             folder.mkdir(parents=True)
+            return folder
         except FileExistsError:
-            continue
-        return folder
-    raise AssertionError
+            number += 1
+            folder = runs / f"{name}-{number}"
 
 
 def run_to_resume(folder: Path) -> Path:
@@ -53,8 +52,9 @@ def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
     arguments = joined(arguments)
     keys = {key_of(word) for word in arguments}
     kept = [word for word in before if key_of(word) not in keys]
-    for word in trusting(kept):
-        raise UserError(f"resume=true: {folder} began with '{word}'; type it again if you trust what it names")
+    if again := trusting(kept):
+        words = " ".join(again)
+        raise UserError(f"resume=true: {folder} began with '{words}'; type it again if you trust what it names")
     return [*kept, *arguments]
 
 

@@ -11,15 +11,18 @@ from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
-from nmt.inference.folder import write_whole
+from nmt.inference.folder import read_whole, write_whole
 
 
 class WholeCheckpoints(TorchCheckpointIO):
-    """Writes a checkpoint whole or not at all, beside its place and not in another file system first."""
+    """Reads and writes checkpoints as models are: whole or not at all, in place, and never executing anything."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(Path(path), checkpoint)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        return read_whole(Path(path))
 
 
 class BestCheckpoints(ModelCheckpoint):

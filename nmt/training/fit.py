@@ -66,8 +66,6 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
-    if resume:
-        read_whole(last.path)  # a damaged one is told as such
     with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped, SIGTERMException):
         trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
     kept = None
