@@ -15,9 +15,10 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.model.products import linear
+from nmt.model.products import linear, multiply, packed
 
 FLOAT_WAYS = ("linear", "product", "onednn", "onnx")
+BFLOAT16_WAYS = ("bfloat16",)
 
 
 class Product(NamedTuple):
@@ -32,7 +33,8 @@ class Product(NamedTuple):
 def floor(products: Sequence[Product], ways: Sequence[str]) -> float:
     """Seconds that all products take, each at the best rate of the ``ways`` to multiply its shape.
 
-    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.model.products``; onnx, onnx-int8: onnxruntime.
+    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.model.products``; onnx, onnx-int8: onnxruntime;
+    bfloat16: ``nmt.model.products`` in that precision, the weight laid out before.
     """
     return sum(count * min(once(way, *shape) for way in ways) for *shape, count in products)
 
@@ -44,6 +46,9 @@ def once(way: str, rows: int, width: int, height: int) -> float:
         return best(lambda: torch.nn.functional.linear(x, w))
     if way == "onednn":
         return best(lambda: linear(x, w))
+    if way == "bfloat16":
+        rough, laid_out = x.bfloat16(), packed(w.bfloat16(), rows)
+        return best(lambda: multiply(rough, laid_out))
     if way == "product":
         turned = x.t().contiguous()
         return best(lambda: w @ turned)

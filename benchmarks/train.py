@@ -7,6 +7,7 @@ of padded positions on both sides, ``loading`` the share of time that went into 
 
     python benchmarks/train.py
     python benchmarks/train.py --pieces train.sp.en train.sp.de          lengths of these files instead of drawn ones
+    python benchmarks/train.py --precision float32 bf16
 
 Another toolkit trains before each round and after the last one, if --peer says how: a command for each of bahdanau and
 luong that prints JSON lines with its own count of target tokens a second, tps_logged.
@@ -17,6 +18,7 @@ luong that prints JSON lines with its own count of target tokens a second, tps_l
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -28,8 +30,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from floor import FLOAT_WAYS, Product, floor
+from floor import BFLOAT16_WAYS, FLOAT_WAYS, Product, floor
 from machine import provenance, writable
+from pytorch_lightning.plugins.precision import Precision
 from reference import LAYERS, SETTINGS, SIZE, VOCABULARY
 
 from nmt.config import train_config
@@ -37,6 +40,7 @@ from nmt.model.build import build_model
 from nmt.text.batches import Batch, TokenBatches, collate
 from nmt.training.allocation import keep_freed_memory
 from nmt.training.module import TranslationTask
+from nmt.training.precision import Bfloat16
 
 MODELS = {
     "bahdanau, fed": ["attention=bahdanau", "attention.attention_size=512", "decoder.input_feeding=true"],
@@ -51,6 +55,7 @@ MODELS = {
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
+    options.add_argument("--precision", nargs="+", choices=["float32", "bf16"], default=["float32"])
     options.add_argument("--pieces", type=Path, nargs=2, help="source and target text as pieces")
     options.add_argument("--updates", type=int, default=6, help="of each model and round")
     options.add_argument("--rounds", type=int, default=4)
@@ -64,16 +69,19 @@ def main() -> None:
     keep_freed_memory()  # as nmt-train does
     corpus = Lengths(*lengths(asked.pieces))
     sampler = TokenBatches(*corpus, max_tokens=1 << 30, max_sentences=asked.sentences)
-    runs = {name: Run(name, corpus, sampler) for name in asked.model}
-    found: dict[str, list[Timed]] = {name: [] for name in runs}
+    runs = {}
+    for precision, name in itertools.product(asked.precision, asked.model):
+        label = name if precision == "float32" else f"{name}, {precision}"
+        runs[label] = Run(name, precision, corpus, sampler)
+    found: dict[str, list[Timed]] = {label: [] for label in runs}
     commands = dict(each.split("=", 1) for each in asked.peer)
     others: dict[str, list[float]] = {attention: [] for attention in commands}
     for at in range(asked.rounds + 1):
         for attention, command in commands.items():
             others[attention] += peer_rates(command)
-        for name, run in runs.items():
+        for label, run in runs.items():
             each = [run.update() for _ in range(asked.updates if at else 2)]
-            found[name] += [Timed(*map(sum, zip(*each, strict=True)))] if at else []
+            found[label] += [Timed(*map(sum, zip(*each, strict=True)))] if at else []
     report = [
         "# Training",
         "",
@@ -87,16 +95,18 @@ def main() -> None:
     for attention, rates in others.items():
         low, middle, high = quantiles(rates, n=4)
         report.append(f"| {asked.peer_name}, {attention}, fed | {middle:,.0f} ({low:,.0f}–{high:,.0f}) {'| ' * 6}| 1 |")
-    for name, rounds in found.items():
+    for label, rounds in found.items():
         rates = [one.pieces / one.seconds for one in rounds]
         low, middle, high = quantiles(rates, n=4)
         shape = [sum(column) / len(rounds) / asked.updates for column in zip(*rounds, strict=True)]
-        least = floor(products(*runs[name].mean_shape(), name), FLOAT_WAYS)
+        run = runs[label]
+        ways = FLOAT_WAYS if run.precision == "float32" else BFLOAT16_WAYS
+        least = floor(products(*run.mean_shape(), run.name), ways)
         mean = Timed(*shape)
         padding = 1 - mean.real / mean.padded
-        row = [name, f"{middle:,.0f} ({low:,.0f}–{high:,.0f})", f"{least:.3f}", f"{mean.seconds:.3f}"]
+        row = [label, f"{middle:,.0f} ({low:,.0f}–{high:,.0f})", f"{least:.3f}", f"{mean.seconds:.3f}"]
         row += [f"{least / mean.seconds:.2f}", f"{100 * padding:.1f} %", f"{100 * mean.loading / mean.seconds:.1f} %"]
-        beside = others.get(name.split()[0].rstrip(","))
+        beside = others.get(label.split()[0].rstrip(","))
         row.append(f"{middle / median(beside):.2f}×" if beside else "–")
         report.append(f"| {' | '.join(row)} |")
     asked.output.write_text("\n".join(report) + "\n", encoding="utf-8")
@@ -150,7 +160,8 @@ def lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
 class Run:
     """One model in training, an update at a time."""
 
-    def __init__(self, name: str, corpus: Lengths, sampler: TokenBatches) -> None:
+    def __init__(self, name: str, precision: str, corpus: Lengths, sampler: TokenBatches) -> None:
+        self.name, self.precision = name, precision
         config = train_config([*SETTINGS, *MODELS[name]])
         torch.manual_seed(1)
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": 100}
@@ -169,7 +180,8 @@ class Run:
         started = time.perf_counter()
         batch = next(self.batches)
         loaded = time.perf_counter()
-        loss = TranslationTask.loss(self.model, batch, smoothing=0.0)
+        with (Bfloat16(torch.device("cpu")) if self.precision == "bf16" else Precision()).forward_context():
+            loss = TranslationTask.loss(self.model, batch, smoothing=0.0)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

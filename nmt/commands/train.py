@@ -70,12 +70,15 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     from nmt.text.prepare import open_prepared
     from nmt.training.allocation import keep_freed_memory
     from nmt.training.fit import fit
+    from nmt.training.precision import slowdown
     from nmt.training.report import report
 
     keep_freed_memory()
-    choose_device(config["device"])
+    device = choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
+    if config["precision"] == "bf16" and (times := slowdown(device)) > 1:
+        say(f"precision=bf16: here a product takes {times:.1f} times as long as in float32; leave it away to be faster")
     started = time.perf_counter()
     given = config["data"]["kind"] == "prepared"
     if given or config["resume"]:

@@ -14,12 +14,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (…, in), weight (out, in), bias (out,) → x weightᵀ + bias (…, out), as ``torch.nn.functional.linear``.
 
     On a CPU, float32 goes to oneDNN, which torch itself asks for LSTMs and convolutions but not here: about twice as
-    fast as its own choice on the AMD processor that it was measured on (benchmarks/products.py).
+    fast as its own choice on the AMD processor that it was measured on (benchmarks/products.py). It multiplies bfloat16
+    twice as fast again; that is for autocast to ask for.
     """
     if not suits_onednn(x, weight):
         return functional.linear(x, weight, bias)
-    rows = x.reshape(-1, x.shape[-1])
-    found: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
+    rows = as_multiplied(x.reshape(-1, x.shape[-1]))
+    bias = bias if bias is None else as_multiplied(bias)
+    found: Tensor = _Linear.apply(rows, as_multiplied(weight), bias)  # type: ignore[no-untyped-call]
     return found.reshape(*x.shape[:-1], -1)
 
 
@@ -27,26 +29,40 @@ def suits_onednn(x: Tensor, weight: Tensor) -> bool:
     """Whether ``linear`` asks oneDNN for their product."""
     return (
         _MULTIPLY is not None
-        and x.dtype == weight.dtype == torch.float32
         and x.device.type == weight.device.type == "cpu"
-        and x.numel() > 0
-        and not torch.is_autocast_enabled("cpu")
+        and _multiplied_in(x) == _multiplied_in(weight)
+        and _multiplied_in(x) in _DTYPES
+        and min(x.numel(), weight.numel()) > 0
         and not torch.compiler.is_compiling()  # graphs are to see what it means, not how it is done
     )
 
 
+def as_multiplied(x: Tensor) -> Tensor:
+    """x as autocast has it multiplied, in bfloat16 perhaps."""
+    return x.to(_multiplied_in(x))
+
+
+def multiply(x: Tensor, weight: Tensor) -> Tensor:
+    """x (…, in) → x weightᵀ (…, out), for what suits oneDNN, without gradients; the weight may be ``packed``."""
+    rows = x.reshape(-1, x.shape[-1])
+    return _product(on_grid(_dense(rows)), weight)[: len(rows)].view(*x.shape[:-1], -1)
+
+
 def by_weight(x: Tensor, slope: Tensor) -> Tensor:
     """The gradient (G, X) of the weight that met the rows x (N, X), of which slope (N, G) came back."""
-    if suits_onednn(x, slope):
-        x, slope = on_grid(x), on_grid(slope)
+    if not suits_onednn(x, slope):
+        return slope.t() @ x
+    x, slope = on_grid(as_multiplied(x)), on_grid(as_multiplied(slope))
+    if x.dtype == torch.bfloat16:  # which torch itself has oneDNN multiply
+        return slope.t() @ x
     # With the shorter side as rows it is the faster one, even where its result has to be turned round.
     if slope.shape[1] < x.shape[1]:
-        return linear(slope.t(), x.t())
-    return linear(x.t(), slope.t()).t()
+        return multiply(slope.t(), x.t())
+    return multiply(x.t(), slope.t()).t()
 
 
 def packed(weight: Tensor, rows: int) -> Tensor:
-    """The weight as oneDNN wants it laid out for products of so many rows: for ``linear``, without gradients, alone.
+    """The weight as oneDNN wants it laid out for products of so many rows: for ``multiply`` alone.
 
     A product is a quarter faster then; laying it out takes as long as half a product of 128 rows.
     """
@@ -73,6 +89,15 @@ _MULTIPLY, _PACK = (
     getattr(torch.ops.mkldnn, name, None) if torch.backends.mkldnn.is_available() else None  # type: ignore[no-untyped-call]
     for name in ("_linear_pointwise", "_reorder_linear_weight")
 )
+_BFLOAT16 = _MULTIPLY is not None and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+_DTYPES = (torch.float32, torch.bfloat16) if _BFLOAT16 else (torch.float32,)
+
+
+def _multiplied_in(x: Tensor) -> torch.dtype:
+    kind = x.device.type
+    if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return x.dtype
+    return torch.get_autocast_dtype(kind)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from nmt.attention.additive import sigmoid_serves
-from nmt.model.products import by_weight, linear, packed, suits_onednn
+from nmt.model.products import as_multiplied, by_weight, linear, multiply, packed, suits_onednn
 
 
 class Recurrence:
@@ -27,18 +27,21 @@ class Recurrence:
             self._reads = []
             inputs = _Together.apply(inputs, self._reads, *weights)  # type: ignore[no-untyped-call]
             weights = tuple(weight.detach().contiguous() for weight in weights)
+        weights = tuple(as_multiplied(weight) for weight in weights)  # once, not in each step
         self._inputs = inputs.unbind(0)
         self._weights = weights
         self._packed = [packed(weight, inputs.shape[1]) for weight in weights] if self._quick else []
 
     def __call__(self, step: int, *reads: Tensor) -> Tensor:
         """(B, …, G) of one step, given what each weight meets, (B, …, X_i). Each step is asked once, in order."""
+        reads = tuple(as_multiplied(x) for x in reads)
         if self._reads is not None:
             self._reads.append(tuple(x.detach() for x in reads))
         if self._quick:
             gates: Tensor = _Step.apply(self._inputs[step], self._weights, self._packed, *reads)  # type: ignore[no-untyped-call]
             return gates
-        return self._inputs[step] + sum(linear(x, weight) for x, weight in zip(reads, self._weights, strict=True))
+        inputs = _wide(self._inputs[step])
+        return inputs + sum(linear(x, weight) for x, weight in zip(reads, self._weights, strict=True))
 
 
 def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,6 +52,11 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     enter, forget, candidate, leave = gates.chunk(4, dim=-1)
     cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
     return torch.sigmoid(leave) * torch.tanh(cell), cell
+
+
+def _wide(x: Tensor) -> Tensor:
+    """x in float32 at least: only what is multiplied may be rough, not what adds up from step to step."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class _Together(torch.autograd.Function):
@@ -64,7 +72,7 @@ class _Together(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         rows = slope.flatten(0, -2)
         found = [
-            by_weight(torch.stack(x).flatten(0, -2).to(rows.dtype), rows).to(dtype) if wanted else None
+            by_weight(torch.stack(x).flatten(0, -2), rows.to(x[0].dtype)).to(dtype) if wanted else None
             for x, dtype, wanted in zip(zip(*ctx.reads, strict=True), ctx.dtypes, ctx.needs_input_grad[2:], strict=True)
         ]
         return slope, None, *found
@@ -78,8 +86,8 @@ class _Step(torch.autograd.Function):
         ctx: Any, inputs: Tensor, weights: Sequence[Tensor], laid_out: Sequence[Tensor], *reads: Tensor
     ) -> Tensor:
         ctx.weights = weights
-        first, *more = (linear(x, weight) for x, weight in zip(reads, laid_out, strict=True))
-        gates = first.add_(inputs)
+        first, *more = (multiply(x, weight) for x, weight in zip(reads, laid_out, strict=True))
+        gates = _wide(first).add_(inputs)
         for each in more:
             gates += each
         return gates
@@ -88,7 +96,8 @@ class _Step(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         wanted = zip(ctx.weights, ctx.needs_input_grad[3:], strict=True)
-        return slope, None, None, *(linear(slope, weight.t()) if needed else None for weight, needed in wanted)
+        rows = slope.to(ctx.weights[0].dtype)
+        return slope, None, None, *(multiply(rows, weight.t()) if needed else None for weight, needed in wanted)
 
 
 class _Cell(torch.autograd.Function):

@@ -14,6 +14,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.attention.base import Attention
@@ -25,6 +26,7 @@ from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped, W
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
+from nmt.training.precision import Bfloat16
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
 
@@ -148,13 +150,12 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
-        precision="bf16-mixed" if config["precision"] == "bf16" else "32-true",
         max_epochs=settings["max_epochs"],
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
         accumulate_grad_batches=config["batches"]["accumulate"],
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
-        plugins=[WholeCheckpoints()],
+        plugins=[WholeCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
         logger=[
             MetricsFile(folder),
             TensorBoardLogger(folder, name=None, version="tensorboard"),

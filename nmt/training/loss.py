@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nmt.model.products import by_weight, grid, linear, on_grid
+from nmt.model.products import as_multiplied, by_weight, grid, linear, on_grid
 
 CHUNK = 1 << 23  # logits at a time: 32 MB in float32
 
@@ -46,7 +46,7 @@ class _OutputLoss(torch.autograd.Function):
             here = slice(first, first + rows)
             chosen = pieces[here, None]
             real = len(chosen)
-            x = on_grid(features[here])  # here once, not in each of the three products
+            x = as_multiplied(on_grid(features[here]))  # here once, not in each of the three products
             scores = linear(x, weight, bias).to(total.dtype)
             whole = scores.softmax(1)  # p, to become p − q
             logits, slope = scores[:real], whole[:real]
@@ -61,7 +61,7 @@ class _OutputLoss(torch.autograd.Function):
                     slope -= smoothing / vocabulary
                 slope.scatter_add_(1, chosen, slope.new_full(chosen.shape, smoothing - 1))
                 whole[real:] = 0
-                whole = whole.to(features.dtype)
+                whole = whole.to(x.dtype)
                 ctx.by_features[here] = linear(whole, weight.t())[:real]
                 each = by_weight(x, whole).to(weight.dtype), whole.sum(0).to(bias.dtype)
                 ctx.sums = [old.add_(new) for old, new in zip(ctx.sums, each, strict=True)] if first else each

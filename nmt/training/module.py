@@ -81,7 +81,7 @@ class TranslationTask(pl.LightningModule):
             lr=settings["lr"],
             betas=tuple(settings["betas"]),
             weight_decay=settings["weight_decay"],
-            fused=self.trainer.precision == "32-true",  # the fused step cannot clip scaled gradients
+            fused=True,
         )
         if settings["schedule"] == "plateau":
             # Lower the rate when validation stands still; on_train_batch_start has warmed it up before.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.model import products
-from nmt.model.products import by_weight, linear, packed, use_linear
+from nmt.model.products import by_weight, linear, multiply, packed, use_linear
 
 
 def with_gradients(make: object, *leaves: Tensor) -> list[Tensor]:
@@ -46,11 +48,36 @@ def test_it_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     use_linear(model)
     model(torch.randn(2, 4))
     assert len(called) == 1
-    with torch.autocast("cpu", torch.bfloat16):
-        assert model(torch.randn(2, 4)).dtype == torch.bfloat16
     model.double()(torch.randn(2, 4, dtype=torch.float64))
     assert len(called) == 1
     assert set(model.state_dict()) == {"0.weight", "0.bias"}
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("shape", [(7, 12), (3, 9, 12), (2, 0, 12)])
+def test_autocast_is_autocast(shape: tuple[int, ...], emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also gradients, which are found after autocast has ended; and where the processor knows no bfloat16."""
+    if emulated:
+        monkeypatch.setattr(products, "_DTYPES", (torch.float32,))
+
+    def mixed(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def run(*leaves: Tensor) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                return layer(*leaves)
+
+        return run
+
+    torch.manual_seed(1)
+    leaves = torch.randn(shape), torch.randn(9, 12), torch.randn(9)
+    for dtypes in ([torch.float32] * 3, [torch.bfloat16, torch.float32, torch.float32]):
+        given = [leaf.to(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        mine, theirs = (with_gradients(mixed(layer), *given) for layer in (linear, functional.linear))
+        for ours, other in zip(mine, theirs, strict=True):
+            assert ours.dtype == other.dtype
+            torch.testing.assert_close(ours, other, rtol=0.02, atol=0.02)
+    wide = torch.randn(3, 12, dtype=torch.float64)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(wide, wide).dtype == torch.float64
 
 
 def test_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +91,8 @@ def test_gradients_of_weights(width: int, height: int) -> None:
     torch.manual_seed(1)
     x, slope = torch.randn(6, width), torch.randn(6, height)
     torch.testing.assert_close(by_weight(x, slope), slope.t() @ x, rtol=1e-4, atol=1e-5)
+    rough = by_weight(x.bfloat16(), slope.bfloat16())
+    torch.testing.assert_close(rough.float(), slope.t() @ x, rtol=0.05, atol=0.05)
 
 
 def test_the_grid_is_coarse_and_near() -> None:
@@ -91,17 +120,23 @@ def test_products_of_many_lengths_are_of_few_shapes(monkeypatch: pytest.MonkeyPa
         mine = with_gradients(linear, x, weight)
         for ours, theirs in zip(mine, with_gradients(functional.linear, x, weight), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.testing.assert_close(linear(x, weight).float(), functional.linear(x, weight).float())
     assert len(shapes) <= 3 * len({products.grid(rows) for rows in range(100, 200)})
 
 
-@pytest.mark.parametrize("rows", [1, 4, 50])
-def test_a_packed_weight_multiplies_as_before(rows: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(1,), (4,), (50,), (9, 1), (5, 9)])
+def test_a_packed_weight_multiplies_as_before(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    if products._MULTIPLY is None or dtype not in products._DTYPES:
+        pytest.skip("this torch or processor has no such products")
     torch.manual_seed(1)
-    weight, x = torch.randn(40, 24), torch.randn(rows, 24)
+    weight, x = torch.randn(40, 24).to(dtype), torch.randn(*shape, 24).to(dtype)
+    rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (0.02, 0.02)
     with torch.no_grad():
-        for laid_out_for in (rows, 7):
-            found = linear(x, packed(weight, laid_out_for))
-            torch.testing.assert_close(found, functional.linear(x, weight), rtol=1e-4, atol=1e-5)
+        for laid_out_for in (x.shape[:-1].numel(), 7):
+            found = multiply(x, packed(weight, laid_out_for))
+            torch.testing.assert_close(found, functional.linear(x, weight), rtol=rtol, atol=atol)
 
 
 def test_what_onednn_does_not_multiply_is_not_packed() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.model import recurrence
+from nmt.model import products, recurrence
 from nmt.model.recurrence import Recurrence, lstm_cell
 
 DTYPES = [torch.float32, torch.float64]
@@ -34,23 +34,48 @@ def assert_equal(mine: Made, theirs: Made, *leaves: Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("between", [(), (1,), (2, 3)])
-def test_a_recurrence_is_its_loop(dtype: torch.dtype, between: tuple[int, ...]) -> None:
-    def loop(inputs: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
-        steps = []
-        for each in inputs:
-            steps.append(x := torch.tanh(each + x @ weight.t()))
-        return tuple(steps)
+@pytest.mark.parametrize("shape", [(3,), (3, 1), (9, 1), (3, 2, 3)])
+def test_a_recurrence_is_its_loop(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(2)
+    assert_equal(ours, loop, *(torch.randn(size, dtype=dtype) for size in ((6, *shape, 5), (5, 5), (*shape, 5))))
 
-    def ours(inputs: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
-        gates, steps = Recurrence(inputs, weight), []
-        for step in range(len(inputs)):
-            steps.append(x := torch.tanh(gates(step, x)))
-        return tuple(steps)
+
+def loop(inputs: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+    steps = []
+    for each in inputs:
+        steps.append(x := torch.tanh(each + x @ weight.t()))
+    return tuple(steps)
+
+
+def ours(inputs: Tensor, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+    gates, steps = Recurrence(inputs, weight), []
+    for step in range(len(inputs)):
+        steps.append(x := torch.tanh(gates(step, x)))
+    return tuple(steps)
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("inputs", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3,), (9, 1)])
+def test_under_autocast_only_products_are_rough(
+    shape: tuple[int, ...], inputs: torch.dtype, emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gates and what comes of them stay float32, and so do gradients, which are found after autocast has ended."""
+    if emulated:
+        monkeypatch.setattr(products, "_DTYPES", (torch.float32,))
+
+    def mixed(*given: Tensor) -> tuple[Tensor, ...]:
+        with torch.autocast("cpu", torch.bfloat16):
+            steps = ours(*given)
+        assert {step.dtype for step in steps} == {torch.float32}
+        return steps
 
     torch.manual_seed(2)
-    shape = (3, *between, 5)
-    assert_equal(ours, loop, *(torch.randn(size, dtype=dtype) for size in ((6, *shape), (5, 5), shape)))
+    leaves = [torch.randn(size) / 2 for size in ((6, *shape, 5), (5, 5), (*shape, 5))]
+    leaves[0] = leaves[0].to(inputs)
+    for rough, exact in zip(with_gradients(mixed, *leaves), with_gradients(loop, *leaves), strict=True):
+        assert rough.dtype == exact.dtype
+        torch.testing.assert_close(rough, exact, rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -24,7 +24,7 @@ from nmt.commands.runs import as_before, new_folder
 from nmt.commands.train import described, train
 from nmt.config import read_yaml
 from nmt.errors import UserError
-from nmt.text.batches import collate
+from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.training.module import TranslationTask
 
@@ -118,6 +118,35 @@ class TestRun:
     def test_settings_go_together(self, run: Path, settings: list[str]) -> None:
         train([*TINY, *settings])
         assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
+
+    def test_only_products_are_rough(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In bfloat16 weights, gradients and what the optimizer remembers stay float32."""
+        seen: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "slopes": set()}
+
+        def step(self: TranslationTask, batch: Batch, _: int) -> torch.Tensor:
+            seen["features"].add(self.model.features(batch.source, batch.source_mask, batch.target_in).dtype)
+            return plain(self, batch, _)
+
+        def look(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
+            weights = list(self.parameters())
+            seen["weights"] |= {weight.dtype for weight in weights}
+            seen["slopes"] |= {weight.grad.dtype for weight in weights if weight.grad is not None}
+
+        plain = TranslationTask.training_step
+        monkeypatch.setattr(TranslationTask, "training_step", step)
+        monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", look)
+        train([*TINY, "precision=bf16", "training.max_epochs=1", "training.clip_norm=0.5"])
+        assert seen == {"features": {torch.bfloat16}, "weights": {torch.float32}, "slopes": {torch.float32}}
+        state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
+        assert {memory["exp_avg"].dtype for memory in state.values()} == {torch.float32}
+
+    def test_a_processor_that_only_emulates_bfloat16_is_told(
+        self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for times in (3.04, 0.5):
+            monkeypatch.setattr("nmt.training.precision.slowdown", lambda device, times=times: times)
+            train([*TINY, "precision=bf16", "training.max_epochs=1", f"name=slow{times:.0f}"])
+            assert ("takes 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
 
     @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "linear", "plateau"])
     def test_every_schedule_warms_up(self, run: Path, schedule: str) -> None:
