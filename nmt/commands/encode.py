@@ -66,7 +66,7 @@ def encode(arguments: list[str]) -> None:
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     from nmt.inference.encoded import refuse_parts
-    from nmt.inference.memory_file import ENDING, fingerprint, save_memory
+    from nmt.inference.memory_file import COUNT, fingerprint, memory_name, save_memory
 
     if options.piece_length is not None:
         refuse_parts(translator)
@@ -77,9 +77,10 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
         for line in lines:
             done += 1
             encoded = _encode_line(translator, line, options, place=f"{options.input or STDIN}:{done}")
-            save_memory(folder / f"{done:08d}{ENDING}", encoded, kind=kind, model=model)
+            save_memory(folder / memory_name(done), encoded, kind=kind, model=model)
             progress.show(done)
     progress.close()
+    (folder / COUNT).write_text(f"{done}\n", encoding="utf-8")
     return done
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 
 import torch
@@ -28,7 +27,7 @@ from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
 
 FORMAT = "1"
-ENDING = ".safetensors"
+COUNT = "count.txt"  # how many there are: a folder that lost its last one would look whole
 Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 
@@ -54,6 +53,11 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
     blank = str(line.source is None).lower()
     about = {"format": FORMAT, "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     save_file(tensors, path, {**about, "digest": _digest_of_file(about, tensors)})
+
+
+def memory_name(number: int) -> str:
+    """The file of line ``number``, from 1."""
+    return f"{number:08d}.safetensors"
 
 
 def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine:
@@ -88,12 +92,15 @@ def memory_files(place: Path) -> list[Path]:
     """The file itself, or those of a folder in the order of their lines. Raises UserError where one is missing."""
     if not place.is_dir():
         return [place]
-    for number in count(1):
-        if not (place / f"{number:08d}{ENDING}").is_file():
-            break
-    files = sorted(place.glob(f"*{ENDING}"))
-    if len(files) != number - 1 or not files:
-        raise UserError(f"memory={place}: no {number:08d}{ENDING} there; name a folder that nmt-encode wrote")
+    try:
+        count = int((place / COUNT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UserError(f"memory={place}: no {COUNT} there; name a folder that nmt-encode wrote") from None
+    files = [place / memory_name(number) for number in range(1, count + 1)]
+    if lost := [file for file in files if not file.is_file()]:
+        raise UserError(
+            f"memory={place}: {len(lost):,} of {count:,} are lost, the first is {lost[0].name}; encode again"
+        )
     return files
 
 

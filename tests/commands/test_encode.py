@@ -31,7 +31,7 @@ def test_memories_are_translated_as_their_lines_are(
     encode([f"model={model}", f"output={tmp_path}/memories", "trace=true"])
     assert lines_of(capfdbinary) == []
     files = sorted(tmp_path.glob("memories/*"))
-    assert [file.name for file in files] == [f"{number:08d}.safetensors" for number in range(1, 5)]
+    assert [file.name for file in files] == [*(f"{number:08d}.safetensors" for number in range(1, 5)), "count.txt"]
     translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/stored"])
     assert lines_of(capfdbinary) == expected
     assert (tmp_path / "stored").read_text() == (tmp_path / "direct").read_text()
@@ -76,10 +76,28 @@ def test_text_and_memories_at_once_are_refused(model: Path) -> None:
         translate([f"model={model}", "memory=here", "input=there"])
 
 
-@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no 00000001.safetensors there")])
+@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no count.txt there")])
 def test_memories_that_are_not_there_are_named(model: Path, tmp_path: Path, place: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         translate([f"model={model}", f"memory={tmp_path / place}"])
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_memory_that_was_lost_is_missed(model: Path, tmp_path: Path, pipe_in: Pipe, number: int) -> None:
+    pipe_in(TEXT)
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+    (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
+    with pytest.raises(UserError, match=f"memories: 1 of 4 are lost, the first is {number:08d}.safetensors; encode"):
+        translate([f"model={model}", f"memory={tmp_path}/memories"])
+
+
+def test_no_lines_no_memories_no_translations(
+    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pipe_in(b"")
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+    translate([f"model={model}", f"memory={tmp_path}/memories"])
+    assert lines_of(capfdbinary) == []
 
 
 def test_memories_without_a_trace_are_not_aligned(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
