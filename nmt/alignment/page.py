@@ -39,8 +39,9 @@ for (const section of document.querySelectorAll("section")) {
 
 
 class Example(NamedTuple):
-    """One sentence pair: word weights (J, I), the words, and gold links (source, target) where known."""
+    """Sentence pair ``number``: word weights (J, I), the words, and gold links (source, target) where known."""
 
+    number: int
     weights: np.ndarray
     source: Sequence[str]
     target: Sequence[str]
@@ -52,30 +53,31 @@ def alignment_page(
 ) -> str:
     """The whole page as text; it needs no other file and, but for the hovering, no script.
 
-    Weights are in [0, 1]; ``signed`` ones may be any, and are shown as parts of a sentence's largest.
+    Weights are shown as parts of a sentence's largest, so that soft attentions are seen too; ``signed`` ones may be
+    negative.
     """
-    sections = "\n".join(_section(number, example, signed) for number, example in enumerate(examples, start=1))
+    sections = "\n".join(_section(example, signed) for example in examples)
     about = f"Attention: {escape(attention)}. " if attention else ""
     signs = "Red is positive, blue negative. " if signed else ""
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight. {signs}Point at a word to see its partners. {gold}</p>\n"
+        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight, the darkest is its sentence's largest. {signs}Point at a word to see its partners. {gold}</p>\n"
         f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
-def _section(number: int, example: Example, signed: bool) -> str:
-    limit = float(np.abs(example.weights).max(initial=0)) or 1.0 if signed else None
+def _section(example: Example, signed: bool) -> str:
+    limit = float(np.abs(example.weights).max(initial=0)) or 1.0
     head = "".join(f"<th><div>{escape(word)}</div></th>" for word in example.source)
     gold = set(example.gold or ())
     rows = "\n".join(
-        f"<tr><th>{escape(word)}</th>{''.join(_cell(w, (i, j) in gold, limit) for i, w in enumerate(row))}</tr>"
+        f"<tr><th>{escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
     return (
-        f'<section id="s{number}"><h2>{number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
+        f'<section id="s{example.number}"><h2>{example.number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
         f'<p class="words target">{_words(example.target)}</p>\n<div class="scroll"><table><thead><tr><th></th>{head}</tr>'
         f"</thead><tbody>\n{rows}\n</tbody></table></div></section>"
     )
@@ -85,9 +87,7 @@ def _words(words: Sequence[str]) -> str:
     return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
 
 
-def _cell(weight: float, gold: bool, limit: float | None) -> str:
-    """A table cell; ``limit`` is what counts as 1 where weights have signs, None where they have not."""
+def _cell(share: float, weight: float, gold: bool, signed: bool) -> str:
     mark = ' class="gold"' if gold else ""
-    hue = RED if limit is not None and weight > 0 else BLUE
-    share = abs(weight) / (limit or 1)
-    return f'<td{mark} title="{weight:.3g}" style="background:hsl({hue} 75% 50% / {share:.3f})"></td>'
+    hue = RED if signed and weight > 0 else BLUE
+    return f'<td{mark} title="{weight:.3g}" style="background:hsl({hue} 75% 50% / {abs(share):.3f})"></td>'

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
 from nmt.commands.options import asks_for_help, read_options, show_help
@@ -17,6 +18,7 @@ from nmt.search.options import SearchOptions
 if TYPE_CHECKING:
     import numpy as np
 
+    from nmt.alignment.page import Example
     from nmt.inference.forced import Forced
     from nmt.inference.translator import Translation, Translator
 
@@ -32,7 +34,10 @@ HELP = """nmt-heatmap: draw what a model looks at, for given sentence pairs or f
 Writes one picture a pair, named by its line number, or one page, and prints the name of each file written.
 Words: |A| normalised over the source, </s> dropped, the sum over a word's source pieces and the mean over its target
 pieces. Pieces: with </s>; signed attentions as they are, by a diverging map, the others normalised over the source.
-In a picture, a side of more than 120 tokens is numbered from 0 instead of named."""
+In a picture, a side of more than 120 tokens is numbered from 0 instead of named; on a page, a pair of more than 100,000
+cells is left out."""
+
+ON_A_PAGE = 100_000  # cells of one pair: 8 MB of page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,16 +65,6 @@ class Heatmap:
             raise UserError(f"links={self.links}: belong to given translations; add tgt=FILE")
         if self.granularity == "piece":
             raise UserError(f"links={self.links}: link words, not pieces; use granularity=word")
-
-
-class Picture(NamedTuple):
-    """One sentence pair to draw: weights (T, S), what stands at its sides, and gold links."""
-
-    number: int
-    weights: np.ndarray
-    source: list[str]
-    target: list[str]
-    gold: Links | None
 
 
 def main() -> None:
@@ -125,15 +120,17 @@ def _pictures(
     targets: list[str] | None,
     golds: list[Links] | None,
     signed: bool,
-) -> Iterator[Picture]:
+) -> Iterator[Example]:
     """What there is to see; pairs with an empty side have nothing."""
+    from nmt.alignment.page import Example
+
     found = _seen(translator, options, sources, targets)
     for row, one in enumerate(found):
         if one.alignment is None or not one.source_words or not one.target_words:
             continue
         target = targets[row] if targets is not None else getattr(one, "text", "")
         weights, left, right = _weights(one, translator.case(sources[row]), target, options.granularity, signed)
-        yield Picture(row + 1, weights, left, right, golds[row] if golds is not None else None)
+        yield Example(row + 1, weights, left, right, golds[row] if golds is not None else None)
 
 
 def _seen(
@@ -158,16 +155,16 @@ def _weights(
 
 
 def _draw(
-    pictures: list[Picture], folder: Path, options: Heatmap, translator: Translator, signed: bool
+    pictures: list[Example], folder: Path, options: Heatmap, translator: Translator, signed: bool
 ) -> Iterator[Path]:
     """Each file, as soon as it is whole."""
     from nmt.alignment.heatmap import save_heatmap
-    from nmt.alignment.page import Example, alignment_page
+    from nmt.alignment.page import alignment_page
     from nmt.text.files import write_lines_atomically
 
     how = "own translation" if options.tgt is None else "force-decoded"
     if options.format == "html":
-        examples = [Example(one.weights, one.source, one.target, one.gold) for one in pictures]
+        examples = list(_on_a_page(pictures, options))
         title = f"Alignments of {Path(options.src).name}"
         note = f"{how}, by {options.granularity}"
         page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
@@ -179,6 +176,19 @@ def _draw(
         title = f"{Path(options.src).name}, line {one.number}, {how}"
         save_heatmap(one.weights, one.source, one.target, file, title=title, signed=signed, gold=one.gold)
         yield file
+
+
+def _on_a_page(pictures: list[Example], options: Heatmap) -> Iterator[Example]:
+    for one in pictures:
+        if one.weights.size <= ON_A_PAGE:
+            yield one
+        else:
+            height, width = one.weights.shape
+            print(
+                f"warning: {options.src}:{one.number}: {width:,} × {height:,} {options.granularity}s are too many for "
+                "a page; it is left out, use format=png",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def draw(
     examples = []
     for at in chosen:
         left, right = sources[at].split(), references[at].split()
-        examples.append(Example(weights_between(forced[at], left, right), left, right, golds[at] if golds else None))
+        examples.append(
+            Example(at + 1, weights_between(forced[at], left, right), left, right, golds[at] if golds else None)
+        )
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))

@@ -154,14 +154,16 @@ def test_a_heatmap_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeyp
 
 
 def test_page_is_self_contained_and_escaped() -> None:
-    page = alignment_page([Example(np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
+    page = alignment_page([Example(7, np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
     assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
     assert "src=" not in page and "http" not in page
-    assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 0.750)"' in page
+    assert '<section id="s7"><h2>7</h2>' in page
+    assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 1.000)"' in page
+    assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page
 
 
 def test_page_of_signed_weights_has_a_hue_for_each_sign() -> None:
-    page = alignment_page([Example(np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
+    page = alignment_page([Example(1, np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
     assert 'title="-40" style="background:hsl(211 75% 50% / 1.000)"' in page
     assert 'title="10" style="background:hsl(8 75% 50% / 0.250)"' in page
     assert "Red is positive, blue negative." in page

@@ -81,8 +81,19 @@ def test_one_page_with_gold_links(model: Path, files: Path, capsys: pytest.Captu
     given = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "format=html", "limit=null"]
     (page,) = printed([*given, f"links={files}/links"], capsys)
     text = page.read_text(encoding="utf-8")
-    assert page.name == "alignments.html" and text.count("<section") == 3 and text.count('class="gold"') == 4
+    assert page.name == "alignments.html" and text.count('class="gold"') == 4
+    assert re.findall(r"<h2>(\d+)</h2>", text) == ["1", "3", "4"]  # their lines; the second has nothing to show
     assert "schläft" in text and "Bahdanau" in text
+
+
+def test_a_pair_too_large_for_a_page_is_left_out(
+    model: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.commands.heatmap.ON_A_PAGE", 9)
+    heatmap([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "format=html"])
+    out, error = capsys.readouterr()
+    assert re.findall(r"<h2>(\d+)</h2>", Path(out.strip()).read_text(encoding="utf-8")) == ["3", "4"]
+    assert error.startswith(f"warning: {files}/src:1: 5 × 5 words are too many for a page; it is left out")
 
 
 def test_a_given_pair_longer_than_the_attention_holds_is_left_out(
