@@ -77,7 +77,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     device = choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
-    if config["precision"] == "bf16" and (times := slowdown(device)) > 1:
+    if config["precision"] == "bf16" and device.type == "cpu" and (times := slowdown()) > 1.2:
         say(f"precision=bf16: here a product takes {times:.1f} times as long as in float32; leave it away to be faster")
     started = time.perf_counter()
     given = config["data"]["kind"] == "prepared"
@@ -120,7 +120,7 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
 
     given = None
     if config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"])
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
         given = (start.source, start.target)
         refuse_shared(config, f"init_from={config['init_from']}", *given)
         refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
@@ -185,7 +185,7 @@ def close(summary: Mapping[str, Any], folder: Path, *, attention: str, seconds: 
     ):
         if (folder / file).exists():
             table.add_row(what, "", str(folder / file))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def say(line: str) -> None:

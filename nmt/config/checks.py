@@ -91,4 +91,4 @@ def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:
         for side in ("src", "tgt"):
             file = data[part][side]
             if file is not None and not Path(file).is_file():
-                yield f"data.{part}.{side}={file}: no such file"
+                yield f"data.{part}.{side}={file}: {'a folder, not a file' if Path(file).is_dir() else 'no such file'}"

@@ -79,7 +79,7 @@ class TokenizerSettings:
     kind: Literal["bpe", "unigram"]
     vocab_size: Annotated[int, AtLeast(5)]
     joint: bool
-    character_coverage: Positive
+    character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # as SentencePiece asks
     source_model: str | None
     target_model: str | None
 
@@ -112,7 +112,7 @@ class Training:
     label_smoothing: Annotated[float, Within(0, 1)]
     clip_norm: Positive | None
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
-    patience: Count
+    patience: Count | None
     keep_best: Count
     decode_sentences: Annotated[int, AtLeast(0)]
 

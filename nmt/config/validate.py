@@ -53,7 +53,9 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
     elif schema in PLAIN:
         fits = isinstance(value, (int, float) if schema is float else schema)
         if not fits or (isinstance(value, bool) and schema is not bool):
-            yield f"{path}={_show(value)}: must be {PLAIN[schema]}"
+            number = schema is str and isinstance(value, int | float)
+            quoted = f"; put it into quotes, as '{path}=\"{_show(value)}\"'" if number else ""
+            yield f"{path}={_show(value)}: must be {PLAIN[schema]}{quoted}"
 
 
 def _union(value: Any, choices: Sequence[Any], path: str, trust: Sequence[str]) -> Iterator[str]:
@@ -96,9 +98,12 @@ def _target(value: Mapping[str, Any], path: str, trust: Sequence[str]) -> Iterat
         return
     hints = _hints(constructor)
     parameters = inspect.signature(constructor).parameters
-    settable = {name: hints.get(name, Any) for name in parameters if name not in FROM_THE_BUILDER}
     rest = {key: item for key, item in value.items() if key != "_target_"}
-    optional = {name for name in settable if parameters[name].default is not inspect.Parameter.empty}
+    named = {name for name, one in parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        named |= set(rest)  # it takes whatever it is given
+    settable = {name: hints.get(name, Any) for name in named - FROM_THE_BUILDER}
+    optional = {name for name, one in parameters.items() if one.default is not one.empty}
     yield from _keys(rest, settable, optional, path, trust)
 
 

@@ -104,12 +104,12 @@ def save_folder(folder: Path, trained: TrainedModel) -> None:
     write_whole(folder / MODEL_FILE, pack(trained))
 
 
-def load_folder(folder: Path, *, trust: Sequence[str] = ()) -> TrainedModel:
-    """The model of a run's folder. Raises UserError where there is none, or none that can be read."""
+def load_folder(folder: Path, *, trust: Sequence[str] = (), asked: str = "model") -> TrainedModel:
+    """The model of a run's folder. Raises UserError, naming the key ``asked``, where there is none that can be read."""
     place = folder / MODEL_FILE
     if not place.is_file():
         what = "has no model.pt" if folder.is_dir() else "no such folder"
-        raise UserError(f"model={folder}: {what}; name a folder that nmt-train has finished, such as runs/demo")
+        raise UserError(f"{asked}={folder}: {what}; name a folder that nmt-train has finished, such as runs/demo")
     return unpack(read_whole(place), place=place, trust=trust)
 
 

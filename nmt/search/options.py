@@ -53,8 +53,8 @@ class SearchOptions:
             raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
         if self.method != "beam" and self.coverage_penalty:
             raise UserError(
-                f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; "
-                "set search.beam_size=5, or leave it away"
+                f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; leave it away, or "
+                + ("set search.beam_size=5" if self.method == "greedy" else "search.temperature")
             )
         if self.method != "sample" and self.n_best > self.beam_size:
             raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.errors import UserError
+from nmt.errors import UserError, remedy
 from nmt.text.links import parse_pharaoh
 from nmt.text.pair import Pair
 
@@ -105,9 +105,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     except BrokenPipeError:
         raise  # a closed pipe is the reader's choice: whoever owns the pipe leaves quietly
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot write: {error.strerror or error}; free some space or choose another place"
-        ) from error
+        raise UserError(f"{path}: cannot write: {error.strerror or error}; {remedy(error)}") from error
 
 
 def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:

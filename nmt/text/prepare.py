@@ -74,10 +74,20 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     target = Tokenizer.from_file(folder / "target.model")
     if source.to_bytes() == target.to_bytes():
         target = source
-    settings = {"tokenizer": {}} | json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    settings = _settings(folder)
     there = [part for part in PARTS if (folder / f"{part}.arrow").is_file()]
     corpora = {part: Corpus.open(folder / f"{part}.arrow") for part in there}
     return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], {})
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = {"tokenizer": {}} | json.loads((folder / SETTINGS_FILE).read_bytes())
+    except (ValueError, TypeError):
+        found = {}
+    if not isinstance(found.get("lowercase"), bool) or not isinstance(found["tokenizer"], dict):
+        raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; prepare the text again")
+    return found
 
 
 def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:

@@ -61,9 +61,12 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
-    stopping = EarlyStopping(best.monitor, mode=best.mode, patience=config["training"]["patience"])
+    patience = config["training"]["patience"]
+    callbacks = [progress, best, last, LearningRateMonitor("epoch")]
+    if patience is not None:
+        callbacks.append(EarlyStopping(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
-        trainer = _trainer(config, folder, [progress, best, last, stopping, LearningRateMonitor("epoch")])
+        trainer = _trainer(config, folder, callbacks)
     task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
@@ -78,7 +81,8 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     trained = replace(trained, model=trained.model.eval())
     save_folder(folder, trained)
     score = None if best.best_model_score is None else float(best.best_model_score)
-    early = stopping.stopped_epoch > 0 and trainer.current_epoch < config["training"]["max_epochs"]
+    stopped = any(one.stopped_epoch > 0 for one in trainer.early_stopping_callbacks)
+    early = stopped and trainer.current_epoch < config["training"]["max_epochs"]
     return Fitted(
         trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, score, kept, early, last.asked
     )
@@ -88,7 +92,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
     """An untrained model for the prepared corpora, or one that starts from ``init_from``'s weights."""
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     if config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"])
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
         _refuse_other_pieces(start, prepared, config["init_from"])
         longest = start.longest_source
     model = build_model(

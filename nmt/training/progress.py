@@ -86,6 +86,7 @@ class LiveProgress(pl.Callback):
         self.console.print(
             f"epoch {trainer.current_epoch + 1}  {loss}  {'  '.join(parts)}  {self.tokens_per_s:,.0f} tokens/s",
             highlight=False,
+            soft_wrap=True,  # in a log, too, a line is a line
         )
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -91,6 +91,14 @@ def test_bad_input_gets_one_clear_line_and_leaves_nothing(arguments: list[str], 
     assert sorted(files.rglob("*")) == before
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"lowercase": 1}', '{"lowercase": true, "tokenizer": []}'])
+def test_damaged_settings_are_named(files: Path, text: str) -> None:
+    prepare([*TRAIN, *VALID, "output=made"])
+    (files / "made" / "settings.json").write_text(text)
+    with pytest.raises(UserError, match=r"data\.folder=made: its settings\.json is damaged; prepare the text again"):
+        open_prepared(Path("made"))
+
+
 def test_help_shows_every_key_and_needs_no_torch() -> None:
     code = (
         "import sys; from nmt.commands.prepare import prepare; prepare(['--help']); assert 'torch' not in sys.modules"

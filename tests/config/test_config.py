@@ -99,7 +99,14 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["beam"], "beam: settings are written key=value"),
         (["--beam"], "--beam: no such option"),
         *(([f"name={name}"], f"name={name}: must be a folder's") for name in ("", " ", "..", "a/b", "a/", "/a")),
-        (["name=null"], "name=null: must be text"),
+        (["name=null"], "name=null: must be text (conf/train.yaml)"),
+        (["name=2024"], "name=2024: must be text; put it into quotes, as 'name=\"2024\"' (conf/train.yaml)"),
+        (["tokenizer.character_coverage=0.5"], "tokenizer.character_coverage=0.5: must be ≥ 0.98"),
+        (
+            ["+search.temperature=1", "search.coverage_penalty=0.2"],
+            "search.coverage_penalty=0.2: ranks the hypotheses of a beam; leave it away, or search.temperature",
+        ),
+        (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
         (["encoder=gru"], "encoder=gru: no such choice; there are: bilstm, lstm"),
@@ -149,6 +156,14 @@ def test_a_folder_of_own_choices_may_be_called_anything(tmp_path: Path) -> None:
     (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
     words = ["--config-dir", str(folder), "search=größer", "search.beam_size=9"]
     assert train_config(words)["search"]["beam_size"] == 9
+
+
+def test_a_number_in_quotes_is_text() -> None:
+    assert train_config(['name="2024"'])["name"] == "2024"
+
+
+def test_a_run_may_never_stop_early() -> None:
+    assert train_config(["training.patience=null"])["training"]["patience"] is None
 
 
 def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
@@ -202,6 +217,10 @@ class Mine(NoAttention):
     ) -> None:
         super().__init__(state_size=state_size, query_size=query_size)
         self.shapes = shapes
+
+class Anything(Mine):
+    def __init__(self, *, state_size: int, query_size: int, **rest: object) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, **rest)
 """
 
 
@@ -222,6 +241,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 )
 def test_what_an_annotation_does_not_forbid_is_taken(mine: list[str], word: str) -> None:
     train_config([*mine, f"+attention.{word}"])
+
+
+def test_a_class_that_takes_whatever_it_is_given_is_given_it(mine: list[str]) -> None:
+    words = [*mine, "attention._target_=strange_hints.Anything", "+attention.shapes={a: 1}"]
+    sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
+    assert build_model(train_config(words), **sizes, trust=["strange_hints"]).attention.shapes == {"a": 1}
 
 
 def test_a_group_without_a_class_is_handed_on_as_it_is(mine: list[str]) -> None:

@@ -124,7 +124,7 @@ def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
         ({"temperature": 0.0}, r"search.temperature=0.0: must be > 0"),
         (
             {"coverage_penalty": 0.5, "beam_size": 1},
-            r"search.coverage_penalty=0.5: ranks .*; set search.beam_size=5, or leave it away",
+            r"search.coverage_penalty=0.5: ranks .*; leave it away, or set search.beam_size=5",
         ),
         ({"coverage_penalty": -1.0}, r"search.coverage_penalty=-1.0: must be ≥ 0"),
         ({"top_k": 3}, r"search.top_k=3: is for sampling; set search.temperature as well"),

@@ -130,7 +130,7 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, error: BaseExc
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot write: No such file or directory"):
+    with pytest.raises(UserError, match="cannot write: No such file or directory; make its folder first"):
         write_lines_atomically(tmp_path / "absent" / "out.txt", ["a"])
     with pytest.raises(UserError, match="cannot write: Is a directory"):
         write_lines_atomically(tmp_path, ["a"])

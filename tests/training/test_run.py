@@ -144,7 +144,7 @@ class TestRun:
         self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for times in (3.04, 0.5):
-            monkeypatch.setattr("nmt.training.precision.slowdown", lambda device, times=times: times)
+            monkeypatch.setattr("nmt.training.precision.slowdown", lambda times=times: times)
             train([*TINY, "precision=bf16", "training.max_epochs=1", f"name=slow{times:.0f}"])
             assert ("takes 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
 
@@ -280,6 +280,18 @@ class TestRun:
         assert said in capsys.readouterr().err
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
+
+    def test_without_patience_a_run_never_stops_early(self, run: Path) -> None:
+        train(
+            [
+                *TINY,
+                "training.lr=1e-30",
+                "training.monitor=valid_loss",
+                "training.patience=null",
+                "training.max_epochs=4",
+            ]
+        )
+        assert json.loads((run / "summary.json").read_text())["epochs"] == 4
 
     def test_what_to_type_next_can_be_typed(
         self, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
