@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
+from nmt.commands.models import link_whatever_fits, load_model, require_attention, translate_lines
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Threads
@@ -99,13 +99,13 @@ def _judged(options: Evaluate) -> tuple[list[str], list[str], float | None]:
 def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> float | None:
     if options.links is None:
         return None
+    from nmt.alignment.aer import alignment_error_rate
     from nmt.alignment.links import read_gold
-    from nmt.inference.forced import forced_aer
 
     assert options.src is not None
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    forced = force_whatever_fits(translator, sources, targets, place=options.src)
-    return forced_aer(forced, read_gold(options.links, base=options.links_base))
+    links = link_whatever_fits(translator, sources, targets, place=options.src)
+    return alignment_error_rate(links, read_gold(options.links, base=options.links_base))
 
 
 def _as_lines(scores: Scores, aer: float | None) -> list[str]:

@@ -104,6 +104,18 @@ def force_whatever_fits(
     return _whatever_fits(work, sources, nothing, place=place, first=0, loss="it is not aligned")
 
 
+def link_whatever_fits(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, place: str
+) -> list[frozenset[tuple[int, int]]]:
+    """The links of each source with its given target; a source that does not fit is refused as above."""
+    from nmt.inference.forced import forced_links
+
+    def work(rows: slice) -> list[frozenset[tuple[int, int]]]:
+        return forced_links(translator, sources[rows], targets[rows])
+
+    return _whatever_fits(work, sources, frozenset(), place=place, first=0, loss="it is not aligned")
+
+
 def _whatever_fits(
     work: Callable[[slice], list[Found]], lines: Sequence[str], nothing: Found, *, place: str, first: int, loss: str
 ) -> list[Found]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
-from nmt.alignment.aer import alignment_error_rate
-from nmt.alignment.links import Links
 from nmt.alignment.words import argmax_links
 from nmt.inference.looks import word_weights
 from nmt.inference.translator import Translator
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
+
+T = TypeVar("T")
 
 
 class Forced(NamedTuple):
@@ -28,18 +28,39 @@ class Forced(NamedTuple):
     log_prob: float
 
 
-@torch.inference_mode()
 def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[Forced]:
     """Each source with its given target, pushed through the model in place of the model's own choices.
 
     Raises SourceTooLong where the attention cannot hold a source.
     """
+    return _in_order(_batch_by_batch(translator, sources, targets))
+
+
+def forced_links(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+) -> list[frozenset[tuple[int, int]]]:
+    """One link (source word, target word) for each target word: where it looks most when it is given.
+
+    Only the alignments of a batch are held at a time. Raises SourceTooLong where the attention cannot hold a source.
+    """
+    forced = _batch_by_batch(translator, sources, targets)
+    return _in_order((row, argmax_links(word_weights(one))) for row, one in forced)
+
+
+def _in_order(numbered: Iterable[tuple[int, T]]) -> list[T]:
+    found = dict(numbered)
+    return [found[row] for row in range(len(found))]
+
+
+@torch.inference_mode()
+def _batch_by_batch(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+) -> Iterator[tuple[int, Forced]]:
     trained = translator.trained
     device = trained.model.embedding.weight.device
     left = [translator.encode(line) for line in sources]
     translator.refuse_longer(max(map(len, left), default=0))
     right = [[*trained.target.encode(translator.case(line)), EOS] for line in targets]
-    found: list[Forced | None] = [None] * len(left)
     for rows in batches_by_length([max(map(len, pair)) for pair in zip(left, right, strict=True)], max_tokens=4096):
         source = _padded([left[row] for row in rows]).to(device)
         target = _padded([right[row] for row in rows]).to(device)
@@ -50,7 +71,7 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         chosen = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
         log_probs = (chosen * (target != PAD)).sum(1).tolist()
         for at, row in enumerate(rows):
-            found[row] = Forced(
+            one = Forced(
                 trained.source.pieces(left[row]),
                 trained.target.pieces(right[row]),
                 trained.source.words(left[row][:-1]),
@@ -58,18 +79,8 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
                 alignment[at, : len(right[row]), : len(left[row])].T,
                 log_probs[at],
             )
-    return [one for one in found if one is not None]
+            yield row, one
 
 
 def _padded(rows: list[list[int]]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
-
-
-def forced_links(forced: Sequence[Forced]) -> list[frozenset[tuple[int, int]]]:
-    """One link (source word, target word) for each target word: where it looks most."""
-    return [argmax_links(word_weights(one)) for one in forced]
-
-
-def forced_aer(forced: Sequence[Forced], golds: Sequence[Links]) -> float:
-    """Alignment error rate of ``forced_links`` against gold links, in [0, 1]."""
-    return alignment_error_rate(forced_links(forced), golds)

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.words import AER_METHOD
-from nmt.inference.forced import Forced, force, forced_links
+from nmt.inference.forced import force, forced_links
 from nmt.inference.looks import piece_weights, weights_between
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
@@ -56,54 +58,43 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if translator.attention.looks:
-        forced, golds = force(translator, sources, references), test.links()
-        links = forced_links(forced)
+        links, golds = forced_links(translator, sources, references), test.links()
         write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
         if golds is not None:
             found["aer"] = alignment_error_rate(links, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
-        draw(translator, forced, sources, references, folder, golds)
+        draw(translator, test, folder)
     return {"test": found, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
-def draw(
-    translator: Translator,
-    forced: list[Forced],
-    sources: list[str],
-    references: list[str],
-    folder: Path,
-    golds: list[Any] | None,
-) -> None:
+def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     """Heatmaps of a few test sentences of different lengths, and one page with more of them; none of endless ones."""
-    short = [
-        at
-        for at, one in enumerate(forced)
-        if max(map(len, (one.source_tokens, one.tokens, sources[at].split(), references[at].split()))) <= LONGEST
-    ]
-    if forced and not short:
+    sources, references, golds = test.sources(), test.targets(), test.links()
+    pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
+    words = [np.array([len(line.split()) for line in side]) for side in (sources, references)]
+    short = np.flatnonzero(np.max([*pieces, *words], axis=0) <= LONGEST)
+    if not len(short):
         print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
         return
-    chosen = [short[row] for row in spread([len(forced[at].tokens) for at in short], EXAMPLES)]
+    chosen = [int(short[row]) for row in spread(pieces[1][short], EXAMPLES)]
+    forced = force(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
     signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)
-    for row in spread([len(forced[row].tokens) for row in chosen], PICTURES):
-        at = chosen[row]
-        one = forced[at]
+    for row in spread(pieces[1][chosen], PICTURES):
+        at, one = chosen[row], forced[row]
         matrix = piece_weights(one, signed=signed)
         title = f"test sentence {at + 1}, force-decoded"
         save_heatmap(matrix, one.source_tokens, one.tokens, pictures / f"test-{at + 1}.png", title=title, signed=signed)
     examples = []
-    for at in chosen:
+    for at, one in zip(chosen, forced, strict=True):
         left, right = sources[at].split(), references[at].split()
-        examples.append(
-            Example(at + 1, weights_between(forced[at], left, right), left, right, golds[at] if golds else None)
-        )
+        examples.append(Example(at + 1, weights_between(one, left, right), left, right, golds[at] if golds else None))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines_atomically(folder / "alignments.html", page.split("\n"))
 
 
-def spread(lengths: list[int], count: int) -> list[int]:
+def spread(lengths: np.ndarray, count: int) -> list[int]:
     """Up to ``count`` row numbers whose lengths spread evenly from short to long."""
     order = sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
     if len(order) <= count:

@@ -15,7 +15,7 @@ import sacrebleu
 from nmt.alignment.words import AER_METHOD
 from nmt.commands.evaluate import evaluate
 from nmt.errors import UserError
-from nmt.inference.forced import force, forced_links
+from nmt.inference.forced import forced_links
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -52,7 +52,7 @@ def test_a_model_with_gold_links(model: Path, files: Path, capsys: pytest.Captur
     assert result["bleu"] == sacrebleu.corpus_bleu(translator.texts(SOURCE), [TARGET]).score
     sure = [{(0, 0)}, set(), {(2, 2)}, {(0, 0)}]
     possible = [{(0, 0), (1, 1)}, set(), {(2, 2), (0, 1)}, {(0, 0)}]
-    found = forced_links(force(translator, SOURCE, TARGET))
+    found = forced_links(translator, SOURCE, TARGET)
     agreed = sum(len(a & s) + len(a & p) for a, s, p in zip(found, sure, possible, strict=True))
     assert result["aer"] == pytest.approx(1 - agreed / (sum(map(len, found)) + sum(map(len, sure))))
     assert result["sentences"] == 4 and result["signatures"]["aer"] == AER_METHOD
@@ -69,7 +69,7 @@ def test_a_source_longer_than_the_attention_holds_has_no_links(
     (files / "links").write_text("0-0\n\n0-0\n0-0 1-1 2-2\n")
     evaluate([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"links={files}/links"])
     out, error = capsys.readouterr()
-    found = forced_links(force(Translator.load(model), SOURCE[:3], TARGET[:3]))
+    found = forced_links(Translator.load(model), SOURCE[:3], TARGET[:3])
     agreed = 2 * (((0, 0) in found[0]) + ((0, 0) in found[2]))
     assert out.splitlines()[-1].startswith(f"AER {1 - agreed / (sum(map(len, found)) + 5):.4f} ")
     empty, unaligned = error.splitlines()

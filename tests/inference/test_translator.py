@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import torch
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.inference import forced
 from nmt.inference.folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
-from nmt.inference.forced import force
+from nmt.inference.forced import force, forced_links
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
@@ -63,10 +65,27 @@ def test_a_score_is_that_of_forced_decoding(name: str, feeding: bool) -> None:
                 or translator.trained.target.pieces(translator.trained.target.encode(one.text)) != one.tokens[:-1]
             ):
                 continue  # cut short, or pieces that the tokenizer itself would choose otherwise
-            forced = force(translator, [line], [one.text])[0]
-            assert forced.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+            given = force(translator, [line], [one.text])[0]
+            assert given.log_prob == pytest.approx(one.log_prob, abs=1e-4)
             assert one.score == pytest.approx(one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.7, abs=1e-6)
-            np.testing.assert_allclose(one.alignment, forced.alignment, atol=1e-5)
+            np.testing.assert_allclose(one.alignment, given.alignment, atol=1e-5)
+
+
+def test_links_are_where_each_word_looks_and_hold_no_more_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator(trained(ATTENTIONS["bahdanau"]))
+    weights = [forced.word_weights(one) for one in force(translator, LINES, LINES[::-1])]
+    alive: list[weakref.ref[np.ndarray]] = []
+
+    def looked_at(one: forced.Forced) -> np.ndarray:
+        alive.append(weakref.ref(one.alignment))
+        assert [reference() is None for reference in alive] == [True] * (len(alive) - 1) + [False]
+        return forced_weights(one)
+
+    forced_weights = forced.word_weights
+    monkeypatch.setattr(forced, "batches_by_length", lambda lengths, max_tokens: [[3], [0], [2], [1]])
+    monkeypatch.setattr(forced, "word_weights", looked_at)
+    expected = [{(int(row.argmax()), j) for j, row in enumerate(one)} for one in weights]
+    assert forced_links(translator, LINES, LINES[::-1]) == expected
 
 
 @pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"none"}))
