@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import read_yaml
+from nmt.config.start import CONFIG_FILE, key_of, read_yaml
 from nmt.errors import UserError
 
 ARGUMENTS = "arguments.json"
@@ -60,7 +60,7 @@ def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
     """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
-    before = flat(read_yaml(folder / "config.yaml"))
+    before = flat(read_yaml(folder / CONFIG_FILE))
     for key, value in flat(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and config["data"]["kind"] == "prepared":
             continue  # as it was prepared, whatever the configuration says
@@ -80,11 +80,6 @@ def joined(words: Sequence[str]) -> list[str]:
     """The words with ``--config-dir FOLDER`` as one, ``--config-dir=FOLDER``."""
     rest = iter(words)
     return [f"{word}={next(rest, '')}" if word == "--config-dir" else word for word in rest]
-
-
-def key_of(word: str) -> str:
-    """``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
-    return word.partition("=")[0].lstrip("+~")
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.commands.runs import ARGUMENTS, as_before, new_folder, refuse_another_run, run_to_resume, trusting
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
+from nmt.config.start import CONFIG_FILE
 from nmt.errors import UserError
 from nmt.text.files import write_lines_atomically
 
@@ -28,6 +29,7 @@ HELP = """nmt-train: train a translation model; without arguments, the default r
   nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
   nmt-train +experiment=multi30k
   nmt-train name=mine resume=true                       go on with an interrupted run, as it began
+  nmt-train init_from=runs/mine training.lr=0.0005 …    train its model further, on other text
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
   nmt-train --cfg …                                     print the whole configuration and stop
 
@@ -92,7 +94,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
         "data": {**config["data"], "lowercase": prepared.lowercase},
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
-    write_lines_atomically(folder / "config.yaml", to_yaml(config).splitlines())
+    write_lines_atomically(folder / CONFIG_FILE, to_yaml(config).splitlines())
     write_lines_atomically(folder / ARGUMENTS, [json.dumps(list(arguments))])
     fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.interrupted:

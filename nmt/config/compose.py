@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import impossible
 from nmt.config.schema import DATA_KINDS, Train
+from nmt.config.start import as_in_the_start, plain
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
 
@@ -36,15 +37,27 @@ def config_dir() -> Path:
 
 
 Check = Callable[[dict[str, Any]], Iterable[str]]
+Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def train_config(arguments: Sequence[str]) -> dict[str, Any]:
-    """The checked configuration of a training run, conf/train.yaml: see ``compose_config``."""
-    return compose_config("train", arguments, lambda config: [*train_problems(config), *_unread(config, arguments)])
+    """The checked configuration of a training run, conf/train.yaml: see ``compose_config``.
+
+    With ``init_from`` the model is that run's, but for what the words say of it.
+    """
+
+    def check(config: dict[str, Any]) -> list[str]:
+        return [*train_problems(config), *_unread(config, arguments)]
+
+    return compose_config("train", arguments, check, lambda config: as_in_the_start(config, arguments))
 
 
-def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[str, Any]:
+def compose_config(
+    name: str, arguments: Sequence[str], check: Check, change: Change = lambda config: config
+) -> dict[str, Any]:
     """The configuration ``name`` with the command line's ``key=value`` words, in which ``check`` finds no problem.
+
+    ``change`` completes it before that.
 
     ``--config-dir FOLDER`` adds a folder of one's own YAML files. Raises UserError that names everything that is wrong.
     """
@@ -53,11 +66,9 @@ def compose_config(name: str, arguments: Sequence[str], check: Check) -> dict[st
         overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
     composed, choices = _compose(name, overrides)
     try:
-        plain = OmegaConf.to_container(composed, resolve=True)
+        config = change(plain(composed))
     except OmegaConfBaseException as error:
         raise UserError(_one_line(error)) from None
-    assert isinstance(plain, dict)
-    config = {str(key): value for key, value in plain.items()}
     found = [located(problem, name, choices) for problem in check(config)]
     if found:
         raise UserError("\n       ".join(found))
@@ -94,13 +105,6 @@ def located(problem: str, name: str, choices: Mapping[str, str]) -> str:
 
 def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
-
-
-def read_yaml(file: Path) -> dict[str, Any]:
-    """What ``to_yaml`` wrote."""
-    config = OmegaConf.to_container(OmegaConf.load(file))
-    assert isinstance(config, dict)
-    return {str(key): value for key, value in config.items()}
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:

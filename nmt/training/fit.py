@@ -136,14 +136,14 @@ def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
         reason = " ".join(str(error).split("\n")[1:2]).strip()
         raise UserError(
             f"init_from={place}: its model has other sizes or another attention ({reason[:160]}); "
-            "give this run the same encoder, attention, decoder and embeddings"
+            "leave encoder, attention, decoder and embeddings away, they are then the same"
         ) from None
     # Where this model has one table for two of the start's, one has overwritten the other.
     taken = model.state_dict()
     if not all(torch.equal(taken[name], weight) for name, weight in start.state_dict().items()):
         raise UserError(
             f"init_from={place}: its model keeps apart what embeddings.shared=true or decoder.tied=true makes one; "
-            "give this run the same embeddings and decoder"
+            "leave embeddings and decoder away, they are then the same"
         )
 
 

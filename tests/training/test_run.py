@@ -367,6 +367,7 @@ class TestRun:
         assert not run.exists()
         train([*words, "training.max_epochs=1", "embeddings.shared=false"])
         again = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
+        again.append("embeddings.shared=true")
         with pytest.raises(UserError, match=f"embeddings.shared=true: .* but init_from={run} has two; set"):
             train(again)
         assert not (run.parent / "next").exists()
@@ -374,7 +375,7 @@ class TestRun:
     @pytest.mark.parametrize("one", ["embeddings.shared", "decoder.tied"])
     def test_two_tables_do_not_become_one(self, run: Path, one: str) -> None:
         train([*TINY, "training.max_epochs=1", f"{one}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*the same embeddings and decoder"):
+        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*leave embeddings and decoder away"):
             train([*TINY, f"{one}=true", f"init_from={run}"])
 
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
@@ -387,6 +388,22 @@ class TestRun:
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
         with pytest.raises(UserError, match="tokenizer.vocab_size=290: init_from=.* config.yaml says 280; give"):
             train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
+
+    def test_what_is_not_said_of_a_start_is_as_it_was(self, run: Path) -> None:
+        """Model, tokenizers and case; text and training are those of the new run."""
+        first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
+        train([*first, "tokenizer=unigram", "encoder=lstm", "attention=luong", "training.max_epochs=1"])
+        second = [word for word in TINY if not word.startswith(("tokenizer", "emb", "enc", "att", "dec"))]
+        train([*second, "training.max_epochs=1", f"init_from={run}", "name=next", "decoder.dropout=0.5"])
+        before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
+        assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
+        assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
+        assert Translator.load(run.parent / "next").lowercase
+        (run / "config.yaml").write_text("a: [")
+        with pytest.raises(UserError, match=r"init_from=.*demo: its config\.yaml is damaged; name a folder"):
+            train([*second, f"init_from={run}"])
+        with pytest.raises(UserError, match=r"init_from=nowhere: no config\.yaml there; name a folder"):
+            train([*second, "init_from=nowhere"])
 
     def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nothing = torch.tensor(float("nan"), requires_grad=True)
