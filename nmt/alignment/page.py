@@ -63,7 +63,7 @@ def alignment_page(
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{escape(title)}</h1>\n<p>{about}Darker: more weight, the darkest is its sentence's largest. {signs}Point at a word to see its partners. {gold}</p>\n"
+        f"<h1>{escape(title)}</h1>\n<p>{about}Stronger colour: more weight, the strongest is its sentence's largest. {signs}Point at a word to see its partners. {gold}</p>\n"
         f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 

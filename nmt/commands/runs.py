@@ -15,17 +15,19 @@ ARGUMENTS = "arguments.json"
 SETTLED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("training.optimizer", "training.lr", "training.betas", "training.weight_decay", "training.schedule"),
-    *("training.warmup_steps", "training.decay", "training.patience", "training.monitor"),
+    *("training.warmup_steps", "training.decay", "training.patience", "training.monitor", "training.keep_best"),
+    "init_from",
 )
 TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
 
 
 def new_folder(runs: Path, name: str) -> Path:
     """``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten, not even one that starts now."""
+    runs.mkdir(parents=True, exist_ok=True)
     folder, number = runs / name, 1
     while True:
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
             return folder
         except FileExistsError:
             number += 1
@@ -48,7 +50,7 @@ def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
 
     Raises UserError where one of them could make the run execute code of others: the folder may be a stranger's.
     """
-    before = joined(json.loads((folder / ARGUMENTS).read_text(encoding="utf-8")))
+    before = joined(_words(folder / ARGUMENTS))
     arguments = joined(arguments)
     keys = {key_of(word) for word in arguments}
     kept = [word for word in before if key_of(word) not in keys]
@@ -58,15 +60,29 @@ def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
     return [*kept, *arguments]
 
 
+def _words(file: Path) -> list[str]:
+    try:
+        words = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"resume=true: {file}: missing or damaged; start a new run")
+    return words
+
+
 def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
     """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
     before = flat(read_yaml(folder / CONFIG_FILE))
     for key, value in flat(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and config["data"]["kind"] == "prepared":
             continue  # as it was prepared, whatever the configuration says
-        if key.startswith(SETTLED) and value != before.get(key):
+        if key.startswith(SETTLED) and key not in before:
             raise UserError(
-                f"resume=true: {key}={value} is not what {folder} began with ({before.get(key)}); leave it away, or "
+                f"resume=true: {folder}/{CONFIG_FILE} says nothing of {key}: damaged, or of another version"
+            )
+        if key.startswith(SETTLED) and value != before[key]:
+            raise UserError(
+                f"resume=true: {key}={value} is not what {folder} began with ({before[key]}); leave it away, or "
                 "start a new run"
             )
 

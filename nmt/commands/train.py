@@ -52,7 +52,7 @@ def train(arguments: list[str]) -> None:
     if config["resume"]:
         folder = run_to_resume(Path(config["runs"]) / config["name"])
         arguments = as_before(folder, arguments)
-        config = train_config(arguments)
+        config = train_config(arguments, resumed=folder)
         refuse_another_run(config, folder)
     else:
         folder = new_folder(Path(config["runs"]), config["name"])

@@ -40,16 +40,17 @@ Check = Callable[[dict[str, Any]], Iterable[str]]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def train_config(arguments: Sequence[str]) -> dict[str, Any]:
+def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
     """The checked configuration of a training run, conf/train.yaml: see ``compose_config``.
 
-    With ``init_from`` the model is that run's, but for what the words say of it.
+    With ``init_from`` the model is that run's, but for what the words say of it; ``resumed`` is the folder of a run
+    that goes on.
     """
 
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_unread(config, arguments)]
 
-    return compose_config("train", arguments, check, lambda config: as_in_the_start(config, arguments))
+    return compose_config("train", arguments, check, lambda config: as_in_the_start(config, arguments, resumed))
 
 
 def compose_config(

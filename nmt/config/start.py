@@ -15,15 +15,15 @@ CONFIG_FILE = "config.yaml"  # in a run's folder
 PARTS = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data.lowercase")
 
 
-def as_in_the_start(config: dict[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
+def as_in_the_start(config: dict[str, Any], arguments: Sequence[str], resumed: Path | None) -> dict[str, Any]:
     """``config`` with the model of the run in ``init_from``, except where ``arguments`` name a part, or a key of it.
 
-    Raises UserError where that run has no configuration.
+    A run that is ``resumed`` has taken it over already. Raises UserError where that run has no configuration.
     """
     folder = config["init_from"]
     if folder is None:
         return config
-    start = OmegaConf.create(read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}"))
+    start = OmegaConf.create(read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}"))
     mine, merged = OmegaConf.create(config), OmegaConf.create(config)
     typed = {key_of(word) for word in arguments}
     for part in PARTS:

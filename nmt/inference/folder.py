@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import build_model
 from nmt.model.seq2seq import Seq2Seq
+from nmt.text.files import replacing
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -53,6 +54,8 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
         raise UserError(f"device={name}: not available here; use device=cpu, or auto") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"device={name}: must be auto | cpu | cuda")
     return device
 
 
@@ -129,13 +132,11 @@ def read_whole(place: Path) -> dict[str, Any]:
 
 def write_whole(place: Path, stored: Mapping[str, Any]) -> None:
     """``torch.save`` that leaves the old file or the new one, never half of one."""
-    partial = place.with_name(f"{place.name}.part")
-    try:
-        torch.save(dict(stored), partial)
-        os.replace(partial, place)
-    except (OSError, RuntimeError) as error:
-        partial.unlink(missing_ok=True)
-        raise UserError(f"{place}: cannot be written ({error}); free some space or choose another folder") from None
+    with replacing(place) as temporary:
+        try:
+            torch.save(dict(stored), temporary)
+        except RuntimeError as error:  # torch's word for a full disk
+            raise OSError(errno.ENOSPC, str(error)) from None
 
 
 def _as_tensor(data: bytes) -> torch.Tensor:

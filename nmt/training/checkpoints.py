@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
@@ -44,6 +45,13 @@ class BestCheckpoints(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: pl.Trainer, current: Tensor | None = None) -> bool:
         return super().check_monitor_top_k(trainer, current) or bool(current == self.kth_value)
 
+    def _update_best_and_save(
+        self, current: Tensor, trainer: pl.Trainer, monitor_candidates: dict[str, Tensor]
+    ) -> None:
+        super()._update_best_and_save(current, trainer, monitor_candidates)
+        if current == self.best_model_score:
+            self.best_model_path = list(self.best_k_models)[-1]
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on with the best so far, which lie in the run's folder, wherever that is now."""
         folder = str(self.dirpath)
@@ -70,6 +78,13 @@ class LastCheckpoint(Checkpoint):
         self.path = path
         self.asked = False
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where dropout's draws stand, on a CPU: a resumed run makes those that were to come."""
+        return {"random": torch.get_rng_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["random"])
+
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -81,10 +96,6 @@ class LastCheckpoint(Checkpoint):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._save(trainer)
         trainer.should_stop |= self.asked
-
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.asked:  # the plateau schedule, for one, has seen the epoch only now
-            self._save(trainer)
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from torch.utils.data import DataLoader
 
 from nmt.text.batches import Batch, TokenBatches, collate
@@ -18,7 +19,9 @@ class EpochLoader(DataLoader[Batch]):
 
     def __init__(self, corpus: Corpus, batches: TokenBatches) -> None:
         rows: Any = range(len(corpus))
-        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus))
+        # A generator of its own: what an iterator draws from the common one, a resumed epoch would draw once more.
+        own = torch.Generator()
+        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus), generator=own)
         self.batches = batches
 
     def state_dict(self) -> dict[str, int]:

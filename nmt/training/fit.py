@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor
+from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.utilities.exceptions import SIGTERMException
@@ -26,6 +26,7 @@ from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped, W
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
+from nmt.training.patience import Patience
 from nmt.training.precision import Bfloat16
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
@@ -57,14 +58,14 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     Ctrl-C ends training after the current update, and ``resume`` goes on with the next one.
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
-    trained = new_model(config, prepared)
+    best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
+    trained = new_model(config, prepared, before=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
-    best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
     patience = config["training"]["patience"]
     callbacks = [progress, best, last, LearningRateMonitor("epoch")]
     if patience is not None:
-        callbacks.append(EarlyStopping(best.monitor, mode=best.mode, patience=patience))
+        callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
         trainer = _trainer(config, folder, callbacks)
     task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
@@ -78,7 +79,8 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         stored = read_whole(Path(best.best_model_path))
         weights, kept = stored["state_dict"], stored["epoch"] + 1
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
-    trained = replace(trained, model=trained.model.eval())
+    device = choose_device(config["device"])  # where Lightning has taken the model away from
+    trained = replace(trained, model=trained.model.to(device).eval())
     save_folder(folder, trained)
     score = None if best.best_model_score is None else float(best.best_model_score)
     stopped = any(one.stopped_epoch > 0 for one in trainer.early_stopping_callbacks)
@@ -88,10 +90,16 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     )
 
 
-def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
-    """An untrained model for the prepared corpora, or one that starts from ``init_from``'s weights."""
+def new_model(config: Mapping[str, Any], prepared: Prepared, *, before: Path | None = None) -> TrainedModel:
+    """An untrained model for the prepared corpora, or one that starts from ``init_from``'s weights.
+
+    ``before`` is the checkpoint that a resumed run goes on from: it needs no start any more.
+    """
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
-    if config["init_from"] is not None:
+    start = None
+    if before is not None and config["init_from"] is not None:
+        longest = read_whole(before)["portable"]["longest_source"]
+    elif config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
         _refuse_other_pieces(start, prepared, config["init_from"])
         longest = start.longest_source
@@ -102,7 +110,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared) -> TrainedModel:
         longest_source=longest,
         trust=config["trust"],
     )
-    if config["init_from"] is not None:
+    if start is not None:
         _adopt(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from pytorch_lightning.loggers import Logger
 
+from nmt.text.files import write_lines_atomically
+
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
 METRICS_FILE = "metrics.csv"
 
@@ -31,6 +33,16 @@ class MetricsFile(Logger):
 
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
         """Nothing: config.yaml has them."""
+
+    def forget(self, step: int) -> None:
+        """Drop the rows from update ``step`` on: a run that was killed makes these updates again."""
+        if not self.path.exists():
+            return
+        with self.path.open(newline="", encoding="utf-8") as file:
+            header, *rows = file.read().splitlines()
+        kept = [row for row in rows if int(row.partition(",")[0]) < step]
+        if len(kept) < len(rows):
+            write_lines_atomically(self.path, [header, *kept])
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         row = {"step": step, **metrics}

@@ -20,6 +20,7 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.loss import output_loss
+from nmt.training.metrics import MetricsFile
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
 
 
@@ -41,7 +42,7 @@ class TranslationTask(pl.LightningModule):
         features = model.features(batch.source, batch.source_mask, batch.target_in)
         return output_loss(model.decoder.output, features, batch.target_out, batch.target_mask, smoothing=smoothing)
 
-    def training_step(self, batch: Batch, _: int) -> Tensor:
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
         loss = self.loss(self.model, batch, smoothing=self.settings["label_smoothing"])
         if not math.isfinite(loss.item()):
@@ -50,7 +51,10 @@ class TranslationTask(pl.LightningModule):
                 f"(now {self.settings['lr']:g}), more training.warmup_steps, or a smaller training.clip_norm"
             )
         self.log("train_loss", loss, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
-        return loss
+        # Lightning divides by the batches of an update even where an epoch's last one has fewer.
+        count, together = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
+        rest = count % together
+        return loss * (together / rest) if batch_idx >= count - rest else loss
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Loss, and the share of pieces that are the likeliest after the reference's own beginning."""
@@ -91,9 +95,21 @@ class TranslationTask(pl.LightningModule):
                 factor=settings["decay"],
                 patience=settings["decay_patience"],
             )
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": settings["monitor"]}}
+            # By on_validation_end: Lightning leaves out the epoch in which a run is resumed.
+            never = {"interval": "epoch", "frequency": settings["max_epochs"] + 1, "monitor": settings["monitor"]}
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, **never}}
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.shape(settings["warmup_steps"]))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_validation_end(self) -> None:
+        if self.settings["schedule"] == "plateau" and not self.trainer.sanity_checking:
+            plateau: Any = self.trainer.lr_scheduler_configs[0].scheduler
+            plateau.step(self.trainer.callback_metrics[self.settings["monitor"]])
+
+    def on_train_start(self) -> None:
+        for logger in self.loggers:
+            if isinstance(logger, MetricsFile):
+                logger.forget(self.global_step)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """The warm-up of the plateau schedule, which itself only knows validations."""
@@ -107,6 +123,12 @@ class TranslationTask(pl.LightningModule):
         if self.settings["schedule"] == "linear":
             return linear(warmup_steps, int(self.trainer.estimated_stepping_batches))
         return inverse_sqrt(warmup_steps) if self.settings["schedule"] == "inverse_sqrt" else warm_up(warmup_steps)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raises UserError where more epochs have begun than there are to be."""
+        begun, wanted = checkpoint["epoch"] + 1, self.settings["max_epochs"]
+        if begun > wanted:
+            raise UserError(f"training.max_epochs={wanted}: epoch {begun} has begun already; give as many, or more")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """A checkpoint is a portable model too: what the model's folder holds travels with it."""

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import csv
-import errno
 import json
-import math
-import os
-import re
-import shlex
-import signal
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from tiny import TINY, on_prepared
 
 from nmt import Translator
-from nmt.commands.prepare import prepare
-from nmt.commands.runs import as_before, new_folder
+from nmt.commands.runs import new_folder
 from nmt.commands.train import described, train
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.training.module import TranslationTask
-
-TINY = [
-    *("data=copy", "data.train_pairs=300", "data.valid_pairs=20", "data.test_pairs=8", "tokenizer.vocab_size=280"),
-    *("embeddings.size=8", "encoder.hidden_size=8", "decoder.hidden_size=8", "attention.slots=3"),
-    *("training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"),
-]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "runs" / "demo"
 
 
 def test_sources_longer_than_the_attention_holds_stop_a_run_before_it_trains(run: Path, tmp_path: Path) -> None:
@@ -176,105 +156,10 @@ class TestRun:
         for checkpoint in (run / "checkpoints").glob("*.ckpt"):
             assert torch.load(checkpoint, weights_only=True)["portable"]["format"] == 1
 
-    def test_resumes_where_it_was_interrupted(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        interrupt_at(monkeypatch, step=3)
-        with pytest.raises(KeyboardInterrupt):
-            train([*TINY])
-        assert Translator.load(run).translate(["ban"])  # usable as it is
-        monkeypatch.undo()
-        monkeypatch.chdir(run.parents[1])
-        with pytest.raises(UserError, match=r"attention\.slots=4 is not what runs/demo began with \(3\)"):
-            train(["resume=true", "attention.slots=4"])
-        train(["resume=true"])  # the rest is as it began
-        assert json.loads((run / "summary.json").read_text())["epochs"] == 2
-        assert not (run.parent / "demo-2").exists()
-
-    @pytest.mark.parametrize(
-        ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
-    )
-    def test_interrupted_or_not_the_same_updates_are_made(
-        self, run: Path, step: int | str, accumulate: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}"]
-        seen = record_batches(monkeypatch)
-        train([*words, "name=whole"])
-        whole, updates = seen.copy(), math.ceil(len(seen) / 2 / accumulate)  # of an epoch
-        seen.clear()
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=updates - 1 if isinstance(step, str) else step)
-            with pytest.raises(KeyboardInterrupt):
-                train(words)
-        assert 0 < len(seen) < len(whole)
-        assert Translator.load(run).translate(["ban"])  # usable as it is
-        train(["resume=true"])
-        assert seen == whole
-        assert validations(run) == validations(run.parent / "whole")
-
-    def test_a_killed_run_goes_on_after_its_last_epoch(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Also where nothing has become better since: a rate of nothing, and every epoch is as good as the first."""
-        seen = record_batches(monkeypatch)
-        words = [*TINY, "training.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
-        train([*words, "training.max_epochs=3", "name=three"])
-        three = len(seen)
-
-        def die(self: Any, trainer: Any, *_: Any) -> None:
-            if trainer.current_epoch == 3:
-                raise SystemExit
-
-        seen.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die)
-            with pytest.raises(SystemExit):
-                train(words)
-        assert len(seen) == three
-        train(["resume=true"])
-        assert len(seen) == three // 3 * 4
-
-    def test_a_moved_run_keeps_its_best(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=25)  # in the second epoch
-            with pytest.raises(KeyboardInterrupt):
-                train([*TINY, "batches.max_tokens=300", "training.monitor=valid_loss"])
-        best = torch.load(run / "model.pt")["weights"]
-        run.rename(run.parent / "moved")
-        monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(100.0))
-        train(["name=moved", "resume=true"])  # whatever comes now is worse
-        summary = json.loads((run.parent / "moved" / "summary.json").read_text())
-        assert summary["valid_best"] < 100
-        for name, weight in torch.load(run.parent / "moved" / "model.pt")["weights"].items():
-            assert torch.equal(weight, best[name]), name
-
-    @pytest.mark.parametrize("word", ["training.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
-    def test_what_a_run_cannot_change_any_more_is_refused(
-        self, run: Path, word: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=3)
-            with pytest.raises(KeyboardInterrupt):
-                train([*TINY, "training.max_epochs=3"])
-        with pytest.raises(UserError, match=re.escape(f"resume=true: {word} is not what runs/demo began with")):
-            train(["resume=true", word])
-        last = run / "checkpoints" / "last.ckpt"
-        whole = last.read_bytes()
-        last.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(UserError, match=r"last\.ckpt: cannot be read"):
-            train(["resume=true"])
-        last.write_bytes(whole)
-        train(["resume=true", "training.max_epochs=1"])
-        assert json.loads((run / "summary.json").read_text())["epochs"] == 1
-
-    def test_a_terminated_run_can_be_resumed(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=3, press=signal.SIGTERM)
-            with pytest.raises(KeyboardInterrupt):
-                train([*TINY])
-        train(["resume=true"])
-        assert json.loads((run / "summary.json").read_text())["epochs"] == 2
-
     def test_of_equals_the_later_is_kept_and_an_early_stop_is_told(
         self, run: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1"]
+        words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.keep_best=2"]
         train([*TINY, *words, "training.max_epochs=3"])
         said = "stopped early: valid_loss got no better in 1 validations (training.patience); the model of epoch 2 is"
         assert said in capsys.readouterr().err
@@ -293,66 +178,13 @@ class TestRun:
         )
         assert json.loads((run / "summary.json").read_text())["epochs"] == 4
 
-    def test_what_to_type_next_can_be_typed(
-        self, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        words = [*TINY, "name=it's mine", "training.max_epochs=1", "trust=[nowhere]"]
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=3)
-            with pytest.raises(KeyboardInterrupt):
-                train(words)
-        said = capsys.readouterr().err.partition("go on with: nmt-train ")[2].splitlines()[0]
-        train(shlex.split(said))
-        said = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
-        model, trust = shlex.split(said)
-        assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
-
-    def test_a_full_disk_leaves_the_last_checkpoint_whole(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=3)
-            with pytest.raises(KeyboardInterrupt):
-                train([*TINY])
-        last = run / "checkpoints" / "last.ckpt"
-        before = last.read_bytes()
-
-        def full(stored: Any, place: Path) -> None:
-            place.write_bytes(b"half of it")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        with monkeypatch.context() as patch:
-            patch.setattr(torch, "save", full)
-            with pytest.raises(UserError, match=r"runs/demo/checkpoints/.*No space left"):
-                train(["resume=true"])
-        assert last.read_bytes() == before
-        assert not list(last.parent.glob("*.part"))
-        train(["resume=true"])
-
-    @pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
-    def test_a_strangers_run_decides_nothing_about_whom_to_trust(self, tmp_path: Path, word: str) -> None:
-        (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
-        with pytest.raises(UserError, match="type it again if you trust"):
-            as_before(tmp_path, ["resume=true"])
-        again = word.lstrip("+").replace("=conf", "=mine")
-        assert as_before(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
-
     def test_two_runs_that_start_together_get_a_folder_each(self, tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
         assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
-
-    def test_resumes_on_a_prepared_folder_and_keeps_its_case(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        prepared = on_prepared("mine", "data.lowercase=true")
-        interrupt_at(monkeypatch, step=1)
-        with pytest.raises(KeyboardInterrupt):
-            train(prepared)
-        monkeypatch.undo()
-        monkeypatch.chdir(run.parents[1])
-        train(["resume=true"])
-        assert read_yaml(run / "config.yaml")["tokenizer"]["vocab_size"] == 276
-        found = Translator.load(run)
-        assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
-        with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
-            train([*on_prepared("other"), f"init_from={run}"])
+        (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
+        with pytest.raises(FileExistsError):
+            new_folder(tmp_path / "gone", "demo")
 
     def test_needs_a_prepared_part_to_validate_on(self, run: Path) -> None:
         words = on_prepared("mine", parts=["train"])
@@ -428,7 +260,7 @@ class TestRun:
         assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
         assert float(logged["valid_accuracy"]) == pytest.approx(right / pieces, rel=1e-6)
 
-    @pytest.mark.parametrize("wrong", ["tokenizer.vocab_size=100000", "device=tpu"])
+    @pytest.mark.parametrize("wrong", ["tokenizer.vocab_size=100000", "device=tpu", "device=meta"])
     def test_a_failed_preparation_leaves_no_folder(self, run: Path, wrong: str) -> None:
         with pytest.raises(UserError, match=wrong):
             train([*TINY, wrong])
@@ -439,45 +271,3 @@ class TestRun:
             train([*TINY, f"name={name}", "training.max_epochs=1"])
         one, two = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("one", "two"))
         assert all(torch.equal(one[name], two[name]) for name in one)
-
-
-def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
-    """The words of a tiny run on ``folder``, which nmt-prepare writes here, with these settings of its own."""
-    Path("a.src").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
-    Path("a.tgt").write_text("".join(f"Ban des {'Gni ' * n}kor\n" for n in range(30)))
-    files = [f"data.{part}.{side}=a.{side}" for part in parts for side in ("src", "tgt")]
-    prepare([*files, "tokenizer.vocab_size=276", *settings, f"output={folder}"])
-    rest = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
-    return [*rest, "data=prepared", f"data.folder={folder}"]
-
-
-def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The rows of every batch that will be trained on, as it comes."""
-    seen: list[list[int]] = []
-    original = TranslationTask.training_step
-
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        seen.append(batch.index.tolist())
-        return original(self, batch, index)
-
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)
-    return seen
-
-
-def validations(run: Path) -> list[tuple[str, str]]:
-    """(step, epoch) of each validation."""
-    with (run / "metrics.csv").open(newline="") as file:
-        return [(row["step"], row["epoch"]) for row in csv.DictReader(file) if row["valid_loss"]]
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, press: int = signal.SIGINT) -> None:
-    """Press Ctrl-C, or send another signal, once, while update number ``step`` is worked on."""
-    original = TranslationTask.training_step
-    presses = iter([press])
-
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step and (now := next(presses, None)):
-            signal.raise_signal(now)
-        return original(self, batch, index)
-
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)

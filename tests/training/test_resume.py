@@ -1,0 +1,293 @@
+"""An interrupted run goes on as if nothing had been, or says why it cannot."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import TINY, interrupt_at, on_prepared, rates, record_batches, validations
+
+from nmt import Translator
+from nmt.commands.runs import as_before
+from nmt.commands.train import train
+from nmt.config import read_yaml
+from nmt.errors import UserError
+from nmt.training.module import TranslationTask
+
+
+def test_resumes_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_at(monkeypatch, step=3)
+    with pytest.raises(KeyboardInterrupt):
+        train([*TINY])
+    assert Translator.load(run).translate(["ban"])  # usable as it is
+    monkeypatch.undo()
+    monkeypatch.chdir(run.parents[1])
+    with pytest.raises(UserError, match=r"attention\.slots=4 is not what runs/demo began with \(3\)"):
+        train(["resume=true", "attention.slots=4"])
+    train(["resume=true"])  # the rest is as it began
+    assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+    assert not (run.parent / "demo-2").exists()
+
+
+@pytest.mark.parametrize(
+    ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
+)
+def test_interrupted_or_not_the_same_updates_are_made(
+    run: Path, step: int | str, accumulate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}"]
+    seen = record_batches(monkeypatch)
+    train([*words, "name=whole"])
+    whole, updates = seen.copy(), math.ceil(len(seen) / 2 / accumulate)  # of an epoch
+    seen.clear()
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=updates - 1 if isinstance(step, str) else step)
+        with pytest.raises(KeyboardInterrupt):
+            train(words)
+    assert 0 < len(seen) < len(whole)
+    assert Translator.load(run).translate(["ban"])  # usable as it is
+    train(["resume=true"])
+    assert seen == whole
+    assert validations(run) == validations(run.parent / "whole")
+    one, two = (torch.load(folder / "model.pt")["weights"] for folder in (run, run.parent / "whole"))
+    assert all(torch.equal(one[name], two[name]) for name in one)  # dropout too dropped the same
+
+
+def test_a_killed_run_goes_on_after_its_last_epoch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing has become better since: a rate of nothing, and every epoch is as good as the first."""
+    seen = record_batches(monkeypatch)
+    words = [*TINY, "training.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
+    train([*words, "training.max_epochs=3", "name=three"])
+    three = len(seen)
+
+    seen.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(3))
+        with pytest.raises(SystemExit):
+            train(words)
+    assert len(seen) == three
+    train(["resume=true"])
+    assert len(seen) == three // 3 * 4
+
+
+def test_a_moved_run_keeps_its_best(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=25)  # in the second epoch
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY, "batches.max_tokens=300", "training.monitor=valid_loss"])
+    best = torch.load(run / "model.pt")["weights"]
+    run.rename(run.parent / "moved")
+    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(100.0))
+    train(["name=moved", "resume=true"])  # whatever comes now is worse
+    summary = json.loads((run.parent / "moved" / "summary.json").read_text())
+    assert summary["valid_best"] < 100
+    for name, weight in torch.load(run.parent / "moved" / "model.pt")["weights"].items():
+        assert torch.equal(weight, best[name]), name
+
+
+@pytest.mark.parametrize("word", ["training.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
+def test_what_a_run_cannot_change_any_more_is_refused(run: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY, "training.max_epochs=3"])
+    with pytest.raises(UserError, match=re.escape(f"resume=true: {word} is not what runs/demo began with")):
+        train(["resume=true", word])
+    last = run / "checkpoints" / "last.ckpt"
+    whole = last.read_bytes()
+    last.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"last\.ckpt: cannot be read"):
+        train(["resume=true"])
+    last.write_bytes(whole)
+    train(["resume=true", "training.max_epochs=1"])
+    assert json.loads((run / "summary.json").read_text())["epochs"] == 1
+
+
+def test_a_terminated_run_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3, press=signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY])
+    train(["resume=true"])
+    assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+
+
+def test_what_to_type_next_can_be_typed(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*TINY, "name=it's mine", "training.max_epochs=1", "trust=[nowhere]"]
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3)
+        with pytest.raises(KeyboardInterrupt):
+            train(words)
+    said = capsys.readouterr().err.partition("go on with: nmt-train ")[2].splitlines()[0]
+    train(shlex.split(said))
+    said = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
+    model, trust = shlex.split(said)
+    assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY])
+    last = run / "checkpoints" / "last.ckpt"
+    before = last.read_bytes()
+
+    def full(stored: Any, place: Path) -> None:
+        place.write_bytes(b"half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", full)
+        with pytest.raises(UserError, match=r"runs/demo/checkpoints/.*No space left"):
+            train(["resume=true"])
+    assert last.read_bytes() == before
+    assert not list(last.parent.glob("*.part"))
+    train(["resume=true"])
+
+
+@pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
+def test_a_strangers_run_decides_nothing_about_whom_to_trust(tmp_path: Path, word: str) -> None:
+    (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
+    with pytest.raises(UserError, match="type it again if you trust"):
+        as_before(tmp_path, ["resume=true"])
+    again = word.lstrip("+").replace("=conf", "=mine")
+    assert as_before(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
+
+
+def test_resumes_on_a_prepared_folder_and_keeps_its_case(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = on_prepared("mine", "data.lowercase=true")
+    interrupt_at(monkeypatch, step=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(prepared)
+    monkeypatch.undo()
+    monkeypatch.chdir(run.parents[1])
+    train(["resume=true"])
+    assert read_yaml(run / "config.yaml")["tokenizer"]["vocab_size"] == 276
+    found = Translator.load(run)
+    assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
+    with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
+        train([*on_prepared("other"), f"init_from={run}"])
+
+
+@pytest.mark.parametrize("step", [26, "killed"])
+def test_a_plateau_is_as_if_nothing_had_been(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*TINY, "training.schedule=plateau", "training.decay_patience=0", "training.monitor=valid_loss"]
+    words += ["training.lr=1e-6", "training.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
+    train([*words, "name=whole"])
+    with monkeypatch.context() as patch:
+        if isinstance(step, int):
+            interrupt_at(patch, step=step)
+        else:
+            patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(3))
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            train(words)
+    train(["resume=true"])
+    assert rates(run)[-1][1] < 1e-6 / 4  # it did fall
+    assert dict(rates(run)) == dict(rates(run.parent / "whole"))
+
+
+def test_a_killed_run_notes_each_update_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*TINY, "batches.max_tokens=100", "training.max_epochs=2"]
+    train([*words, "name=whole"])
+    with monkeypatch.context() as patch:
+        plain = TranslationTask.on_before_optimizer_step
+
+        def die(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
+            if self.current_epoch == 1 and self.global_step % 50 == 49:
+                raise SystemExit
+            plain(self, optimizer)
+
+        patch.setattr(TranslationTask, "on_before_optimizer_step", die)
+        with pytest.raises(SystemExit):
+            train(words)
+    train(["resume=true"])
+    whole, again = ((run.parent / name / "metrics.csv").read_text().splitlines() for name in ("whole", "demo"))
+    assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in whole]
+
+
+def test_a_run_that_has_stopped_early_stays_so(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.training.report.report", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY, *words])
+    assert len(validations(run)) == 2
+    train(["resume=true"])
+    assert len(validations(run)) == 2 and capsys.readouterr().err.count("stopped early") == 2
+
+
+def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train([*TINY, "training.max_epochs=1"])
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY, f"init_from={run}", "name=next"])
+    shutil.copytree(run, run.parent / "other")
+    with pytest.raises(UserError, match=r"resume=true: init_from=\S*/other is not what runs/next began with"):
+        train(["resume=true", "name=next", f"init_from={run.parent}/other"])
+    run.rename(run.parent / "elsewhere")
+    train(["resume=true", "name=next"])
+    one, two = (torch.load(run.parent / name / "model.pt") for name in ("elsewhere", "next"))
+    assert one["longest_source"] == two["longest_source"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("arguments.json", "[", r"resume=true: \S*arguments\.json: missing or damaged; start a new run"),
+        ("arguments.json", '{"a": 1}', r"arguments\.json: missing or damaged"),
+        ("arguments.json", None, r"arguments\.json: missing or damaged"),
+        ("config.yaml", "{a: [b", r"runs/demo: its config\.yaml is damaged"),
+        ("config.yaml", None, r"runs/demo: no config\.yaml there"),
+        (
+            "config.yaml",
+            "data: {kind: copy}",
+            r"config\.yaml says nothing of data\.\w+: damaged, or of another ver",
+        ),
+    ],
+)
+def test_a_damaged_folder_is_named(run: Path, file: str, text: str | None, message: str) -> None:
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "checkpoints" / "last.ckpt").touch()
+    (run / "arguments.json").write_text(json.dumps(TINY))
+    if text is not None:
+        (run / file).write_text(text)
+    else:
+        (run / file).unlink(missing_ok=True)
+    with pytest.raises(UserError, match=message):
+        train(["resume=true"])
+
+
+def test_fewer_epochs_than_are_trained_are_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(2))
+        with pytest.raises(SystemExit):
+            train([*TINY, "training.max_epochs=3"])
+    with pytest.raises(UserError, match=r"training\.max_epochs=1: epoch 2 has begun already; give as many"):
+        train(["resume=true", "training.max_epochs=1"])
+
+
+def die_in_epoch(epoch: int) -> Callable[..., None]:
+    """A callback's hook that kills the run."""
+
+    def die(self: Any, trainer: Any, *_: Any) -> None:
+        if trainer.current_epoch == epoch:
+            raise SystemExit
+
+    return die
