@@ -388,3 +388,20 @@ def test_long_sources_get_the_gradients_of_the_delta_loop() -> None:
         torch.autograd.grad(written.sin().sum(), leaves), torch.autograd.grad(memory.sin().sum(), leaves), strict=True
     ):
         torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
+
+
+def test_the_delta_rule_keeps_only_every_root_of_the_length() -> None:
+    length, state, key = 900, 4, 3
+    attention = DeltaAttention(state_size=state, query_size=2, key_size=key)
+    saved: dict[tuple[int, int], Tensor] = {}  # a tensor saved twice is kept once
+
+    def keep(tensor: Tensor) -> Tensor:
+        saved[tensor.data_ptr(), tensor.numel()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        attention.write(torch.randn(1, length, state, requires_grad=True), torch.ones(1, length, dtype=torch.bool))
+    memories = sum(tensor.shape == (1, key, state) for tensor in saved.values())
+    assert abs(memories - sqrt(length)) <= 1
+    # Only within a stretch does each state meet each: nothing kept is larger than the states themselves.
+    assert max(tensor.numel() for tensor in saved.values()) <= length * state
