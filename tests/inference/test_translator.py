@@ -71,6 +71,16 @@ def test_a_score_is_that_of_forced_decoding(name: str, feeding: bool) -> None:
             np.testing.assert_allclose(one.alignment, given.alignment, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_neighbours_change_no_forced_translation(name: str) -> None:
+    translator = Translator(trained(ATTENTIONS[name]))
+    for source, target, one in zip(LINES, LINES[::-1], force(translator, LINES, LINES[::-1]), strict=True):
+        [alone] = force(translator, [source], [target])
+        assert one.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+        assert (one.source_tokens, one.tokens) == (alone.source_tokens, alone.tokens)
+        np.testing.assert_allclose(one.alignment, alone.alignment, atol=1e-6)
+
+
 def test_links_are_where_each_word_looks_and_hold_no_more_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator(trained(ATTENTIONS["bahdanau"]))
     weights = [forced.word_weights(one) for one in force(translator, LINES, LINES[::-1])]
