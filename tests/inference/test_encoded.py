@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +19,21 @@ from torch import Tensor
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.inference import encoded
 from nmt.inference.encoded import EncodedLine, encode_line, refuse_parts, translate_encoded
 from nmt.inference.folder import TrainedModel
 from nmt.inference.memory_file import fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.torch_engine import Source
 from nmt.inference.translator import SourceTooLong, Translator
 from nmt.model.build import build_model
+from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
+from nmt.search.search import search_encoded
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a dog", "", "two cats sleep here today", "houses", "a small dog sees red houses today " * 9]
 TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+OTHER_TOKENIZER = Tokenizer.train(["two cats sleep here today"], vocab_size=280)
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
 OPTIONS = {
     "beam": SearchOptions(max_length=9, beam_size=3, n_best=3),
@@ -94,6 +104,61 @@ def test_without_a_trace_alignments_and_coverage_are_refused(tmp_path: Path) -> 
         translate_encoded(one, [line], alignments=True)
     with pytest.raises(UserError, match="search.coverage_penalty=0.1: .* keep no trace"):
         translate_encoded(one, [line], SearchOptions(coverage_penalty=0.1))
+
+
+@pytest.mark.parametrize("most", [1, 12, 20, 4096])
+@pytest.mark.parametrize("name", ["bahdanau", "memory"])  # slots that grow with the line, and a fixed number
+def test_a_batch_of_memories_holds_no_more_slots_than_it_may(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = translator(f"attention={name}", *(["attention.slots=4"] if name == "memory" else []))
+    stored = [encode_line(one, line) for line in LINES[:3] * 5]
+    met: list[tuple[int, int]] = []
+
+    def searched(engine: Any, source: Source, *rest: Any) -> Any:
+        met.append((source.memory.slots.shape[0], source.memory.slots.shape[1]))
+        return search_encoded(engine, source, *rest)
+
+    monkeypatch.setattr(encoded, "search_encoded", searched)
+    one.max_tokens = most
+    together = translate_encoded(one, stored, OPTIONS["beam"])
+    slots = Counter(line.source.memory.slots.shape[1] for line in stored if line.source is not None)
+    for size, lines in slots.items():
+        batches = [rows for rows, each in met if each == size]
+        assert sum(batches) == lines and len(batches) == ceil(lines / max(1, most // size))
+        assert max(batches) == 1 or max(batches) * size <= most
+    assert [each.text for each in together] == [
+        translate_encoded(one, [each], OPTIONS["beam"])[0].text for each in stored
+    ]
+
+
+def other_bias(model: Seq2Seq) -> Seq2Seq:
+    """The model with one number of it changed by little."""
+    other = deepcopy(model)
+    with torch.no_grad():
+        other.decoder.output.bias[-1] += 1e-9
+    return other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: replace(one, config={**one.config, "data": {**one.config["data"], "lowercase": True}}),
+        lambda one: replace(one, longest_source=301),
+        lambda one: replace(one, source=OTHER_TOKENIZER),
+        lambda one: replace(one, target=OTHER_TOKENIZER),
+        *(
+            lambda one, name=name: replace(one, config={**one.config, name: {**one.config[name], "another": 1}})
+            for name in ("embeddings", "encoder", "attention", "decoder")
+        ),
+        lambda one: replace(one, model=other_bias(one.model)),
+    ],
+    ids=["lowercase", "longest_source", "source", "target", "embeddings", "encoder", "attention", "decoder", "weights"],
+)
+def test_each_change_of_a_model_changes_its_fingerprint(change: Callable[[TrainedModel], TrainedModel]) -> None:
+    one = translator().trained
+    assert fingerprint(one) == fingerprint(translator().trained)
+    assert fingerprint(change(one)) != fingerprint(one)
 
 
 STREAMING = [
