@@ -22,6 +22,7 @@ from nmt.inference.onnx_folder import open_onnx, there
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
+from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
@@ -155,6 +156,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     exported(folder, "attention=memory")
     return folder
+
+
+@pytest.mark.parametrize("k", [1, 2, 7])
+@pytest.mark.parametrize("shortlist", [False, True])
+def test_banned_pieces_take_no_other_s_place(shortlist: bool, k: int, short_run: Path) -> None:
+    """Where the likeliest pieces are banned, the next ones come, as likely as they were."""
+    engine = open_onnx(short_run, "onnx", threads=1, shortlist=shortlist).engine(trace=False)
+    live = engine.init(engine.encode([[5, 9, 7, EOS], [6, EOS]]))
+    tokens, parents = np.full((2, 1), BOS), np.zeros((2, 1), dtype=np.int64)
+    _, every_log_prob, every_id, _ = engine.step(live, tokens, parents, 290)
+    banned = {*every_id[0, 0, :2].tolist(), *every_id[1, 0, [0, 2]].tolist()}
+    _, log_probs, ids, _ = engine.step(live, tokens, parents, k, sorted(banned))
+    for row in range(2):
+        allowed = [at for at, piece in enumerate(every_id[row, 0].tolist()) if piece not in banned][:k]
+        assert ids[row, 0].tolist() == every_id[row, 0, allowed].tolist()
+        np.testing.assert_allclose(log_probs[row, 0], every_log_prob[row, 0, allowed], rtol=1e-5)
+        assert np.isfinite(log_probs[row]).all()
 
 
 class TestFolder:
