@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import ToyEngine, brute_force, forced, forced_weights, ragged_sources
+from toy import TiedEngine, ToyEngine, brute_force, forced, forced_weights, ragged_sources
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.beam import beam_search
@@ -104,6 +104,28 @@ def test_stopping_early_changes_nothing(alpha: float, beam_size: int, n_best: in
     engine = ToyEngine(pieces=7, seed=21)
     sources = ragged_sources(beam_size, 8, longest=5)
     options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=alpha, max_length=max_length)
+    for source, found in zip(sources, search(engine, sources, options), strict=True):
+        limit = max_length or 2 * len(source) + 10
+        assert [one.tokens for one in found] == naive_beam(engine, source, options, limit)
+
+
+@pytest.mark.parametrize("n_best", [1, 8, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_older_ending_wins_a_tie_of_a_beam_that_holds_everything(seed: int, n_best: int) -> None:
+    engine, source = TiedEngine(pieces=2, seed=seed), [7, 5, EOS]
+    options = SearchOptions(beam_size=4 * 2**5, length_penalty=0.0, n_best=n_best, max_length=5)
+    truth = [(score, len(tokens)) for score, tokens in brute_force(engine, source, longest=5, alpha=0.0)]
+    [found] = search(engine, [source], options)
+    older_first = sorted(truth, key=lambda pair: (-pair[0], pair[1]))
+    assert [(one.score, len(one.tokens)) for one in found] == older_first[:n_best]
+
+
+@pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (2, 2), (3, 3), (5, 2)])
+@pytest.mark.parametrize("max_length", [1, 4, None])
+def test_stopping_early_changes_nothing_where_much_ties(beam_size: int, n_best: int, max_length: int | None) -> None:
+    engine = TiedEngine(pieces=7, seed=21)
+    sources = ragged_sources(beam_size, 8, longest=5)
+    options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=0.0, max_length=max_length)
     for source, found in zip(sources, search(engine, sources, options), strict=True):
         limit = max_length or 2 * len(source) + 10
         assert [one.tokens for one in found] == naive_beam(engine, source, options, limit)

@@ -95,6 +95,15 @@ class ToyEngine:
         return weights
 
 
+class TiedEngine(ToyEngine):
+    """Scores are whole numbers, 0 among them: sums are exact, and translations of any lengths tie again and again."""
+
+    def predict(self, source: Prefix, prefix: Prefix) -> tuple[Floats, Floats]:
+        _, weights = super().predict(source, prefix)
+        random = np.random.default_rng([self.seed, len(source), *source, *prefix])
+        return -random.integers(0, 3, size=self.size).astype(np.float64), weights
+
+
 def log_softmax(logits: Floats) -> Floats:
     shifted = logits - logits.max()
     return shifted - np.log(np.exp(shifted).sum())
