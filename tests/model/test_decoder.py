@@ -11,6 +11,7 @@ from torch import nn
 
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
+from nmt.model.encoder import Final
 
 ATTENTIONS = {
     "none": {"_target_": "nmt.attention.NoAttention"},
@@ -104,25 +105,63 @@ def test_gradients_of_a_target_are_those_of_its_steps(
         torch.testing.assert_close(gradient, apart[name], rtol=1e-4, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
-@pytest.mark.parametrize("feeding", [False, True])
-def test_training_drops_out_between_layers(feeding: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = without_dropout(build("none", layers=2, input_feeding=feeding, output_layer="direct")).train()
-    decoder, target = model.decoder, torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
-    decoder.lstm.dropout = 0.25
-    monkeypatch.setattr(
-        "nmt.model.decoder.drop", lambda x, p, training: x.sin() if (p, training) == (0.25, True) else x
-    )
+@pytest.mark.parametrize("encoder", ["two directions", "one direction", "one direction, resumable"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_training_drops_out_of_embeddings_between_layers_and_around_the_read(
+    shape: dict[str, Any], encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a sine in place of chance: one sentence after the other, a step at a time."""
+
+    def sine(x: torch.Tensor, p: float, training: bool = True) -> torch.Tensor:
+        return (x / p).sin() if training else x
+
+    monkeypatch.setattr("nmt.model.dropout.dropout", sine)
+    monkeypatch.setattr("nmt.model.decoder.drop", sine)
+    model = build("luong", bidirectional=encoder.startswith("two"), encoder_layers=2, **{**shape, "dropout": 0.6})
+    ahead, back, decoder = model.encoder.forwards, model.encoder.backwards, model.decoder
+    target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
+    ids, mask = sources()
+    with torch.no_grad():
+        memory, final = model.train().encode(ids, mask, resumable=encoder.endswith("resumable"))
+        logits, _ = decoder(target, decoder.init(final, memory), memory)
+        for row, length in enumerate(LENGTHS):
+            states, ends = model.embedding(ids[row : row + 1, :length]), []
+            for layer in range(2):
+                states = sine(states, 0.3)
+                right = ahead[layer](states)[0]
+                left = back[layer](states.flip(1))[0] if back else right[..., :0]
+                ends.append(torch.cat([right[:, -1], left[:, -1]], dim=1))
+                states = torch.cat([right, left.flip(1)], dim=2)
+            memory = model.attention.write(states, mask[row : row + 1, :length])
+            start = decoder.init(Final(torch.stack(ends, dim=1), None), memory)
+            at = [(start.hidden[:, 0, layer], start.cell[:, 0, layer]) for layer in range(shape["layers"])]
+            fed = start.fed[:, 0]
+            for t in range(4):
+                below = torch.cat([sine(decoder.embedding(target[row : row + 1, t]), 0.6), fed], dim=1)
+                for layer, weights in enumerate(decoder.lstm.all_weights):
+                    at[layer] = torch.lstm_cell(sine(below, 0.6) if layer else below, at[layer], *weights)
+                    below = at[layer][0]
+                hidden = sine(below, 0.6)
+                context = model.attention.read(hidden[:, None], memory)[0][:, 0]
+                features = torch.cat([hidden, sine(context, 0.6)], dim=1)
+                on = context
+                if decoder.combine is not None:
+                    on = features = sine(torch.tanh(decoder.combine(torch.cat([context, hidden], dim=1))), 0.6)
+                fed = on if shape["input_feeding"] else fed
+                torch.testing.assert_close(logits[row : row + 1, t], decoder.output(features))
+
+
+@pytest.mark.parametrize(("encoder_layers", "layers"), [(2, 2), (1, 3), (2, 4)])
+def test_each_layer_starts_from_its_own_and_further_ones_from_the_top(encoder_layers: int, layers: int) -> None:
+    model = build(encoder_layers=encoder_layers, layers=layers)
     with torch.no_grad():
         memory, final = model.encode(*sources())
-        state = decoder.init(final, memory)
-        features, _ = decoder.features(target, state, memory)
-        at = [(state.hidden[:, 0, layer], state.cell[:, 0, layer]) for layer in range(2)]
-        for t in range(4):
-            below = decoder.embedding(target[:, t])
-            for layer, weights in enumerate(decoder.lstm.all_weights):
-                at[layer] = torch.lstm_cell(below.sin() if layer else below, at[layer], *weights)
-                below = at[layer][0]
-            torch.testing.assert_close(features[:, t], below)
+        start = model.decoder.init(final, memory)
+        for layer, affine in enumerate(model.decoder.bridge.maps):
+            end = final.hidden[:, layer if layer < encoder_layers else -1]
+            expected = torch.tanh(end @ affine.weight.T + affine.bias)
+            found = torch.cat([start.hidden[:, 0, layer], start.cell[:, 0, layer]], dim=1)
+            torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
