@@ -64,7 +64,7 @@ class _Together(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, reads: list[tuple[Tensor, ...]], *weights: Tensor) -> Tensor:
-        ctx.reads, ctx.dtypes = reads, [weight.dtype for weight in weights]
+        ctx.reads = reads
         return inputs.view_as(inputs)
 
     @staticmethod
@@ -72,8 +72,8 @@ class _Together(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         rows = slope.flatten(0, -2)
         found = [
-            by_weight(torch.stack(x).flatten(0, -2), rows.to(x[0].dtype)).to(dtype) if wanted else None
-            for x, dtype, wanted in zip(zip(*ctx.reads, strict=True), ctx.dtypes, ctx.needs_input_grad[2:], strict=True)
+            by_weight(torch.stack(x).flatten(0, -2), rows.to(x[0].dtype)) if wanted else None
+            for x, wanted in zip(zip(*ctx.reads, strict=True), ctx.needs_input_grad[2:], strict=True)
         ]
         return slope, None, *found
 
