@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import impossible
 from nmt.config.schema import DATA_KINDS, Train
-from nmt.config.start import as_in_the_start, plain
+from nmt.config.start import as_in_the_start
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
 
@@ -67,9 +67,11 @@ def compose_config(
         overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
     composed, choices = _compose(name, overrides)
     try:
-        config = change(plain(composed))
+        plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(_one_line(error)) from None
+    assert isinstance(plain, dict)
+    config = change({str(key): value for key, value in plain.items()})
     found = [located(problem, name, choices) for problem in check(config)]
     if found:
         raise UserError("\n       ".join(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +24,47 @@ def as_in_the_start(config: dict[str, Any], arguments: Sequence[str], resumed: P
     folder = config["init_from"]
     if folder is None:
         return config
-    start = OmegaConf.create(read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}"))
-    mine, merged = OmegaConf.create(config), OmegaConf.create(config)
-    typed = {key_of(word) for word in arguments}
+    start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
+    merged, typed = deepcopy(config), {key_of(word) for word in arguments}
     for part in PARTS:
-        before = OmegaConf.select(start, part)
+        before = _value(start, part)
         if part in typed or before is None or (part == "data.lowercase" and config["data"].get("kind") == "prepared"):
             continue
-        OmegaConf.update(merged, part, before, merge=False)
+        _put(merged, part, before)
         for key in typed:
-            if key.startswith(f"{part}.") and (value := OmegaConf.select(mine, key)) is not None:
-                OmegaConf.update(merged, key, value, force_add=True)
-    return plain(merged)
+            if key.startswith(f"{part}.") and (value := _value(config, key)) is not None:
+                _put(merged, key, value)
+    return merged
+
+
+def _value(tree: Any, key: str) -> Any:
+    """What stands at ``a.b`` of nested dictionaries, None where nothing does."""
+    for name in key.split("."):
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
+
+
+def _put(tree: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for name in path:
+        tree = tree.setdefault(name, {})
+    tree[last] = value
 
 
 def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
-    """What ``nmt.config.to_yaml`` wrote. Raises UserError, naming ``place`` or else its folder, where it is damaged."""
+    """What ``nmt.config.to_yaml`` wrote. Raises UserError, naming ``place`` or else its folder, where it is damaged.
+
+    It may be a stranger's: what looks like ``${oc.env:…}`` stays text.
+    """
     place = place or str(file.parent)
     try:
-        return plain(OmegaConf.load(file))
+        config = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        assert isinstance(config, dict)
     except FileNotFoundError:
         raise UserError(f"{place}: no {file.name} there; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged one fails in any way
         raise UserError(f"{place}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
-
-
-def plain(config: Any) -> dict[str, Any]:
-    """A plain, resolved dictionary."""
-    found = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(found, dict)
-    return {str(key): value for key, value in found.items()}
+    return {str(key): value for key, value in config.items()}
 
 
 def key_of(word: str) -> str:

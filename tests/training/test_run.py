@@ -231,6 +231,10 @@ class TestRun:
         assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
         assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
         assert Translator.load(run.parent / "next").lowercase
+        stranger = (run / "config.yaml").read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}")
+        (run / "config.yaml").write_text(stranger)
+        with pytest.raises(UserError, match=r"decoder\.dropout=\$\{oc\.env:HOME\}: must be a number"):
+            train([*second, f"init_from={run}"])
         (run / "config.yaml").write_text("a: [")
         with pytest.raises(UserError, match=r"init_from=.*demo: its config\.yaml is damaged; name a folder"):
             train([*second, f"init_from={run}"])
