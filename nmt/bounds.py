@@ -5,8 +5,10 @@ The configuration is checked against these before any work starts; constructors 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from math import inf
+from typing import Any, Protocol
 
 
 class Bound(Protocol):
@@ -66,3 +68,14 @@ class Within:
 
     def __str__(self) -> str:
         return f"must be ≥ {self.low:g} and < {self.high:g}"
+
+
+def broken(value: float, bounds: Iterable[Any]) -> list[str]:
+    """What ``value`` must satisfy and does not, one text for each; what is no bound among ``bounds`` is passed over.
+
+    No bounded number may be infinite.
+    """
+    known = [bound for bound in bounds if hasattr(bound, "holds")]
+    # "not holds" and not "fails", so that NaN is refused too.
+    found = [str(bound) for bound in known if not bound.holds(value)]
+    return found or (["must be finite"] if known and value == inf else [])

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from nmt.bounds import broken
 from nmt.config.schema import Target
 from nmt.errors import UserError
 from nmt.targets import locate
@@ -35,7 +36,9 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
     if origin is Annotated:
         inner, *bounds = get_args(schema)
         found = list(problems(value, inner, path, trust))
-        yield from found or (f"{path}={_show(value)}: {bound}" for bound in bounds if _breaks(value, bound))
+        if not found and isinstance(value, int | float):  # what is bounded may be text as well
+            found = [f"{path}={_show(value)}: {text}" for text in broken(value, bounds)]
+        yield from found
     elif origin in (Union, UnionType):
         yield from _union(value, get_args(schema), path, trust)
     elif origin is Literal:
@@ -68,11 +71,6 @@ def _union(value: Any, choices: Sequence[Any], path: str, trust: Sequence[str]) 
     elif all(found):
         begin = f"{path}={_show(value)}: "
         yield ", or ".join([found[0][0], *(one.removeprefix(begin) for one, *_ in found[1:])])
-
-
-def _breaks(value: Any, bound: Any) -> bool:
-    """Whether ``value`` is a number that ``bound`` excludes; annotations may also carry what is no bound."""
-    return isinstance(value, int | float) and hasattr(bound, "holds") and not bound.holds(value)
 
 
 def _mapping(value: Any, schema: type, path: str, trust: Sequence[str]) -> Iterator[str]:

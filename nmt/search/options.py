@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from nmt.bounds import Above, AtLeast
+from nmt.bounds import AtLeast, AtMost, broken
 from nmt.errors import UserError
 from nmt.search.engine import Integers
 
@@ -25,7 +25,7 @@ class SearchOptions:
 
     beam_size: Annotated[int, AtLeast(1)] = 5
     """Live hypotheses of each sentence (N)."""
-    length_penalty: Annotated[float, AtLeast(0)] = 1.0
+    length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
     coverage_penalty: Annotated[float, AtLeast(0)] = 0.0
     """beta of Wu et al. 2016: how much a source piece costs that was hardly looked at; 0: nothing."""
@@ -33,7 +33,7 @@ class SearchOptions:
     """Translations returned for each sentence, best first; when sampling, the number of draws."""
     max_length: Annotated[int, AtLeast(1)] | None = None
     """Target pieces, ``</s>`` not counted; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
-    temperature: Annotated[float, Above(0)] | None = None
+    temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
     """Sample instead of searching; below 1 sharpens the distribution, above 1 flattens it; null: off."""
     top_k: Annotated[int, AtLeast(1)] | None = None
     """Sample among the k likeliest pieces only; null: among all."""
@@ -45,10 +45,8 @@ class SearchOptions:
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             value = getattr(self, name)
-            for bound in _bounds(hint):
-                # "not holds" and not "fails", so that NaN is refused too.
-                if value is not None and not bound.holds(value):
-                    raise UserError(f"search.{name}={value}: {bound}")
+            if value is not None and (problems := broken(value, _bounds(hint))):
+                raise UserError(f"search.{name}={value}: {problems[0]}")
         if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
             raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
         if self.method != "beam" and self.coverage_penalty:
@@ -79,5 +77,4 @@ def _bounds(hint: Any) -> Iterator[Any]:
     """The bounds anywhere within an annotation, such as ``Annotated[int, AtLeast(1)] | None``."""
     yield from getattr(hint, "__metadata__", ())
     for part in get_args(hint):
-        if not isinstance(part, AtLeast | Above):
-            yield from _bounds(part)
+        yield from _bounds(part)

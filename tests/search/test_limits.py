@@ -121,7 +121,12 @@ def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
         ({"length_penalty": float("nan")}, r"search.length_penalty=nan: must be ≥ 0"),
         ({"max_length": 0}, r"search.max_length=0: must be ≥ 1"),
         ({"max_length": 1001}, r"search.max_length=1001: must be ≤ 1000"),
-        ({"temperature": 0.0}, r"search.temperature=0.0: must be > 0"),
+        ({"temperature": 0.0}, r"search.temperature=0.0: must be ≥ 0.001"),
+        ({"temperature": float("nan")}, r"search.temperature=nan: must be ≥ 0.001"),
+        ({"temperature": float("inf")}, r"search.temperature=inf: must be ≤ 1000"),
+        ({"length_penalty": 1e3}, r"search.length_penalty=1000.0: must be ≤ 100"),
+        ({"length_penalty": float("inf")}, r"search.length_penalty=inf: must be ≤ 100"),
+        ({"coverage_penalty": float("inf")}, r"search.coverage_penalty=inf: must be finite"),
         (
             {"coverage_penalty": 0.5, "beam_size": 1},
             r"search.coverage_penalty=0.5: ranks .*; leave it away, or set search.beam_size=5",
@@ -133,6 +138,20 @@ def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
 def test_impossible_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}$"):
         SearchOptions(**options)
+
+
+@pytest.mark.parametrize(
+    "largest",
+    [
+        {"length_penalty": 100.0},
+        {"temperature": 0.001},
+        {"temperature": 1000.0, "n_best": 3},
+        {"coverage_penalty": 1e9},
+    ],
+)
+def test_the_largest_options_are_finite(largest: dict[str, Any]) -> None:
+    for found in search(ToyEngine(pieces=2, seed=5), ragged_sources(1, 6), SearchOptions(**largest)):
+        assert all(np.isfinite(one.score) for one in found)
 
 
 def test_the_length_penalty_is_the_papers() -> None:
