@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -177,6 +178,20 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     whole = (tmp_path / "model.pt").read_bytes()
     (tmp_path / "model.pt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="cannot be read as a model"):
+        load_folder(tmp_path)
+
+
+def test_weights_that_are_not_those_that_were_written_are_refused(tmp_path: Path) -> None:
+    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    whole = bytearray((tmp_path / "model.pt").read_bytes())
+    with ZipFile(tmp_path / "model.pt") as parts:
+        largest = max(parts.infolist(), key=lambda part: part.file_size)
+    middle = largest.header_offset + largest.file_size // 2  # torch would load these zeros as weights
+    whole[middle : middle + 64] = bytes(64)
+    (tmp_path / "model.pt").write_bytes(whole)
+    with pytest.raises(
+        UserError, match=r"cannot be read as a model \(.* is not what was written\); it may be truncated"
+    ):
         load_folder(tmp_path)
 
 
