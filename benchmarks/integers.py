@@ -10,6 +10,7 @@ translations multiply, whatever processor this runs on; ``sums touched``: result
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ from machine import provenance, writable
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from nmt.inference.onnx_export import QUANTISED
-from nmt.inference.onnx_folder import open_onnx
+from nmt.inference.onnx_folder import ABOUT, checksum, open_onnx
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.text.files import read_lines
@@ -100,6 +101,9 @@ def quantised(model: Path, run: Path, form: Form) -> Path:
         exact, file = (run / "onnx" / f"{name}{ending}.onnx" for ending in ("", ".int8"))
         form_of = {"weight_type": form.kind, "reduce_range": form.reduced}
         quantize_dynamic(exact, file, per_channel=True, op_types_to_quantize=QUANTISED, **form_of)
+        about = json.loads((run / "onnx" / ABOUT).read_text(encoding="utf-8"))
+        about["checksums"][file.name] = checksum(file)
+        (run / "onnx" / ABOUT).write_text(json.dumps(about), encoding="utf-8")
     return run
 
 

@@ -49,11 +49,17 @@ def export(arguments: list[str]) -> None:
         show_help(HELP, "export")
         return
     options = read_options("export", Export, arguments)
+    from nmt.inference.folder import MODEL_FILE
+    from nmt.inference.onnx_folder import identity
+
+    model = Path(options.model) / MODEL_FILE
+    # Of what is about to be loaded; where there is nothing, loading says so.
+    loaded = identity(model) if model.is_file() else None
     translator = load_model(options.model, device="cpu", threads=None, trust=options.trust)
     from nmt.inference.onnx_export import export as write
 
     lists = _lists(translator.trained, options, options.shortlist) if options.shortlist is not None else None
-    folder = write(translator.trained, Path(options.model), lists)
+    folder = write(translator.trained, Path(options.model), lists, model_identity=loaded)
     if translator.trained.model.attention.sequential:
         print(f"{translator.attention.name} attention writes one source state after the other: torch goes on to encode")
     for file in sorted([*folder.glob("*.onnx"), *folder.glob("*.npz")]):

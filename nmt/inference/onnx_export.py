@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from torch import nn
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.folder import MODEL_FILE, TrainedModel
-from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, SHORTLIST, identity
+from nmt.inference.onnx_folder import ABOUT, AFTER, FOLDER, FORMAT, PRECISIONS, SHORTLIST, checksum, identity
 from nmt.inference.onnx_graphs import Align, Encode, Fields, Step, encoded, needs_trace
 from nmt.inference.shortlist import Shortlist
 from nmt.model.seq2seq import Seq2Seq
@@ -29,19 +31,30 @@ from nmt.text.specials import PAD
 OPSET = 18
 QUANTISED = ["MatMul", "Gemm", "LSTM"]
 ANY = torch.export.Dim.DYNAMIC
+ABANDONED = 3600  # seconds without a new file: no export takes nearly as long
 
 
 @torch.no_grad()
-def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray] | None = None) -> Path:
+def export(
+    trained: TrainedModel,
+    run: Path,
+    lists: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    model_identity: str | None = None,
+) -> Path:
     """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, whole or not at all.
 
     With ``lists``, ``best`` and ``frequent`` of a shortlist, those that use it as well. An attention that writes one
-    source state after the other has no graph to encode with: torch will.
+    source state after the other has no graph to encode with: torch will. ``model_identity`` is that of the file
+    that ``trained`` was loaded from, taken before it was: training may write another one meanwhile.
     """
+    model_identity = model_identity or identity(run / MODEL_FILE)
     model = trained.model.eval().cpu().float()
-    partial = run / f".{FOLDER}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    partial = run / f".{FOLDER}.{os.getpid()}.partial"
     try:
+        for other in run.glob(f".{FOLDER}.*partial"):
+            if other == partial or _age(other) > ABANDONED:  # else another export is writing it
+                shutil.rmtree(other, ignore_errors=True)
         partial.mkdir()
         _graphs(model, partial, short=lists is not None)
         if lists is not None:
@@ -54,10 +67,11 @@ def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray
             (partial / "target.model").write_bytes(trained.target.to_bytes())
         about = {
             "format": FORMAT,
-            "model": identity(run / MODEL_FILE),
+            "model": model_identity,
             "lowercase": trained.lowercase,
             "attention": trained.attention._asdict(),
             "encoder": "torch" if model.attention.sequential else "onnx",
+            "checksums": {file.name: checksum(file) for file in sorted(partial.iterdir()) if file.name != SHORTLIST},
         }
         (partial / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         shutil.rmtree(run / FOLDER, ignore_errors=True)
@@ -67,6 +81,14 @@ def export(trained: TrainedModel, run: Path, lists: tuple[np.ndarray, np.ndarray
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return run / FOLDER
+
+
+def _age(folder: Path) -> float:
+    """Seconds since a file was made in ``folder``; 0 where it has vanished."""
+    try:
+        return time.time() - folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0
 
 
 def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:

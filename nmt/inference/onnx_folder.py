@@ -2,14 +2,16 @@
 
 ``encode.onnx`` (ids → memory and first state), ``step.onnx`` (one piece for every hypothesis) and ``align.onnx`` (read
 weights → alignment); ``*.int8.onnx`` are the same with products in 8-bit integers. ``step.short*.onnx`` take those rows
-of the output layer that a batch's shortlist names; ``shortlist.npz`` holds lists and rows.
+of the output layer that a batch's shortlist names; ``shortlist.npz`` holds lists and rows. ``about.json`` has a
+checksum of each graph and tokenizer, for nothing else would notice a few bytes that changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from nmt.inference.onnx_engine import OnnxEngine
 
 FOLDER = "onnx"
-FORMAT = 2
+FORMAT = 3
 ABOUT = "about.json"
 Precision = Literal["onnx", "onnx-int8"]
 PRECISIONS: dict[Precision, str] = {"onnx": "", "onnx-int8": ".int8"}
@@ -39,6 +41,7 @@ class OnnxModel:
     """A model that onnxruntime runs: see ``nmt.inference.runtime.Runtime``."""
 
     folder: Path
+    checksums: Mapping[str, int]
     precision: Precision
     source: Tokenizer
     target: Tokenizer
@@ -64,11 +67,12 @@ class OnnxModel:
 
             encode = torch_encoder(self.folder.parent, threads=self.threads, trust=self.trust)
         else:
-            encode = graph_encoder(self.folder / f"encode{ending}.onnx", self.threads)
+            encode = graph_encoder(whole(self.folder / f"encode{ending}.onnx", self.checksums), self.threads)
         return OnnxEngine(
             encode,
-            open_session(self.folder / f"{step}{ending}.onnx", self.threads),
-            open_session(self.folder / "align.onnx", self.threads),  # no products worth another precision
+            open_session(whole(self.folder / f"{step}{ending}.onnx", self.checksums), self.threads),
+            # No products worth another precision.
+            open_session(whole(self.folder / "align.onnx", self.checksums), self.threads),
             vocabulary=len(self.target),
             shortlist=Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None,
         )
@@ -108,12 +112,36 @@ def open_onnx(
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     try:
         lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
-        torch_encodes = about["encoder"] == "torch"
+        torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
     except (KeyError, TypeError):
         raise UserError(f"{folder / ABOUT}: not what nmt-export writes; write it again") from None
-    source = Tokenizer.from_file(folder / "source.model")
-    target = Tokenizer.from_file(folder / "target.model") if (folder / "target.model").is_file() else source
-    return OnnxModel(folder, precision, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust)
+    source = Tokenizer.from_file(whole(folder / "source.model", checksums))
+    joint = "target.model" not in checksums
+    target = source if joint else Tokenizer.from_file(whole(folder / "target.model", checksums))
+    return OnnxModel(
+        folder, checksums, precision, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
+    )
+
+
+def checksum(file: Path) -> int:
+    """The CRC-32 of all its bytes: 80 MB take 20 ms, a third of what SHA-256 would."""
+    found = 0
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            found = zlib.crc32(block, found)
+    return found
+
+
+def whole(file: Path, checksums: Mapping[str, int]) -> Path:
+    """``file``, if it is as it was written. Raises UserError where it is not, or not there."""
+    try:
+        wrong = "not what was written" if checksum(file) != checksums.get(file.name) else None
+    except OSError as error:
+        wrong = error.strerror or str(error)
+    if wrong is not None:
+        what = "a graph" if file.suffix == ".onnx" else "a tokenizer"
+        raise UserError(f"{file}: cannot be read as {what} ({wrong}); write it again with nmt-export")
+    return file
 
 
 def identity(model: Path) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.folder import load_folder
+from nmt.inference.folder import load_folder, save_folder
+from nmt.inference.onnx_folder import there
 from nmt.inference.translator import Translator
 from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair
@@ -60,6 +66,79 @@ def test_translations_are_the_same_and_need_no_torch(
 def test_an_engine_that_cannot_be_is_named(model: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message.replace("|", r"\|")):
         translate([f"model={model}", *words])
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+    run = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
+    export([f"model={run}"])
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("encode.onnx", "a graph"), ("step.onnx", "a graph"), ("align.onnx", "a graph"), ("source.model", "a tokenizer")],
+)
+def test_a_few_changed_bytes_of_a_graph_are_noticed(exported: Path, tmp_path: Path, name: str, what: str) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    file, message = run / "onnx" / name, f"{name}: cannot be read as {what} \\({{}}\\); write it again with nmt-export"
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 16] = bytes(16)
+    for damaged in (content, content[:middle], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(UserError, match=message.format("not what was written")):
+            Translator.load(run, engine="onnx").texts(["a cat"])
+    if name != "step.onnx":  # without that one, there are no graphs at all
+        file.unlink()
+        with pytest.raises(UserError, match=message.format("No such file or directory")):
+            Translator.load(run, engine="onnx").texts(["a cat"])
+
+
+def test_graphs_without_checksums_are_of_another_version(exported: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    file = run / "onnx" / "about.json"
+    about = json.loads(file.read_text())
+    del about["checksums"]
+    file.write_text(json.dumps({**about, "format": 2}))
+    with pytest.raises(UserError, match="engine=onnx: graphs of another model, or of another version, are in "):
+        Translator.load(run, engine="onnx")
+    file.write_text(json.dumps(about))
+    with pytest.raises(UserError, match="about.json: not what nmt-export writes; write it again"):
+        Translator.load(run, engine="onnx")
+
+
+def test_a_model_written_during_the_export_is_another_one(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    load = Translator.load
+
+    def late(*given: Any, **more: Any) -> Translator:
+        found = load(*given, **more)
+        trained = load_folder(run)
+        trained.model.embedding.weight.data += 1
+        save_folder(run, trained)
+        return found
+
+    monkeypatch.setattr(Translator, "load", late)
+    export([f"model={run}"])
+    assert there(run) == []
+
+
+def test_exports_at_once_leave_each_other_alone_and_clear_away_what_was_abandoned(
+    exported: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    other, old, older = (run / f".onnx.{name}partial" for name in ("1.", "2.", ""))
+    for folder in (other, old, older):
+        folder.mkdir()
+        (folder / "step.onnx").write_bytes(b"half")
+    for folder in (old, older):
+        os.utime(folder, (time.time() - 90_000,) * 2)
+    export([f"model={run}"])
+    assert [file.name for file in sorted(run.iterdir())] == [other.name, "model.pt", "onnx"]
+    assert (other / "step.onnx").read_bytes() == b"half"
 
 
 def test_a_shortlist_is_learnt_from_a_corpus(
