@@ -35,22 +35,17 @@ def load_model(
     # Nothing is imported before the arguments are known to be good; torch takes seconds.
     from nmt.inference.translator import Translator
 
-    chosen = _fastest(Path(folder), device) if engine == "auto" else engine
-    if chosen == "torch" and threads is not None:
+    if engine == "auto":
+        from nmt.inference.onnx_folder import fastest
+
+        engine = fastest(Path(folder), device)
+        if engine != "torch":
+            print(f"engine: {engine}", file=sys.stderr)
+    if engine == "torch" and threads is not None:
         import torch
 
         torch.set_num_threads(threads)
-    return Translator.load(folder, engine=chosen, device=device, threads=threads, trust=trust, shortlist=shortlist)
-
-
-def _fastest(run: Path, device: str) -> Literal["torch", "onnx", "onnx-int8"]:
-    from nmt.inference.onnx_folder import there
-
-    found = there(run) if device in ("auto", "cpu") else []
-    if not found:
-        return "torch"
-    print(f"engine: {found[0]}", file=sys.stderr)
-    return found[0]
+    return Translator.load(folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist)
 
 
 def require_attention(translator: Translator, asked: str) -> None:

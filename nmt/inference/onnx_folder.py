@@ -92,6 +92,12 @@ def there(run: Path) -> list[Precision]:
     return [name for name in reversed(PRECISIONS) if (folder / f"step{PRECISIONS[name]}.onnx").is_file()]
 
 
+def fastest(run: Path, device: str) -> Precision | Literal["torch"]:
+    """The engine that translates fastest of those that the run's folder has for this device."""
+    found = there(run) if device in ("auto", "cpu") else []
+    return found[0] if found else "torch"
+
+
 def open_onnx(
     run: Path,
     precision: Precision,

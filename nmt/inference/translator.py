@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.inference.folder import TrainedModel
+
+
+Engine = Literal["auto", "torch", "onnx", "onnx-int8"]
 
 
 class SourceTooLong(UserError):
@@ -59,7 +63,7 @@ class Translator:
         cls,
         folder: str | Path,
         *,
-        engine: Literal["torch", "onnx", "onnx-int8"] = "torch",
+        engine: Engine = "torch",
         device: str = "auto",
         threads: int | None = None,
         trust: Sequence[str] = (),
@@ -67,9 +71,15 @@ class Translator:
     ) -> Translator:
         """The translator of a folder that nmt-train wrote; the other engines are those of nmt-export, for CPUs.
 
-        ``threads`` and ``shortlist`` are theirs; torch has its own setting of threads. Raises UserError where the
-        folder holds no such model.
+        ``threads`` and ``shortlist`` are theirs; torch has its own setting of threads. ``auto`` takes the fastest
+        engine that is there. Raises UserError where the folder holds no such model.
         """
+        if engine not in get_args(Engine):
+            raise UserError(f"engine={engine}: must be {' | '.join(get_args(Engine))}")
+        if engine == "auto":
+            from nmt.inference.onnx_folder import fastest
+
+            engine = fastest(Path(folder), device)
         if engine != "torch":
             from nmt.inference.onnx_folder import open_onnx
 
@@ -109,20 +119,24 @@ class Translator:
         """The line as the model's training data was cased."""
         return line.lower() if self.lowercase else line
 
-    def texts(self, lines: Sequence[str], options: SearchOptions | None = None) -> list[str]:
+    def texts(self, lines: Iterable[str], options: SearchOptions | None = None) -> list[str]:
         """The best translation of each line; a blank line yields an empty one."""
         return [one.text for one in self.translate(lines, options, alignments=False)]
 
     def translate(
-        self, lines: Sequence[str], options: SearchOptions | None = None, *, alignments: bool = True
+        self, lines: Iterable[str], options: SearchOptions | None = None, *, alignments: bool = True
     ) -> list[Translation]:
         """The best translation of each line, in order, with scores, tokens, n-best and, on request, alignments.
 
         Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so. Raises
-        TypeError for one string, whose letters would be lines.
+        TypeError for one string, whose letters would be lines, and for a line that is no string.
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
+        lines = list(lines)
+        for row, line in enumerate(lines):
+            if not isinstance(line, str):
+                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, no string")
         options = self.searchable(options, alignments=alignments)
         filled = [row for row, line in enumerate(lines) if line.strip()]
         sources = [self.encode(lines[row]) for row in filled]
@@ -136,6 +150,10 @@ class Translator:
 
     def searchable(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """The options as search takes them. Raises UserError where this model cannot do what they ask."""
+        if not isinstance(options, SearchOptions | None):
+            raise TypeError(
+                f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
+            )
         options = replace(options or SearchOptions(), keep_weights=alignments)
         if options.coverage_penalty and not self.attention.looks:
             raise UserError(

@@ -18,7 +18,7 @@ from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.folder import load_folder, save_folder
-from nmt.inference.onnx_folder import there
+from nmt.inference.onnx_folder import OnnxModel, there
 from nmt.inference.translator import Translator
 from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair
@@ -73,6 +73,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     run = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
     export([f"model={run}"])
     return run
+
+
+def test_the_fastest_engine_is_chosen_for_programs_too(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime = Translator.load(exported, engine="auto").runtime
+    assert isinstance(runtime, OnnxModel) and runtime.precision == "onnx-int8"
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

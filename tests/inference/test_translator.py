@@ -135,6 +135,42 @@ def test_one_string_is_no_list_of_lines() -> None:
         Translator(trained(ATTENTIONS["none"])).translate("a dog")
 
 
+def test_lines_may_be_any_iterable_of_strings() -> None:
+    translator = Translator(trained(ATTENTIONS["none"]))
+    expected = translator.texts(LINES)
+    assert translator.texts(tuple(LINES)) == translator.texts(line for line in LINES) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a dog", None, 3], r"lines\[1\]=None: NoneType, no string"),
+        (b"a dog", r"lines\[0\]=97: int, no string"),
+        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, no string"),
+    ],
+)
+def test_what_is_no_line_is_named(lines: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        Translator(trained(ATTENTIONS["none"])).texts(lines)
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 3}, {}, 5, "greedy"])
+def test_options_of_another_type_are_named(options: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^options=.*: {type(options).__name__}; give SearchOptions\("):
+        Translator(trained(ATTENTIONS["none"])).texts(LINES, options)
+
+
+def test_an_engine_that_is_none_is_named(tmp_path: Path) -> None:
+    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
+        Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
+
+
+def test_without_graphs_the_fastest_engine_is_torch(tmp_path: Path) -> None:
+    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    assert isinstance(Translator.load(tmp_path, engine="auto").runtime, TrainedModel)
+
+
 def test_a_folder_gives_back_the_model(tmp_path: Path) -> None:
     model = trained(ATTENTIONS["memory"])
     save_folder(tmp_path, model)
