@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nmt.alignment.characters import showable
 from nmt.alignment.links import Link
 from nmt.errors import UserError
 from nmt.text.files import replacing
@@ -60,7 +61,7 @@ def save_heatmap(
     axes.tick_params(length=0)
     for i, j in gold or ():
         axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
-    axes.set_xlabel(title, parse_math=False)
+    axes.set_xlabel(showable(title), parse_math=False)
     figure.colorbar(image, ax=axes, shrink=0.6)
     with warnings.catch_warnings(), replacing(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
@@ -68,4 +69,4 @@ def save_heatmap(
 
 
 def _labels(tokens: Sequence[str]) -> list[str]:
-    return [token if len(token) <= LABEL else token[: LABEL - 1] + "…" for token in tokens]
+    return [showable(token if len(token) <= LABEL else token[: LABEL - 1] + "…") for token in tokens]

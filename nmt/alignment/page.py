@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection, Sequence
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
+from nmt.alignment.characters import showable
 from nmt.alignment.links import Link
 
 BLUE, RED = 211, 8  # degrees on the colour wheel
@@ -57,23 +58,24 @@ def alignment_page(
     negative.
     """
     sections = "\n".join(_section(example, signed) for example in examples)
-    about = f"Attention: {escape(attention)}. " if attention else ""
+    about = f"Attention: {_escape(attention)}. " if attention else ""
     signs = "Red is positive, blue negative. " if signed else ""
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
+    colours = f"Stronger colour: more weight, the strongest is its sentence's largest. {signs}"
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{escape(title)}</h1>\n<p>{about}Stronger colour: more weight, the strongest is its sentence's largest. {signs}Point at a word to see its partners. {gold}</p>\n"
-        f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
+        f"<h1>{_escape(title)}</h1>\n<p>{about}{colours}Point at a word to see its partners. {gold}</p>\n"
+        f"<p><small>{_escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
 def _section(example: Example, signed: bool) -> str:
     limit = float(np.abs(example.weights).max(initial=0)) or 1.0
-    head = "".join(f"<th><div>{escape(word)}</div></th>" for word in example.source)
+    head = "".join(f"<th><div>{_escape(word)}</div></th>" for word in example.source)
     gold = set(example.gold or ())
     rows = "\n".join(
-        f"<tr><th>{escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
+        f"<tr><th>{_escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
     return (
@@ -83,8 +85,12 @@ def _section(example: Example, signed: bool) -> str:
     )
 
 
+def _escape(text: str) -> str:
+    return html.escape(showable(text))
+
+
 def _words(words: Sequence[str]) -> str:
-    return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
+    return " ".join(f'<span tabindex="0">{_escape(word)}</span>' for word in words)
 
 
 def _cell(share: float, weight: float, gold: bool, signed: bool) -> str:

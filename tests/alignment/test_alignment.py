@@ -6,6 +6,7 @@ import errno
 import random
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -95,6 +96,23 @@ def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> No
     save_heatmap(matrix, ["$x_", "猫"], ["ä", "</s>", "\\"], path, title="50% $", signed=signed, gold=[(0, 1)])
     assert path.stat().st_size > 1000
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+CONTROLS = ["a\x00b", "\x0b\x1b", "\x07", "c\ud800", "\ufffe\uffff", "<&--\t😀\x85"]
+
+
+def test_a_drawing_of_control_characters_is_xml(tmp_path: Path) -> None:
+    save_heatmap(np.ones((6, 6)), CONTROLS, CONTROLS, tmp_path / "picture.svg", title="a\x08b")
+    assert "a\ufffdb" in (tmp_path / "picture.svg").read_text("utf-8")
+    assert ElementTree.parse(tmp_path / "picture.svg").getroot().tag.endswith("svg")
+
+
+def test_a_page_of_control_characters_shows_that_they_were_there() -> None:
+    page = alignment_page(
+        [Example(1, np.ones((6, 6)), CONTROLS, CONTROLS)], title="a\x08b", note="\x01", attention="\x02"
+    )
+    assert not set(page) & set("".join(CONTROLS[:5]) + "\x08\x01\x02") - set("abc")
+    assert "<h1>a\ufffdb</h1>" in page and "\ud800" not in page.encode("utf-8").decode()
 
 
 def painted(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
