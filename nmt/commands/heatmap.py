@@ -121,16 +121,22 @@ def _pictures(
     golds: list[Links] | None,
     signed: bool,
 ) -> Iterator[Example]:
-    """What there is to see; pairs with an empty side have nothing."""
+    """What there is to see; pairs with an empty side have nothing, and their number is said at the end."""
     from nmt.alignment.page import Example
 
     found = _seen(translator, options, sources, targets)
+    empty = 0
     for row, one in enumerate(found):
         if one.alignment is None or not one.source_words or not one.target_words:
+            empty += one.log_prob > float("-inf")  # else a line that does not fit, which has its warning
             continue
         target = targets[row] if targets is not None else getattr(one, "text", "")
         weights, left, right = _weights(one, translator.case(sources[row]), target, options.granularity, signed)
         yield Example(row + 1, weights, left, right, golds[row] if golds is not None else None)
+    if empty:
+        print(
+            f"warning: {options.src}: {empty:,} of {len(found):,} pairs have an empty side: not drawn", file=sys.stderr
+        )
 
 
 def _seen(

@@ -90,10 +90,27 @@ def test_a_pair_too_large_for_a_page_is_left_out(
     model: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.commands.heatmap.ON_A_PAGE", 9)
+    (files / "src").write_text("".join(f"{line or 'nothing'}\n" for line in SOURCE), encoding="utf-8")
     heatmap([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "format=html"])
     out, error = capsys.readouterr()
-    assert re.findall(r"<h2>(\d+)</h2>", Path(out.strip()).read_text(encoding="utf-8")) == ["3", "4"]
+    assert re.findall(r"<h2>(\d+)</h2>", Path(out.strip()).read_text(encoding="utf-8")) == ["2", "3", "4"]
     assert error.startswith(f"warning: {files}/src:1: 5 × 5 words are too many for a page; it is left out")
+
+
+def test_pairs_with_an_empty_side_are_counted(
+    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
+    (files / "src").write_text("".join(f"{line}\n" for line in [*SOURCE, "cat " * 30]))  # one that does not fit
+    (files / "tgt").write_text("".join(f"{line}\n" for line in [*TARGET[:3], " ", "Katze"]))
+    given = [f"model={model}", f"src={files}/src", f"output={files}/o", "search.max_length=9"]
+    for words, empty, names in ([f"tgt={files}/tgt"], 2, ["0001", "0003"]), ([], 1, ["0001", "0003", "0004"]):
+        heatmap([*given, *words])
+        out, error = capsys.readouterr()
+        assert [Path(line).stem for line in out.splitlines()] == names
+        first, last = error.splitlines()
+        assert first.startswith(f"warning: {files}/src:5: a source of ")
+        assert last == f"warning: {files}/src: {empty} of 5 pairs have an empty side: not drawn"
 
 
 def test_a_given_pair_longer_than_the_attention_holds_is_left_out(
