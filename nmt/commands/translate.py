@@ -93,7 +93,8 @@ def translate(arguments: list[str]) -> None:
 
 def refuse_one_file_for_two(options: Translate) -> None:
     """Raises UserError where what is read would be written over, or one result by the other."""
-    named = {"output": options.output, "input": options.input, "alignments": options.alignments}
+    named = {"output": options.output, "input": options.input, "memory": options.memory}
+    named["alignments"] = options.alignments
     places: dict[Path, str] = {}
     for key, name in named.items():
         if name is not None and (other := places.setdefault(Path(name).resolve(), key)) != key:

@@ -42,7 +42,10 @@ def fingerprint(trained: TrainedModel) -> str:
 
 
 def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None:
-    """Write the line to ``path``; ``model`` is the fingerprint of the model that encoded it."""
+    """Write the line to ``path``; ``model`` is the fingerprint of the model that encoded it.
+
+    Raises UserError where it cannot be written.
+    """
     tensors: dict[str, Tensor] = {}
     if line.source is not None:
         for part, fields in (("memory", line.source.memory), ("final", line.source.final)):
@@ -52,7 +55,12 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
         tensors["ids"] = torch.tensor(line.ids)
     blank = str(line.source is None).lower()
     about = {"format": FORMAT, "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
-    save_file(tensors, path, {**about, "digest": _digest_of_file(about, tensors)})
+    try:
+        save_file(tensors, path, {**about, "digest": _digest_of_file(about, tensors)})
+    except (SafetensorError, OSError) as error:
+        raise UserError(
+            f"{path}: cannot be written ({_reason(error)}); free some space or choose another place"
+        ) from None
 
 
 def memory_name(number: int) -> str:
@@ -89,19 +97,31 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
 
 
 def memory_files(place: Path) -> list[Path]:
-    """The file itself, or those of a folder in the order of their lines. Raises UserError where one is missing."""
+    """The file itself, or those of a folder in the order of their lines. Raises UserError unless they are all there."""
     if not place.is_dir():
         return [place]
     try:
         count = int((place / COUNT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except OSError:
         raise UserError(f"memory={place}: no {COUNT} there; name a folder that nmt-encode wrote") from None
-    files = [place / memory_name(number) for number in range(1, count + 1)]
-    if lost := [file for file in files if not file.is_file()]:
+    except ValueError:
+        count = -1
+    if count < 0:
+        raise UserError(f"memory={place}: its {COUNT} does not say how many there are; encode again")
+    # What is there is counted, and not what should be: the count may be any number.
+    numbers = {int(file.stem) for file in place.glob("*.safetensors") if file.stem.isdecimal()}
+    numbers = {number for number in numbers if number and (place / memory_name(number)).is_file()}
+    if surplus := sorted(number for number in numbers if number > count):
         raise UserError(
-            f"memory={place}: {len(lost):,} of {count:,} are lost, the first is {lost[0].name}; encode again"
+            f"memory={place}: {memory_name(surplus[0])} is one more than the {count:,} of {COUNT}; encode again"
         )
-    return files
+    if len(numbers) < count:
+        first = next(number for number in range(1, count + 1) if number not in numbers)
+        raise UserError(
+            f"memory={place}: {count - len(numbers):,} of {count:,} are lost, the first is {memory_name(first)}; "
+            "encode again"
+        )
+    return [place / memory_name(number) for number in range(1, count + 1)]
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
@@ -111,8 +131,13 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; name what nmt-encode wrote") from None
     except (SafetensorError, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: cannot be read as a memory ({reason}); it may be truncated: encode again") from None
+        raise UserError(
+            f"{path}: cannot be read as a memory ({_reason(error)}); it may be truncated: encode again"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]
 
 
 def _fields(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
@@ -125,8 +150,8 @@ def _shapes(memory: Memory, final: Final) -> Shapes:
 
 @lru_cache(maxsize=2)  # asked for each file, and the same for all of a model
 @torch.inference_mode()
-def _examples(model: Seq2Seq, trace: bool) -> tuple[Shapes, Shapes]:
-    """What the model writes for a source of one piece, and of two."""
+def _examples(model: Seq2Seq, trace: bool, dtype: torch.dtype) -> tuple[Shapes, Shapes]:
+    """What the model, whose weights are of ``dtype`` now, writes for a source of one piece, and of two."""
     device = model.embedding.weight.device
     one, two = (
         _shapes(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=True))
@@ -137,7 +162,7 @@ def _examples(model: Seq2Seq, trace: bool) -> tuple[Shapes, Shapes]:
 
 def _expected(trained: TrainedModel, length: int, *, trace: bool) -> Shapes:
     """What the model would write for a source of ``length`` pieces: every size is linear in it."""
-    one, two = _examples(trained.model, trace)
+    one, two = _examples(trained.model, trace, trained.model.embedding.weight.dtype)
     if length < 1:
         raise ValueError("a source has </s> at least")
     return [

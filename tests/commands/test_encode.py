@@ -76,6 +76,18 @@ def test_text_and_memories_at_once_are_refused(model: Path) -> None:
         translate([f"model={model}", "memory=here", "input=there"])
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["output=./x"], "memory=x: is the output as well; give each a file of its own"),
+        (["alignments=./x"], "alignments=./x: is the memory as well"),
+    ],
+)
+def test_a_memory_is_not_written_over(model: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        translate([f"model={model}", "memory=x", *words])
+
+
 @pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no count.txt there")])
 def test_memories_that_are_not_there_are_named(model: Path, tmp_path: Path, place: str, message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -286,3 +286,33 @@ class TestFiles:
             memory_files(tmp_path)
         shutil.copy(path, tmp_path / "00000002.safetensors")
         assert [file.stem for file in memory_files(tmp_path)] == ["00000001", "00000002", "00000003"]
+
+    @pytest.mark.parametrize(
+        ("count", "message"),
+        [
+            ("-1", "its count.txt does not say how many there are; encode again"),
+            ("two", "its count.txt does not say how many there are"),
+            ("0", "00000001.safetensors is one more than the 0 of count.txt; encode again"),
+            ("1", "00000002.safetensors is one more than the 1 of count.txt"),
+            ("3", "1 of 3 are lost, the first is 00000003.safetensors"),
+            (str(10**15), "999,999,999,999,998 of 1,000,000,000,000,000 are lost, the first is 00000003.safetensors"),
+        ],
+    )
+    def test_a_wrong_count_is_named(self, tmp_path: Path, count: str, message: str) -> None:
+        for number in (1, 2):
+            (tmp_path / f"{number:08d}.safetensors").touch()
+        (tmp_path / "count.txt").write_text(count)
+        with pytest.raises(UserError, match=message):
+            memory_files(tmp_path)
+
+    def test_a_memory_that_cannot_be_written_is_one_line(self, one: Translator, tmp_path: Path) -> None:
+        place = tmp_path / "absent" / "memory"  # safetensors raises its own error for it, as for a full disk
+        with pytest.raises(UserError, match=rf"^{place}: cannot be written \(.*\); free some space or .*$"):
+            save_memory(place, encode_line(one, "a dog"), kind="CovarianceAttention", model="")
+
+    def test_weights_of_another_precision_write_other_memories(self, path: Path, one: Translator) -> None:
+        for precise in (True, False, True):
+            one.trained.model.double() if precise else one.trained.model.float()
+            line = kept(path, one, "a dog")
+            assert line.source is not None
+            assert line.source.memory.slots.dtype == (torch.float64 if precise else torch.float32)
