@@ -16,6 +16,7 @@ from nmt.text.links import parse_pharaoh
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
+GZIP = b"\x1f\x8b"  # how such data begins; no UTF-8 does
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -44,6 +45,8 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
+            if number == 1 and raw.startswith(GZIP):
+                raise UserError(f"{name}: gzip data; unpack it, or name it .gz") from None
             raise UserError(
                 f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x}"
                 f" at position {error.start + 1}); convert the file to UTF-8"

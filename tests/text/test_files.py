@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import UserError
-from nmt.text.files import read_lines, read_pairs, write_lines_atomically
+from nmt.text.files import decode_lines, read_lines, read_pairs, write_lines_atomically
 from nmt.text.pair import Pair
 
 
@@ -107,6 +107,18 @@ def test_written_lines_come_back(tmp_path: Path, name: str) -> None:
     write_lines_atomically(tmp_path / name, lines)
     assert list(read_lines(tmp_path / name))[:3] == lines[:3]
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_gzip_data_of_another_name_is_told_from_broken_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(gzip.compress(b"a\nb\n"))
+    with pytest.raises(UserError, match=r"x\.txt: gzip data; unpack it, or name it \.gz$"):
+        list(read_lines(path))
+    path.write_bytes(b"a\n\x1f\x8b\n")
+    with pytest.raises(UserError, match=r"x\.txt:2: invalid UTF-8 \(byte 0x8b at position 2\)"):
+        list(read_lines(path))
+    with pytest.raises(UserError, match=r"^<stdin>: gzip data; unpack it"):
+        list(decode_lines([gzip.compress(b"a\n")], "<stdin>"))
 
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
