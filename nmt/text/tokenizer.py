@@ -21,16 +21,16 @@ __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 SPACE = "▁"  # U+2581: how SentencePiece writes a space
 STAND_IN = "\U0010ffff"  # never to be assigned, says Unicode: it carries a U+2581 of the text itself
-SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 exists for them: they become U+FFFD
+REPLACED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # no UTF-8 exists for surrogates, and the other is taken
 CHUNK_CHARACTERS = 1000  # SentencePiece drops training sentences above 4192 bytes: long ones arrive in chunks
 
 
 class Tokenizer:
     """A SentencePiece model whose ids are moved, where need be, so that 0–3 are PAD, UNK, BOS and EOS.
 
-    ``decode(encode(text)) == " ".join(text.split())`` for every text that has no lone surrogate, when the
-    model was made by ``train``; a model given by a file keeps its own normalisation, and where it
-    has no byte fallback, loses the characters that it never saw.
+    ``decode(encode(text)) == " ".join(text.split())`` for every text that has no lone surrogate and no
+    U+10FFFF, which both become U+FFFD, when the model was made by ``train``; a model given by a file keeps its own
+    normalisation, and where it has no byte fallback, loses the characters that it never saw.
     """
 
     def __init__(self, serialized: bytes, place: str = "tokenizer") -> None:
@@ -190,7 +190,7 @@ class Tokenizer:
 
 
 def _clean(text: str) -> str:
-    return " ".join(SURROGATES.sub("\ufffd", text).split())
+    return " ".join(REPLACED.sub("\ufffd", text).split())
 
 
 def _load(serialized: bytes, place: str) -> sentencepiece.SentencePieceProcessor:

@@ -93,8 +93,11 @@ def test_words_of_specials(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([BOS, *ids, UNK, EOS, PAD]) == "two dogs"
 
 
-def test_lone_surrogates_become_the_replacement_character(tokenizer: Tokenizer) -> None:
+def test_what_it_cannot_carry_becomes_the_replacement_character(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode("a \ud800b")) == "a \ufffdb"
+    for text in ("\U0010ffff", "a\U0010ffffb", "\U0010ffff▁ c\U0010ffff", "▁ \U0010ffff\ud800"):
+        expected = text.replace("\U0010ffff", "\ufffd").replace("\ud800", "\ufffd")
+        assert tokenizer.decode(tokenizer.encode(text)) == expected
 
 
 def test_size_pieces_and_serialisation(tokenizer: Tokenizer) -> None:
