@@ -224,7 +224,7 @@ def test_a_run_that_has_stopped_early_stays_so(
 ) -> None:
     words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.report.report", lambda *_: signal.raise_signal(signal.SIGINT))
+        patch.setattr("nmt.training.report.report", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, *words])
     assert len(validations(run)) == 2
@@ -281,6 +281,11 @@ def test_fewer_epochs_than_are_trained_are_refused(run: Path, monkeypatch: pytes
             train([*TINY, "training.max_epochs=3"])
     with pytest.raises(UserError, match=r"training\.max_epochs=1: epoch 2 has begun already; give as many"):
         train(["resume=true", "training.max_epochs=1"])
+
+
+def interrupted(*_: Any) -> None:
+    """Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def die_in_epoch(epoch: int) -> Callable[..., None]:
