@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
-
-
-class Bound(Protocol):
-    """What a number must satisfy, and how to say so."""
-
-    def holds(self, value: float) -> bool: ...
+from typing import Any
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from nmt.errors import UserError
 CONFIG_FILE = "config.yaml"  # in a run's folder
 # The model, and what its pieces are made of.
 PARTS = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data.lowercase")
+MISSING = object()
 
 
 def as_in_the_start(config: dict[str, Any], arguments: Sequence[str], resumed: Path | None) -> dict[str, Any]:
@@ -28,19 +29,20 @@ def as_in_the_start(config: dict[str, Any], arguments: Sequence[str], resumed: P
     merged, typed = deepcopy(config), {key_of(word) for word in arguments}
     for part in PARTS:
         before = _value(start, part)
-        if part in typed or before is None or (part == "data.lowercase" and config["data"].get("kind") == "prepared"):
+        prepared = part == "data.lowercase" and config["data"].get("kind") == "prepared"  # which says it itself
+        if part in typed or before is MISSING or prepared:
             continue
         _put(merged, part, before)
         for key in typed:
-            if key.startswith(f"{part}.") and (value := _value(config, key)) is not None:
+            if key.startswith(f"{part}.") and (value := _value(config, key)) is not MISSING:
                 _put(merged, key, value)
     return merged
 
 
 def _value(tree: Any, key: str) -> Any:
-    """What stands at ``a.b`` of nested dictionaries, None where nothing does."""
+    """What stands at ``a.b`` of nested dictionaries."""
     for name in key.split("."):
-        tree = tree.get(name) if isinstance(tree, dict) else None
+        tree = tree.get(name, MISSING) if isinstance(tree, dict) else MISSING
     return tree
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config import compose_config, config_dir, train_config
+from nmt.config import compose_config, config_dir, to_yaml, train_config
 from nmt.config.compose import train_problems
 from nmt.config.validate import problems
 from nmt.errors import UserError
@@ -168,6 +168,13 @@ def test_a_number_in_quotes_is_text() -> None:
 
 def test_a_run_may_never_stop_early() -> None:
     assert train_config(["training.patience=null"])["training"]["patience"] is None
+
+
+def test_null_too_is_said_anew_of_a_start(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(train_config(["attention.slots=5", "decoder=lstm"])), "utf-8")
+    words = [f"init_from={tmp_path}", "attention.renormalise=null"]
+    attention = train_config(words)["attention"]
+    assert (attention["slots"], attention["renormalise"]) == (5, None)
 
 
 def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
