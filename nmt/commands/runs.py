@@ -76,11 +76,13 @@ def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
     for key, value in flat(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and config["data"]["kind"] == "prepared":
             continue  # as it was prepared, whatever the configuration says
-        if key.startswith(SETTLED) and key not in before:
+        if not key.startswith(SETTLED):
+            continue
+        if key not in before:
             raise UserError(
                 f"resume=true: {folder}/{CONFIG_FILE} says nothing of {key}: damaged, or of another version"
             )
-        if key.startswith(SETTLED) and value != before[key]:
+        if value != before[key]:
             raise UserError(
                 f"resume=true: {key}={value} is not what {folder} began with ({before[key]}); leave it away, or "
                 "start a new run"

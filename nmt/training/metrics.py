@@ -39,10 +39,10 @@ class MetricsFile(Logger):
         if not self.path.exists():
             return
         with self.path.open(newline="", encoding="utf-8") as file:
-            header, *rows = file.read().splitlines()
-        kept = [row for row in rows if int(row.partition(",")[0]) < step]
-        if len(kept) < len(rows):
-            write_lines_atomically(self.path, [header, *kept])
+            lines = file.read().splitlines()
+        kept = [*lines[:1], *(row for row in lines[1:] if int(row.partition(",")[0]) < step)]
+        if len(kept) < len(lines):
+            write_lines_atomically(self.path, kept)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         row = {"step": step, **metrics}

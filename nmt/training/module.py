@@ -102,11 +102,13 @@ class TranslationTask(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_validation_end(self) -> None:
+        """The step of the plateau schedule."""
         if self.settings["schedule"] == "plateau" and not self.trainer.sanity_checking:
             plateau: Any = self.trainer.lr_scheduler_configs[0].scheduler
             plateau.step(self.trainer.callback_metrics[self.settings["monitor"]])
 
     def on_train_start(self) -> None:
+        """A resumed run makes the updates after its checkpoint again, and notes them again."""
         for logger in self.loggers:
             if isinstance(logger, MetricsFile):
                 logger.forget(self.global_step)
