@@ -14,7 +14,7 @@ from pathlib import Path
 
 from machine import provenance, writable
 
-from nmt.inference.scores import corpus_scores
+from nmt.evaluation import corpus_scores
 from nmt.text.files import read_lines
 
 ENGINES = {

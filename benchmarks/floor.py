@@ -15,7 +15,7 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.model.products import linear, multiply, packed
+from nmt.kernels.products import linear, multiply, packed
 
 FLOAT_WAYS = ("linear", "product", "onednn", "onnx")
 BFLOAT16_WAYS = ("bfloat16",)
@@ -33,8 +33,8 @@ class Product(NamedTuple):
 def floor(products: Sequence[Product], ways: Sequence[str]) -> float:
     """Seconds that all products take, each at the best rate of the ``ways`` to multiply its shape.
 
-    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.model.products``; onnx, onnx-int8: onnxruntime;
-    bfloat16: ``nmt.model.products`` in that precision, the weight laid out before.
+    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.kernels.products``; onnx, onnx-int8: onnxruntime;
+    bfloat16: ``nmt.kernels.products`` in that precision, the weight laid out before.
     """
     return sum(count * min(once(way, *shape) for way in ways) for *shape, count in products)
 

@@ -24,10 +24,12 @@ import onnxruntime
 from machine import provenance, writable
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.inference.onnx_export import QUANTISED
-from nmt.inference.onnx_folder import ABOUT, checksum, open_onnx
-from nmt.inference.scores import corpus_scores
+from nmt.evaluation import corpus_scores
+from nmt.inference.onnx.export import QUANTISED
+from nmt.inference.onnx.folder import open_onnx
+from nmt.inference.onnx.layout import ABOUT
 from nmt.inference.translator import Translator
+from nmt.storage import checksum
 from nmt.text.files import read_lines
 
 SAMPLE = 4  # rows looked at in each product

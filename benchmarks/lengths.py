@@ -28,8 +28,8 @@ from reference import SIZE, VOCABULARY, reference
 
 from nmt.attention import BahdanauAttention
 from nmt.attention.base import Memory
-from nmt.inference.onnx_engine import open_session
-from nmt.inference.onnx_export import ANY, write_graph
+from nmt.inference.onnx.engine import open_session
+from nmt.inference.onnx.export import ANY, write_graph
 from nmt.text.specials import EOS
 
 matplotlib.use("Agg")

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from nmt.config import train_config
-from nmt.inference.folder import MODEL_FILE, TrainedModel, load_folder, save_folder
-from nmt.inference.onnx_export import export
-from nmt.inference.onnx_folder import there
+from nmt.inference.model_folder import MODEL_FILE, TrainedModel, load_folder, save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.onnx.folder import there
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 

@@ -23,7 +23,7 @@ from machine import most_resident, provenance, writable
 from safetensors.torch import load_file
 
 from nmt.config import train_config
-from nmt.inference.folder import TrainedModel, save_folder
+from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 

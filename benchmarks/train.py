@@ -36,9 +36,9 @@ from pytorch_lightning.plugins.precision import Precision
 from reference import LAYERS, SETTINGS, SIZE, VOCABULARY
 
 from nmt.config import train_config
+from nmt.kernels.allocation import keep_freed_memory
 from nmt.model.build import build_model
 from nmt.text.batches import Batch, TokenBatches, collate
-from nmt.training.allocation import keep_freed_memory
 from nmt.training.module import TranslationTask
 from nmt.training.precision import Bfloat16
 

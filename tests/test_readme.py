@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt.alignment.words import AER_METHOD
-from nmt.text.grammar import generate
+from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

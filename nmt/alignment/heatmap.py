@@ -11,7 +11,7 @@ import numpy as np
 from nmt.alignment.characters import showable
 from nmt.alignment.links import Link
 from nmt.errors import UserError
-from nmt.text.files import replacing
+from nmt.storage import replace_file
 
 LABELLED = 120  # tokens a side that have room for their names: more are numbered from 0, as links are
 LABEL = 40  # characters of a token that are shown
@@ -63,7 +63,7 @@ def save_heatmap(
         axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
     axes.set_xlabel(showable(title), parse_math=False)
     figure.colorbar(image, ax=axes, shrink=0.6)
-    with warnings.catch_warnings(), replacing(path) as temporary:
+    with warnings.catch_warnings(), replace_file(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
         figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # labels need what they need
 

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from nmt.attention.additive import additive_scores
 from nmt.attention.base import Memory, SourceAttention
 from nmt.bounds import AtLeast
+from nmt.kernels.additive import additive_scores
 
 
 class BahdanauAttention(SourceAttention):

@@ -10,8 +10,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from nmt.attention.additive import additive_scores
 from nmt.attention.base import Memory, SourceAttention
+from nmt.kernels.additive import additive_scores
 
 
 class LuongAttention(SourceAttention):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +12,7 @@ from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
 from nmt.config.schema import Count, Threads
-from nmt.errors import UserError
+from nmt.storage import create_folder
 
 if TYPE_CHECKING:
     from nmt.inference.encoded import EncodedLine
@@ -58,7 +54,7 @@ def encode(arguments: list[str]) -> None:
         show_help(HELP, "encode")
         return
     options = read_options("encode", Encode, arguments)
-    with _new_folder(Path(options.output)) as folder:
+    with create_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
     print(f"{count:,} memories in {options.output}", file=sys.stderr)
@@ -95,20 +91,6 @@ def _encode_line(translator: Translator, line: str, options: Encode, *, place: s
             raise
         print(f"warning: {place}: {reason}; its memory is empty", file=sys.stderr)
         return EncodedLine(None)
-
-
-@contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside ``folder`` that takes its name when the block ends well, and vanishes when not."""
-    if folder.exists():
-        raise UserError(f"output={folder}: is there already; name a new folder")
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from nmt.search.options import SearchOptions
 from nmt.text.pair import Pair
 
 if TYPE_CHECKING:
-    from nmt.inference.scores import Scores
+    from nmt.evaluation import Scores
     from nmt.inference.translator import Translator
 
 HELP = """nmt-evaluate: score a model's translations, or translations that are there already, against references.
@@ -70,7 +70,7 @@ def evaluate(arguments: list[str]) -> None:
         return
     options = read_options("evaluate", Evaluate, arguments)
     hypotheses, references, aer = _judged(options)
-    from nmt.inference.scores import corpus_scores
+    from nmt.evaluation import corpus_scores
 
     scores = corpus_scores(hypotheses, references, lowercase=options.lowercase, ter=True)
     print(_as_json(scores, aer, options, len(references)) if options.json else "\n".join(_as_lines(scores, aer)))

@@ -15,7 +15,7 @@ from nmt.errors import UserError
 if TYPE_CHECKING:
     import numpy as np
 
-    from nmt.inference.folder import TrainedModel
+    from nmt.inference.model_folder import TrainedModel
 
 HELP = """nmt-export: write a model's ONNX graphs into its folder, for nmt-translate to run without torch.
 
@@ -49,14 +49,14 @@ def export(arguments: list[str]) -> None:
         show_help(HELP, "export")
         return
     options = read_options("export", Export, arguments)
-    from nmt.inference.folder import MODEL_FILE
-    from nmt.inference.onnx_folder import identity
+    from nmt.inference.model_folder import MODEL_FILE
+    from nmt.storage import archive_fingerprint
 
     model = Path(options.model) / MODEL_FILE
     # Of what is about to be loaded; where there is nothing, loading says so.
-    loaded = identity(model) if model.is_file() else None
+    loaded = archive_fingerprint(model) if model.is_file() else None
     translator = load_model(options.model, device="cpu", threads=None, trust=options.trust)
-    from nmt.inference.onnx_export import export as write
+    from nmt.inference.onnx.export import export as write
 
     lists = _lists(translator.trained, options, options.shortlist) if options.shortlist is not None else None
     folder = write(translator.trained, Path(options.model), lists, model_identity=loaded)
@@ -68,7 +68,7 @@ def export(arguments: list[str]) -> None:
 
 def _lists(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
     """A shortlist's lists, learnt from the corpus asked for, or else from the one that the model was trained on."""
-    from nmt.inference.shortlist import translations
+    from nmt.inference.onnx.shortlist import translations
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]

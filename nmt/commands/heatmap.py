@@ -152,7 +152,7 @@ def _weights(
     one: Forced | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Weights (T, S) with the names of the columns and of the rows."""
-    from nmt.inference.looks import piece_weights, weights_between
+    from nmt.alignment.word_weights import piece_weights, weights_between
 
     if granularity == "piece":
         return piece_weights(one, signed=signed), one.source_tokens, one.tokens
@@ -166,7 +166,7 @@ def _draw(
     """Each file, as soon as it is whole."""
     from nmt.alignment.heatmap import save_heatmap
     from nmt.alignment.page import alignment_page
-    from nmt.text.files import write_lines_atomically
+    from nmt.storage import write_lines
 
     how = "own translation" if options.tgt is None else "force-decoded"
     if options.format == "html":
@@ -174,7 +174,7 @@ def _draw(
         title = f"Alignments of {Path(options.src).name}"
         note = f"{how}, by {options.granularity}"
         page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
-        write_lines_atomically(folder / "alignments.html", page.rstrip("\n").split("\n"))
+        write_lines(folder / "alignments.html", page.rstrip("\n").split("\n"))
         yield folder / "alignments.html"
         return
     for one in pictures:

@@ -36,7 +36,7 @@ def load_model(
     from nmt.inference.translator import Translator
 
     if engine == "auto":
-        from nmt.inference.onnx_folder import fastest
+        from nmt.inference.onnx.folder import fastest
 
         engine = fastest(Path(folder), device)
         if engine != "torch":

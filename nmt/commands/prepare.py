@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from nmt.commands.shell import run
 from nmt.config.checks import unnamed_files, unread_models
 from nmt.config.compose import data_problems
 from nmt.config.schema import TokenizerSettings
-from nmt.errors import UserError
+from nmt.storage import create_folder
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -74,22 +73,8 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     """What was prepared into a new folder; a failure leaves none behind."""
     from nmt.text.prepare import prepare as prepare_text
 
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise UserError(
-            f"output={folder}: is there already and is not overwritten; remove it or name another folder"
-        ) from None
-    except OSError as error:
-        raise UserError(f"output={folder}: cannot be written ({error.strerror}); name another folder") from None
-    try:
-        return prepare_text(options.data, options.tokenizer, folder)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise UserError(f"output={folder}: cannot be written ({error.strerror}); name another folder") from None
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with create_folder(folder) as temporary:
+        return prepare_text(options.data, options.tokenizer, temporary)
 
 
 def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config.start import CONFIG_FILE, key_of, read_yaml
+from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
 from nmt.errors import UserError
 
 ARGUMENTS = "arguments.json"

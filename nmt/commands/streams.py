@@ -11,7 +11,8 @@ from itertools import islice
 from typing import BinaryIO
 
 from nmt.errors import UserError
-from nmt.text.files import decode_lines, read_lines, replacing
+from nmt.storage import replace_file
+from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough for full batches, few enough to see results soon
 BLOCK = 1 << 18  # bytes asked of a pipe at a time
@@ -81,7 +82,7 @@ def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
         yield _write_to_stdout
         return
     opened = gzip.open if str(path).endswith(".gz") else open
-    with replacing(path) as temporary, opened(temporary, "wb") as stream:
+    with replace_file(path) as temporary, opened(temporary, "wb") as stream:
         yield lambda lines: _write(stream, lines)
 
 

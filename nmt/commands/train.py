@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from nmt.commands.runs import ARGUMENTS, as_before, new_folder, refuse_another_run, run_to_resume, trusting
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
-from nmt.config.start import CONFIG_FILE
+from nmt.config.init_from import CONFIG_FILE
 from nmt.errors import UserError
-from nmt.text.files import write_lines_atomically
+from nmt.storage import write_lines
 
 if TYPE_CHECKING:
     from nmt.text.tokenizer import Tokenizer
@@ -68,9 +68,9 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
     """The whole run: prepare, fit, report. ``arguments`` are kept, for the run to be resumed by its name alone."""
     import torch
 
-    from nmt.inference.folder import choose_device
+    from nmt.inference.model_folder import choose_device
+    from nmt.kernels.allocation import keep_freed_memory
     from nmt.text.prepare import open_prepared
-    from nmt.training.allocation import keep_freed_memory
     from nmt.training.fit import fit
     from nmt.training.precision import slowdown
     from nmt.training.report import report
@@ -94,8 +94,8 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
         "data": {**config["data"], "lowercase": prepared.lowercase},
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
-    write_lines_atomically(folder / CONFIG_FILE, to_yaml(config).splitlines())
-    write_lines_atomically(folder / ARGUMENTS, [json.dumps(list(arguments))])
+    write_lines(folder / CONFIG_FILE, to_yaml(config).splitlines())
+    write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))])
     fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.interrupted:
         say(f"stopped; the best model so far is in {folder}")
@@ -117,7 +117,7 @@ def train_into(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]
 
 def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
     """Tokenizers and corpora in a new run's folder."""
-    from nmt.inference.folder import load_folder
+    from nmt.inference.model_folder import load_folder
     from nmt.text.prepare import prepare
 
     given = None

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nmt.config.compose import compose_config, config_dir, to_yaml, train_config
-from nmt.config.start import read_yaml
+from nmt.config.init_from import read_yaml
 
 __all__ = ["compose_config", "config_dir", "read_yaml", "to_yaml", "train_config"]

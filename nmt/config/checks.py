@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
+from nmt.plugins import setting
 from nmt.search.options import SearchOptions
-from nmt.targets import setting
 
 
 def impossible(config: Mapping[str, Any]) -> Iterator[str]:

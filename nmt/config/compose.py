@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import impossible
+from nmt.config.init_from import as_in_the_start
 from nmt.config.schema import DATA_KINDS, Train
-from nmt.config.start import as_in_the_start
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from nmt.bounds import broken
 from nmt.config.schema import Target
 from nmt.errors import UserError
-from nmt.targets import locate
+from nmt.plugins import locate
 
 FROM_THE_BUILDER = {
     "state_size", "query_size", "max_length", "embedding_size", "embedding", "attention", "encoder_layers",

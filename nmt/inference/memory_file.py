@@ -7,7 +7,6 @@ Tensors: ``memory.*``, every field of the memory that is there; ``final.*``, whe
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -21,10 +20,11 @@ from torch import Tensor
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.encoded import EncodedLine
-from nmt.inference.folder import TrainedModel
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
+from nmt.storage import tensors_digest
 
 FORMAT = "1"
 COUNT = "count.txt"  # how many there are: a folder that lost its last one would look whole
@@ -33,12 +33,10 @@ Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 def fingerprint(trained: TrainedModel) -> str:
     """A number, in hexadecimal, that any change of the model's weights, shape or tokenizers changes."""
-    seen = hashlib.sha256()
     blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
-    seen.update(json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source]).encode())
-    for tokenizer in (trained.source, trained.target):
-        seen.update(tokenizer.to_bytes())
-    return _digest(trained.model.state_dict(), seen)
+    settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source]).encode()
+    tokenizers = [tokenizer.to_bytes() for tokenizer in (trained.source, trained.target)]
+    return tensors_digest(trained.model.state_dict(), b"".join([settings, *tokenizers]))
 
 
 def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None:
@@ -182,12 +180,4 @@ def _on(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tenso
 
 
 def _digest_of_file(about: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    return _digest(tensors, hashlib.sha256(json.dumps(about, sort_keys=True).encode()))
-
-
-def _digest(tensors: Mapping[str, Tensor], seen: hashlib._Hash) -> str:
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().clone(memory_format=torch.contiguous_format)
-        seen.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-        seen.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
-    return seen.hexdigest()
+    return tensors_digest(tensors, json.dumps(about, sort_keys=True).encode())

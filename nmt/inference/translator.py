@@ -18,7 +18,7 @@ from nmt.search.search import search_all
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
-    from nmt.inference.folder import TrainedModel
+    from nmt.inference.model_folder import TrainedModel
 
 
 Engine = Literal["auto", "torch", "onnx", "onnx-int8"]
@@ -77,18 +77,18 @@ class Translator:
         if engine not in get_args(Engine):
             raise UserError(f"engine={engine}: must be {' | '.join(get_args(Engine))}")
         if engine == "auto":
-            from nmt.inference.onnx_folder import fastest
+            from nmt.inference.onnx.folder import fastest
 
             engine = fastest(Path(folder), device)
         if engine != "torch":
-            from nmt.inference.onnx_folder import open_onnx
+            from nmt.inference.onnx.folder import open_onnx
 
             if device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
             return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust))
         if shortlist:
             raise UserError("shortlist=true: torch has none; use engine=onnx or engine=onnx-int8")
-        from nmt.inference.folder import choose_device, load_folder
+        from nmt.inference.model_folder import choose_device, load_folder
 
         trained = load_folder(Path(folder), trust=trust)
         trained.model.to(choose_device(device))
@@ -97,7 +97,7 @@ class Translator:
     @property
     def trained(self) -> TrainedModel:
         """The torch model, for what only it can do: force translations, keep memories."""
-        from nmt.inference.folder import TrainedModel
+        from nmt.inference.model_folder import TrainedModel
 
         assert isinstance(self.runtime, TrainedModel), "load this model with torch"
         return self.runtime

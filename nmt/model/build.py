@@ -12,11 +12,11 @@ from torch import nn
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
+from nmt.kernels.products import use_linear
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
-from nmt.model.products import use_linear
 from nmt.model.seq2seq import Seq2Seq
-from nmt.targets import locate, setting
+from nmt.plugins import locate, setting
 from nmt.text.specials import PAD
 
 

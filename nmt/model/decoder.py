@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
 from nmt.bounds import AtLeast, Within
+from nmt.kernels.dropout import Dropout
+from nmt.kernels.dropout import dropout as drop
+from nmt.kernels.products import linear
+from nmt.kernels.recurrence import Recurrence, lstm_cell
 from nmt.model.bridge import Bridge
-from nmt.model.dropout import Dropout
-from nmt.model.dropout import dropout as drop
 from nmt.model.encoder import Final
-from nmt.model.products import linear
-from nmt.model.recurrence import Recurrence, lstm_cell
 
 
 class State(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from nmt.errors import UserError
-from nmt.text.files import replacing
+from nmt.storage import replace_file
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
@@ -74,7 +74,7 @@ def write_corpus(
     """
     account = Account()
     with (
-        replacing(path) as temporary,
+        replace_file(path) as temporary,
         open(temporary, "wb") as sink,
         pa.ipc.new_file(sink, SCHEMA) as writer,
     ):

@@ -1,17 +1,14 @@
-"""Lines from text files, plain or gzipped, and back: one sentence a line, UTF-8, lines end at \\n only."""
+"""Lines from text files, plain or gzipped : one sentence a line, UTF-8, lines end at \\n only."""
 
 from __future__ import annotations
 
-import errno
 import gzip
-import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.errors import UserError, remedy
+from nmt.errors import UserError
 from nmt.text.links import parse_pharaoh
 from nmt.text.pair import Pair
 
@@ -75,40 +72,6 @@ def read_pairs(
         gold = parse_pharaoh(line, base=links_base, place=f"{links}:{number}", sentences=(x, y))
         pairs.append(Pair(x, y, tuple(sorted(gold.sure))))
     return pairs
-
-
-def write_lines_atomically(path: str | Path, lines: Iterable[str]) -> None:
-    """All of the lines in the file (gzipped if it ends in ``.gz``), or, on any error, the file as it was."""
-    with replacing(path) as temporary:
-        opened = gzip.open if str(path).endswith(".gz") else open
-        with opened(temporary, "wt", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes when not.
-
-    What is no regular file (``/dev/stdout``, a named pipe) is written straight. OSError becomes a UserError.
-    """
-    path = Path(path)
-    try:
-        if path.is_dir():  # said now, not when the work is done
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.exists() and not path.is_file():
-            yield path
-            return
-        target = path.resolve()  # a symbolic link stays one
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            yield temporary
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except BrokenPipeError:
-        raise  # a closed pipe is the reader's choice: whoever owns the pipe leaves quietly
-    except OSError as error:
-        raise UserError(f"{path}: cannot write: {error.strerror or error}; {remedy(error)}") from error
 
 
 def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:

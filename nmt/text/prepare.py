@@ -95,7 +95,7 @@ def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:
     if data["kind"] == "text":
         parts = dict(_read_text(data))
     else:
-        task = import_module("nmt.text.grammar" if data["kind"] == "generated" else "nmt.text.copy_task")
+        task = import_module("nmt.tasks.grammar" if data["kind"] == "generated" else "nmt.tasks.copy")
         parts = task.generate(**{part: data[f"{part}_pairs"] for part in PARTS}, seed=data["seed"])
     if data["lowercase"]:
         parts = {part: [_lower(pair) for pair in pairs] for part, pairs in parts.items()}

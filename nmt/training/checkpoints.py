@@ -12,7 +12,7 @@ from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
-from nmt.inference.folder import read_whole, write_whole
+from nmt.storage import read_checkpoint, write_checkpoint
 
 
 class WholeCheckpoints(TorchCheckpointIO):
@@ -20,10 +20,10 @@ class WholeCheckpoints(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(Path(path), checkpoint)
+        write_checkpoint(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return read_whole(Path(path))
+        return read_checkpoint(Path(path))
 
 
 class BestCheckpoints(ModelCheckpoint):

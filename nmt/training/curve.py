@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from nmt.text.files import replacing
+from nmt.storage import replace_file
 
 
 def save_curve(metrics: Path, picture: Path) -> None:
@@ -30,7 +30,7 @@ def save_curve(metrics: Path, picture: Path) -> None:
         scores.set_ylim(0, 100)
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    with replacing(picture) as temporary:
+    with replace_file(picture) as temporary:
         figure.savefig(temporary, dpi=120, format="png")
 
 

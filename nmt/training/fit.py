@@ -19,8 +19,9 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.inference.folder import TrainedModel, choose_device, load_folder, read_whole, save_folder
+from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.model.build import build_model
+from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped, WholeCheckpoints
 from nmt.training.data import CorpusBatches
@@ -76,7 +77,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
     kept = None
     if best.best_model_path:
-        stored = read_whole(Path(best.best_model_path))
+        stored = read_checkpoint(Path(best.best_model_path))
         weights, kept = stored["state_dict"], stored["epoch"] + 1
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
     device = choose_device(config["device"])  # where Lightning has taken the model away from
@@ -98,7 +99,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, before: Path | N
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     start = None
     if before is not None and config["init_from"] is not None:
-        longest = read_whole(before)["portable"]["longest_source"]
+        longest = read_checkpoint(before)["portable"]["longest_source"]
     elif config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
         _refuse_other_pieces(start, prepared, config["init_from"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytorch_lightning.loggers import Logger
 
-from nmt.text.files import write_lines_atomically
+from nmt.storage import write_lines
 
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
 METRICS_FILE = "metrics.csv"
@@ -42,7 +42,7 @@ class MetricsFile(Logger):
             lines = file.read().splitlines()
         kept = [*lines[:1], *(row for row in lines[1:] if int(row.partition(",")[0]) < step)]
         if len(kept) < len(lines):
-            write_lines_atomically(self.path, kept)
+            write_lines(self.path, kept)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         row = {"step": step, **metrics}

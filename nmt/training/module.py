@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.errors import UserError
-from nmt.inference.folder import TrainedModel, pack
-from nmt.inference.scores import corpus_scores
+from nmt.evaluation import corpus_scores
+from nmt.inference.model_folder import TrainedModel, pack
 from nmt.inference.translator import Translator
+from nmt.kernels.output_loss import output_loss
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
-from nmt.training.loss import output_loss
 from nmt.training.metrics import MetricsFile
 from nmt.training.schedules import inverse_sqrt, linear, warm_up
 

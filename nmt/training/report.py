@@ -14,14 +14,14 @@ from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import Links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
+from nmt.alignment.word_weights import piece_weights, weights_between
 from nmt.alignment.words import AER_METHOD
+from nmt.evaluation import corpus_scores
 from nmt.inference.forced import force, forced_links
-from nmt.inference.looks import piece_weights, weights_between
-from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.storage import write_lines
 from nmt.text.corpus import Corpus
-from nmt.text.files import write_lines_atomically
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.metrics import METRICS_FILE
@@ -46,7 +46,7 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
     }
     if test is not None:
         summary.update(test_report(config, Translator(fitted.trained), test, folder))
-    write_lines_atomically(folder / "summary.json", json.dumps(summary, indent=2).split("\n"))
+    write_lines(folder / "summary.json", json.dumps(summary, indent=2).split("\n"))
     return summary
 
 
@@ -54,12 +54,12 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     """Translate the test set by beam search and score it; force-align it and draw some, where there is attention."""
     sources, references = test.sources(), test.targets()
     hypotheses = translator.texts(sources, SearchOptions(**config["search"]))
-    write_lines_atomically(folder / "test.translations.txt", hypotheses)
+    write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if translator.attention.looks:
         links, golds = forced_links(translator, sources, references), test.links()
-        write_lines_atomically(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
+        write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
         if golds is not None:
             found["aer"] = alignment_error_rate(links, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
         draw(translator, test, folder)
@@ -91,7 +91,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
         examples.append(Example(at + 1, weights_between(one, left, right), left, right, golds[at] if golds else None))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
-    write_lines_atomically(folder / "alignments.html", page.split("\n"))
+    write_lines(folder / "alignments.html", page.split("\n"))
 
 
 def spread(lengths: np.ndarray, count: int) -> list[int]:

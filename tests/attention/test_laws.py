@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, MultiHeadAttention
 from nmt.attention.base import Attention, Memory, SourceAttention
-from nmt.targets import locate
+from nmt.plugins import locate
 
 FOLDER = Path(__file__).parents[2] / "conf" / "attention"
 YAMLS: dict[str, dict[str, Any]] = {

@@ -13,8 +13,8 @@ from naive import QUERY, STATE, Array, compare, mix, sigmoid, softmax, weights_o
 from torch import nn
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
-from nmt.attention.additive import additive_scores
 from nmt.attention.base import Attention, Memory
+from nmt.kernels.additive import additive_scores
 
 SCORES = ["softmax", "sigmoid"]
 

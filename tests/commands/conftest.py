@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.inference.folder import TrainedModel, save_folder
+from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 

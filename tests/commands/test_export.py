@@ -17,8 +17,8 @@ import pytest
 from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.folder import load_folder, save_folder
-from nmt.inference.onnx_folder import OnnxModel, there
+from nmt.inference.model_folder import load_folder, save_folder
+from nmt.inference.onnx.folder import OnnxModel, there
 from nmt.inference.translator import Translator
 from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair

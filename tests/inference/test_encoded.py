@@ -21,8 +21,8 @@ from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.inference import encoded
 from nmt.inference.encoded import EncodedLine, encode_line, refuse_parts, translate_encoded
-from nmt.inference.folder import TrainedModel
 from nmt.inference.memory_file import fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.inference.translator import SourceTooLong, Translator
 from nmt.model.build import build_model

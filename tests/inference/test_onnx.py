@@ -15,10 +15,10 @@ import torch
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
-from nmt.inference import onnx_graphs
-from nmt.inference.folder import TrainedModel, save_folder
-from nmt.inference.onnx_export import export
-from nmt.inference.onnx_folder import open_onnx, there
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx import graphs
+from nmt.inference.onnx.export import export
+from nmt.inference.onnx.folder import open_onnx, there
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
@@ -80,7 +80,7 @@ def test_engines_agree_with_either_output_layer(output_layer: str, tmp_path: Pat
 def test_engines_agree_where_the_vocabulary_is_too_large_for_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_graphs, "TABLE", 0)
+    monkeypatch.setattr(graphs, "TABLE", 0)
     pair = exported(tmp_path, "attention=memory", "decoder.input_feeding=true", "decoder.layers=2")
     agree(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
 

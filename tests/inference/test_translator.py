@@ -15,8 +15,8 @@ import torch
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.inference import forced
-from nmt.inference.folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.forced import force, forced_links
+from nmt.inference.model_folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions

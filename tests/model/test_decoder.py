@@ -115,7 +115,7 @@ def test_training_drops_out_of_embeddings_between_layers_and_around_the_read(
     def sine(x: torch.Tensor, p: float, training: bool = True) -> torch.Tensor:
         return (x / p).sin() if training else x
 
-    monkeypatch.setattr("nmt.model.dropout.dropout", sine)
+    monkeypatch.setattr("nmt.kernels.dropout.dropout", sine)
     monkeypatch.setattr("nmt.model.decoder.drop", sine)
     model = build("luong", bidirectional=encoder.startswith("two"), encoder_layers=2, **{**shape, "dropout": 0.6})
     ahead, back, decoder = model.encoder.forwards, model.encoder.backwards, model.decoder

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import UserError
-from nmt.text.files import decode_lines, read_lines, read_pairs, write_lines_atomically
+from nmt.storage import write_lines
+from nmt.text.files import decode_lines, read_lines, read_pairs
 from nmt.text.pair import Pair
 
 
@@ -104,7 +105,7 @@ def test_sides_of_unequal_length_give_both_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
 def test_written_lines_come_back(tmp_path: Path, name: str) -> None:
     lines = ["a", "", "ä\u2028b", "c\r"]
-    write_lines_atomically(tmp_path / name, lines)
+    write_lines(tmp_path / name, lines)
     assert list(read_lines(tmp_path / name))[:3] == lines[:3]
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
@@ -134,7 +135,7 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, error: BaseExc
 
     expected = UserError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected) as caught:
-        write_lines_atomically(path, lines())
+        write_lines(path, lines())
     if isinstance(error, OSError):
         assert str(caught.value).startswith(f"{path}: cannot write: No space left on device;")
     assert path.read_bytes() == b"old\n"
@@ -143,20 +144,20 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, error: BaseExc
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write: No such file or directory; make its folder first"):
-        write_lines_atomically(tmp_path / "absent" / "out.txt", ["a"])
+        write_lines(tmp_path / "absent" / "out.txt", ["a"])
     with pytest.raises(UserError, match="cannot write: Is a directory"):
-        write_lines_atomically(tmp_path, ["a"])
+        write_lines(tmp_path, ["a"])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_device_is_written_straight_and_says_so() -> None:
     with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
-        write_lines_atomically("/dev/full", ["a"] * 10)
+        write_lines("/dev/full", ["a"] * 10)
 
 
 def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
-    write_lines_atomically(tmp_path / "link.txt", ["a"])
+    write_lines(tmp_path / "link.txt", ["a"])
     assert (tmp_path / "link.txt").is_symlink()
     assert (tmp_path / "real.txt").read_text() == "a\n"

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 import torch
 
-from nmt.inference.folder import TrainedModel
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.text.corpus import Corpus, write_corpus

@@ -1,0 +1,1 @@
+"""Models without torch: what an exported folder holds, how it is written, and the engine that runs it."""

@@ -1,0 +1,29 @@
+"""Sources encoded by torch for graphs that cannot: attentions that write one source state after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nmt.inference.model_folder import load_folder
+from nmt.inference.onnx.graphs import encoded, needs_trace
+
+Fields = dict[str, np.ndarray]
+
+
+def torch_encoder(run: Path, *, threads: int | None, trust: Sequence[str]) -> Callable[[np.ndarray], Fields]:
+    """A function from ids (B, S) to what ``encode.onnx`` would yield, by the model of the folder ``run``."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    model = load_folder(run, trust=trust).model
+    trace = needs_trace(model)
+
+    @torch.inference_mode()
+    def encode(ids: np.ndarray) -> Fields:
+        memory, state = encoded(model, torch.from_numpy(ids), trace=trace)
+        return {name: field.numpy() for name, field in {**memory, **state}.items()}
+
+    return encode

@@ -1,0 +1,1 @@
+"""Generated parallel text: a bilingual grammar, the copy task."""

@@ -1,0 +1,64 @@
+"""Dropout drops the share that it was told to, each number for itself, and keeps the mean."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.kernels.dropout import Dropout, dropout
+
+COUNT = 200_000
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("shape", [(COUNT,), (COUNT // 8 + 1, 1, 8)])
+def test_share_and_mean(p: float, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    found = dropout(torch.ones(shape), p, training=True)
+    error = 5 * (p * (1 - p) / found.numel()) ** 0.5
+    assert abs((found == 0).float().mean().item() - p) < error
+    assert abs(found.mean().item() - 1) < error / (1 - p)
+    assert found.shape == shape
+    assert len(found.unique()) == 2
+
+
+def test_each_number_is_dropped_for_itself() -> None:
+    """Neighbours share a draw: of 16 ways in which four of them can be dropped, each comes as often as it should."""
+    torch.manual_seed(2)
+    p = 0.3
+    dropped = (dropout(torch.ones(COUNT // 4, 4), p, training=True) == 0).long()
+    ways = torch.bincount((dropped * torch.tensor([8, 4, 2, 1])).sum(1), minlength=16)
+    for way, count in enumerate(ways.tolist()):
+        expected = p ** way.bit_count() * (1 - p) ** (4 - way.bit_count())
+        assert abs(count / len(dropped) - expected) < 5 * (expected / len(dropped)) ** 0.5
+    again = (dropout(torch.ones(COUNT // 4, 4), p, training=True) == 0).long()
+    together = (dropped * again).float().mean().item()
+    assert abs(together - p * p) < 5 * p / COUNT**0.5
+
+
+def test_gradients_pass_where_numbers_do() -> None:
+    torch.manual_seed(3)
+    x = torch.randn(30, 7, requires_grad=True)
+    found = dropout(x, 0.4, training=True)
+    found.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(found, x * x.grad)
+
+
+def test_nothing_and_everything() -> None:
+    x = torch.randn(5, 3)
+    assert dropout(x, 0.0, training=True) is x
+    assert dropout(x, 0.7, training=False) is x
+    assert torch.equal(dropout(x, 1.0, training=True), torch.zeros(5, 3))
+    assert dropout(x[:0], 0.5, training=True).shape == (0, 3)
+    assert Dropout(0.5).eval()(x) is x
+
+
+def test_a_seed_repeats_it() -> None:
+    layer, x = Dropout(0.5).train(), torch.randn(9, 9)
+    torch.manual_seed(4)
+    first = layer(x)
+    second = layer(x)
+    torch.manual_seed(4)
+    assert torch.equal(layer(x), first)
+    assert not torch.equal(first, second)

@@ -1,0 +1,20 @@
+"""One generated corpus for all tests that look at the grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.tasks.grammar import generate
+from nmt.text.pair import Pair
+
+
+@pytest.fixture(scope="session")
+def parts() -> dict[str, list[Pair]]:
+    return generate(train=20_000, valid=500, test=500, seed=11)
+
+
+@pytest.fixture(scope="session")
+def corpus(parts: dict[str, list[Pair]]) -> list[tuple[list[str], list[str], tuple[tuple[int, int], ...]]]:
+    """English words, German words, links."""
+    pairs = [pair for part in parts.values() for pair in part]
+    return [(pair.source.split(), pair.target.split(), pair.links or ()) for pair in pairs]
