@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from nmt.bounds import broken
+from nmt.bounds import violations
 from nmt.config.schema import Target
 from nmt.errors import UserError
 from nmt.plugins import locate
@@ -37,7 +37,7 @@ def problems(value: Any, schema: Any, path: str, trust: Sequence[str] = ()) -> I
         inner, *bounds = get_args(schema)
         found = list(problems(value, inner, path, trust))
         if not found and isinstance(value, int | float):  # what is bounded may be text as well
-            found = [f"{path}={_show(value)}: {text}" for text in broken(value, bounds)]
+            found = [f"{path}={_show(value)}: {text}" for text in violations(value, bounds)]
         yield from found
     elif origin in (Union, UnionType):
         yield from _union(value, get_args(schema), path, trust)

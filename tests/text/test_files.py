@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 from pathlib import Path
 
 import pytest
 
 from nmt.errors import UserError
-from nmt.storage import write_lines
 from nmt.text.files import decode_lines, read_lines, read_pairs
 from nmt.text.pair import Pair
 
@@ -102,14 +100,6 @@ def test_sides_of_unequal_length_give_both_counts(tmp_path: Path) -> None:
         read_pairs(source, target)
 
 
-@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
-def test_written_lines_come_back(tmp_path: Path, name: str) -> None:
-    lines = ["a", "", "ä\u2028b", "c\r"]
-    write_lines(tmp_path / name, lines)
-    assert list(read_lines(tmp_path / name))[:3] == lines[:3]
-    assert [p.name for p in tmp_path.iterdir()] == [name]
-
-
 def test_gzip_data_of_another_name_is_told_from_broken_text(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_bytes(gzip.compress(b"a\nb\n"))
@@ -120,44 +110,3 @@ def test_gzip_data_of_another_name_is_told_from_broken_text(tmp_path: Path) -> N
         list(read_lines(path))
     with pytest.raises(UserError, match=r"^<stdin>: gzip data; unpack it"):
         list(decode_lines([gzip.compress(b"a\n")], "<stdin>"))
-
-
-DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize("error", [DISK_FULL, KeyboardInterrupt(), UserError("no")])
-def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, error: BaseException) -> None:
-    path = write(tmp_path / "out.txt", b"old\n")
-
-    def lines():  # type: ignore[no-untyped-def]
-        yield "new"
-        raise error
-
-    expected = UserError if isinstance(error, OSError) else type(error)
-    with pytest.raises(expected) as caught:
-        write_lines(path, lines())
-    if isinstance(error, OSError):
-        assert str(caught.value).startswith(f"{path}: cannot write: No space left on device;")
-    assert path.read_bytes() == b"old\n"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot write: No such file or directory; make its folder first"):
-        write_lines(tmp_path / "absent" / "out.txt", ["a"])
-    with pytest.raises(UserError, match="cannot write: Is a directory"):
-        write_lines(tmp_path, ["a"])
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_device_is_written_straight_and_says_so() -> None:
-    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
-        write_lines("/dev/full", ["a"] * 10)
-
-
-def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
-    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
-    write_lines(tmp_path / "link.txt", ["a"])
-    assert (tmp_path / "link.txt").is_symlink()
-    assert (tmp_path / "real.txt").read_text() == "a\n"
