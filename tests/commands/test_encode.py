@@ -67,7 +67,7 @@ def test_a_failure_leaves_nothing_behind(model: Path, tmp_path: Path, words: lis
 
 
 def test_no_folder_is_overwritten(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is there already; name a new folder"):
+    with pytest.raises(UserError, match="already exists; choose another folder"):
         encode([f"model={model}", f"output={tmp_path}"])
 
 

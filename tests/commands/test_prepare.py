@@ -76,11 +76,11 @@ def test_a_given_tokenizer_is_taken_as_it_is(files: Path, capsys: pytest.Capture
         ([*TRAIN, "data.test.links=b.de"], "data.test.src=null: must be given"),
         ([*TRAIN, "data.max_ratio=few"], "data.max_ratio=few: must be a number (conf/data/text.yaml)"),
         ([*TRAIN, "data.max_lenght=3"], "did you mean data.max_length"),
-        ([*TRAIN, "data.max_length=1"], "no pair of 5 is left"),
+        ([*TRAIN, "data.max_length=1"], "all 5 pairs were dropped"),
         ([*TRAIN, "data.kind=txt"], "data.kind=txt: must be generated | copy | text"),
         (["data=prepared", "data.folder=x"], "is prepared already"),
-        ([*TRAIN, "output=a.en"], "output=a.en: is there already"),
-        ([*TRAIN, "output=a.en/mine"], "output=a.en/mine: cannot be written"),
+        ([*TRAIN, "output=a.en"], "output=a.en: already exists; choose another folder"),
+        ([*TRAIN, "output=a.en/mine"], "a.en/mine: cannot write: Not a directory"),
     ],
 )
 def test_bad_input_gets_one_clear_line_and_leaves_nothing(arguments: list[str], message: str, files: Path) -> None:

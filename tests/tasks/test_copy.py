@@ -15,7 +15,7 @@ def test_every_pair_is_a_copy_linked_word_by_word() -> None:
     parts = generate(**SIZES, seed=1, max_words=6)
     assert {part: len(pairs) for part, pairs in parts.items()} == SIZES
     pairs = [pair for part in parts.values() for pair in part]
-    for source, target, links in pairs:
+    for source, target, links, _ in pairs:
         assert source == target
         assert links == tuple((i, i) for i in range(len(source.split())))
     assert len({pair.source for pair in pairs}) == len(pairs)  # so nothing of the test set was trained on
