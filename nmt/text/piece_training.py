@@ -24,7 +24,7 @@ def train_pieces(
 ) -> bytes:
     """Train a SentencePiece model with byte fallback and return its serialized form.
 
-    Raises UserError as ``Tokenizer.train`` does.
+    Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
     """
     model = io.BytesIO()
     failures: list[BaseException] = []

@@ -98,6 +98,7 @@ class Tokenizer:
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
         clean = [clean_text(text) for text in texts]
+        # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
         if self._stand_in_ids:
             clean = [text.replace(SPACE, STAND_IN) for text in clean]
         encoded: list[list[int]] = self._model.encode(clean)

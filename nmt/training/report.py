@@ -88,9 +88,8 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     examples = []
     for at, one in zip(chosen, forced, strict=True):
         left, right = sources[at].split(), references[at].split()
-        examples.append(
-            Example(at + 1, weights_between(one, left, right), left, right, golds[at].possible if golds else None)
-        )
+        gold = golds[at].possible if golds else None
+        examples.append(Example(at + 1, weights_between(one, left, right), left, right, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))
