@@ -21,7 +21,7 @@ class AtLeast:
         return value >= self.low
 
     def __str__(self) -> str:
-        return f"must be ≥ {self.low:g}"
+        return f"must be at least {self.low:g}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Above:
         return value > self.low
 
     def __str__(self) -> str:
-        return f"must be > {self.low:g}"
+        return f"must be greater than {self.low:g}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AtMost:
         return value <= self.high
 
     def __str__(self) -> str:
-        return f"must be ≤ {self.high:.10g}"
+        return f"must be at most {self.high:.10g}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Within:
         return self.low <= value < self.high
 
     def __str__(self) -> str:
-        return f"must be ≥ {self.low:g} and < {self.high:g}"
+        return f"must be at least {self.low:g} and less than {self.high:g}"
 
 
 def violations(value: float, metadata: Iterable[Any]) -> list[str]:

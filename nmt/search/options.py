@@ -48,14 +48,14 @@ class SearchOptions:
             if value is not None and (problems := violations(value, _bounds(hint))):
                 raise UserError(f"search.{name}={value}: {problems[0]}")
         if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
-            raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
+            raise UserError(f"search.max_length={self.max_length}: must be at most {MAX_LENGTH_CEILING}")
         if self.method != "beam" and self.coverage_penalty:
             raise UserError(
                 f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; leave it away, or "
                 + ("set search.beam_size=5" if self.method == "greedy" else "search.temperature")
             )
         if self.method != "sample" and self.n_best > self.beam_size:
-            raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")
+            raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
         if self.method != "sample" and self.top_k is not None:
             raise UserError(f"search.top_k={self.top_k}: is for sampling; set search.temperature as well")
 

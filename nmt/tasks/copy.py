@@ -18,7 +18,7 @@ def generate(*, train: int, valid: int, test: int, seed: int, max_words: int = 1
     """
     for part, count in {"train": train, "valid": valid, "test": test}.items():
         if count < 0:
-            raise UserError(f"data.{part}_pairs={count}: must be ≥ 0")
+            raise UserError(f"data.{part}_pairs={count}: must be at least 0")
     draw = random.Random(seed)
     wanted = train + valid + test
     if wanted > sum(len(WORDS) ** n for n in range(1, max_words + 1)) // 2:

@@ -71,7 +71,7 @@ def test_a_given_tokenizer_is_taken_as_it_is(files: Path, capsys: pytest.Capture
         (["data.train.src=a.en", "data.train.tgt=nowhere"], "nowhere: No such file"),
         ([*TRAIN, "data.valid.tgt=b.de"], "data.valid.src=null: must be given"),
         ([*TRAIN, "tokenizer.vocab_size=100000"], "tokenizer.vocab_size=100000: this text yields at most"),
-        ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be ≥ 5 (conf/tokenizer/bpe.yaml)"),
+        ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
         ([*TRAIN, "tokenizer.target_model=b.de"], "tokenizer.target_model=b.de: one vocabulary for both sides"),
         ([*TRAIN, "data.test.links=b.de"], "data.test.src=null: must be given"),
         ([*TRAIN, "data.max_ratio=few"], "data.max_ratio=few: must be a number (conf/data/text.yaml)"),

@@ -42,7 +42,7 @@ def test_half_of_all_sentences_at_most() -> None:
 
 @pytest.mark.parametrize("part", SIZES)
 def test_negative_sizes_are_refused(part: str) -> None:
-    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be ≥ 0$"):
+    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be at least 0$"):
         generate(**{**SIZES, part: -1}, seed=1)
 
 
