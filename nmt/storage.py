@@ -10,6 +10,7 @@ Functions import torch when they need it, because ``nmt-translate`` must run wit
 from __future__ import annotations
 
 import errno
+import glob
 import gzip
 import hashlib
 import os
@@ -65,7 +66,7 @@ def create_folder(path: Path) -> Iterator[Path]:
     """
     if path.exists():
         raise UserError(f"output={path}: already exists; choose another folder")
-    with _temporary_folder(path) as temporary:
+    with _write_errors(path), _temporary_folder(path) as temporary:
         yield temporary
         os.replace(temporary, path)
 
@@ -78,7 +79,7 @@ def replace_folder(path: Path) -> Iterator[Path]:
     ``path`` cannot be written.
     """
     target = path.resolve()
-    with _temporary_folder(target) as temporary:
+    with _write_errors(path), _temporary_folder(target) as temporary:
         yield temporary
         # A folder cannot replace a full one in one step, so the old one is renamed first and deleted last.
         old = temporary.with_suffix(".old.partial")
@@ -87,8 +88,8 @@ def replace_folder(path: Path) -> Iterator[Path]:
             os.replace(target, old)
         try:
             os.replace(temporary, target)
-        except OSError:
-            if old.exists():
+        except BaseException:
+            if old.exists() and not target.exists():
                 os.replace(old, target)
             raise
         shutil.rmtree(old, ignore_errors=True)
@@ -96,17 +97,17 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``path`` that is deleted after the block if it still exists."""
     temporary = _temporary_name(path)
-    with _write_errors(path):
-        try:
-            # Another process may be writing the same folder now, so only old temporary folders are deleted.
-            for other in path.parent.glob(f".{path.name}.*.partial"):
-                if other == temporary or _age_s(other) > ABANDONED_S:
-                    shutil.rmtree(other, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    # Another process may be writing the same folder now, so only old temporary folders are deleted.
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        if other == temporary or _age_s(other) > ABANDONED_S:
+            shutil.rmtree(other, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

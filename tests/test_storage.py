@@ -231,13 +231,35 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
 
 
 def test_only_abandoned_temporary_folders_are_deleted(tmp_path: Path) -> None:
-    running, abandoned, other = (tmp_path / f".{name}.partial" for name in ("onnx.1", "onnx.2", "other.3"))
+    running, abandoned, other = (tmp_path / f".{name}.partial" for name in ("o[1].1", "o[1].2", "other.3"))
     for folder in (running, abandoned, other):
         folder.mkdir()
     for folder in (abandoned, other):
         os.utime(folder, (0, time.time() - ABANDONED_S - 60))
-    with replace_folder(tmp_path / "onnx"):
+    with replace_folder(tmp_path / "o[1]"):
         assert running.exists() and other.exists() and not abandoned.exists()
+
+
+def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with replace_folder(tmp_path / "onnx") as first, replace_file(tmp_path / "out") as first_file:
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # stands for the other process
+        with replace_folder(tmp_path / "onnx") as second, replace_file(tmp_path / "out") as second_file:
+            for place, text in ((first / "a", "first"), (second / "b", "second")):
+                place.write_text(text)
+            first_file.write_text("first")
+            second_file.write_text("second")
+        assert content(tmp_path / "onnx") == {"b": "second"}
+        assert (tmp_path / "out").read_text() == "second"
+    assert content(tmp_path) == {"onnx/a": "first", "out": "first"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["onnx", "out"]
+
+
+def test_errors_name_the_path_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").write_text("a file")
+    for write in (create_folder, replace_folder):
+        with pytest.raises(UserError, match="^a/onnx: cannot write: Not a directory"), write(Path("a/onnx")):
+            pytest.fail("the block ran")
 
 
 # Checkpoints.
