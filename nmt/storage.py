@@ -100,7 +100,7 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder beside ``path`` that is deleted after the block if it still exists."""
     temporary = _temporary_name(path)
     # Another process may be writing the same folder now, so only old temporary folders are deleted.
-    for other in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*partial"):
         if other == temporary or _age_s(other) > ABANDONED_S:
             shutil.rmtree(other, ignore_errors=True)
     try:
