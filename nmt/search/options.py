@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from nmt.bounds import AtLeast, AtMost, broken
+from nmt.bounds import AtLeast, AtMost, violations
 from nmt.errors import UserError
 from nmt.search.engine import Integers
 
@@ -45,17 +45,17 @@ class SearchOptions:
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             value = getattr(self, name)
-            if value is not None and (problems := broken(value, _bounds(hint))):
+            if value is not None and (problems := violations(value, _bounds(hint))):
                 raise UserError(f"search.{name}={value}: {problems[0]}")
         if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
-            raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
+            raise UserError(f"search.max_length={self.max_length}: must be at most {MAX_LENGTH_CEILING}")
         if self.method != "beam" and self.coverage_penalty:
             raise UserError(
                 f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; leave it away, or "
                 + ("set search.beam_size=5" if self.method == "greedy" else "search.temperature")
             )
         if self.method != "sample" and self.n_best > self.beam_size:
-            raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")
+            raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
         if self.method != "sample" and self.top_k is not None:
             raise UserError(f"search.top_k={self.top_k}: is for sampling; set search.temperature as well")
 

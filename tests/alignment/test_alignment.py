@@ -31,7 +31,7 @@ def test_possible_links_and_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [("1-1 x", "'x' is no link"), ("0-1", "links_base=0"), ("1--2", "no link")]
+    ("line", "message"), [("1-1 x", "'x': not a link"), ("0-1", "links_base=0"), ("1--2", "not a link")]
 )
 def test_bad_links_are_named(line: str, message: str) -> None:
     with pytest.raises(UserError, match=message):

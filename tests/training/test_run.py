@@ -218,9 +218,7 @@ class TestRun:
             torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
         with pytest.raises(UserError, match="other sizes"):
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
-        with pytest.raises(
-            UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="
-        ):
+        with pytest.raises(UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="):
             train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
     def test_what_is_not_said_of_a_start_is_as_it_was(self, run: Path) -> None:
