@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import Links, format_pharaoh
+from nmt.alignment.links import format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import piece_weights, weights_between
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.word_weights import fit_word_weights, piece_weights
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced import force, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.storage import write_lines
 from nmt.text.corpus import Corpus
+from nmt.text.links import Links
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.metrics import METRICS_FILE
@@ -88,7 +88,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     examples = []
     for at, one in zip(chosen, forced, strict=True):
         left, right = sources[at].split(), references[at].split()
-        examples.append(Example(at + 1, weights_between(one, left, right), left, right, golds[at] if golds else None))
+        examples.append(Example(at + 1, fit_word_weights(one, left, right), left, right, golds[at] if golds else None))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))
