@@ -29,7 +29,7 @@ Booleans = NDArray[np.bool_]
 Source = TypeVar("Source")
 """An encoded batch; search does not look inside."""
 State = TypeVar("State")
-"""What an engine carries from step to step; search does not look inside, and no method of the engine mutates it."""
+"""The data that an engine carries from step to step. Search does not look inside; the engine never mutates it."""
 
 BANNED: tuple[int, ...] = (PAD, UNK, BOS)
 """Ids that no hypothesis may contain."""
