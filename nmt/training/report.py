@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import piece_weights, weights_between
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.word_weights import fit_word_weights, piece_weights
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced import force, forced_links
 from nmt.inference.translator import Translator
@@ -89,7 +88,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     for at, one in zip(chosen, forced, strict=True):
         left, right = sources[at].split(), references[at].split()
         gold = golds[at].possible if golds else None
-        examples.append(Example(at + 1, weights_between(one, left, right), left, right, gold))
+        examples.append(Example(at + 1, fit_word_weights(one, left, right), left, right, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))

@@ -79,7 +79,7 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["search.n_best=9"], "search.n_best=9: must be at most search.beam_size=5 (conf/search/beam.yaml)"),
         (
             ["search=greedy", "search.coverage_penalty=0.2"],
-            "search.coverage_penalty=0.2: ranks the hypotheses of a beam",
+            "search.coverage_penalty=0.2: needs beam search",
         ),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
         (
@@ -112,7 +112,7 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["tokenizer.character_coverage=0.5"], "tokenizer.character_coverage=0.5: must be at least 0.98"),
         (
             ["+search.temperature=1", "search.coverage_penalty=0.2"],
-            "search.coverage_penalty=0.2: ranks the hypotheses of a beam; leave it away, or search.temperature",
+            "search.coverage_penalty=0.2: needs beam search; remove it, or remove search.temperature",
         ),
         (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
         (["trust=[a"], "trust=[a: must be a list"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny import TINY
 
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
