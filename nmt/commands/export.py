@@ -68,7 +68,7 @@ def export(arguments: list[str]) -> None:
 
 def _lists(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
     """A shortlist's lists, learnt from the corpus asked for, or else from the one that the model was trained on."""
-    from nmt.inference.onnx.shortlist import translations
+    from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
@@ -84,7 +84,7 @@ def _lists(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarra
         raise UserError(
             f"corpus={folder}: cut into other pieces than the model's; prepare it with the model's tokenizer"
         )
-    return translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
+    return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
 
 
 if __name__ == "__main__":

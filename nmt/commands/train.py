@@ -122,7 +122,7 @@ def prepare_into(config: Mapping[str, Any], folder: Path) -> Any:
 
     given = None
     if config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         given = (start.source, start.target)
         refuse_shared(config, f"init_from={config['init_from']}", *given)
         refuse_other_tokenizers(config, start.config.get("tokenizer", {}))

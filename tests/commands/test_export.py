@@ -18,7 +18,7 @@ from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
-from nmt.inference.onnx.folder import OnnxModel, there
+from nmt.inference.onnx.folder import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair
@@ -58,7 +58,7 @@ def test_translations_are_the_same_and_need_no_torch(
     ("words", "message"),
     [
         (["engine=onxx"], "engine=onxx: must be auto | torch | onnx | onnx-int8"),
-        (["engine=onnx"], "engine=onnx: no graphs are in .*; write them with nmt-export model="),
+        (["engine=onnx"], "engine=onnx: .* has no graphs; write them with nmt-export model="),
         (["engine=onnx", "memory=x"], "engine=onnx: memories are read by torch only"),
         (["engine=onnx", "device=cuda"], "device=cuda: engine=onnx runs on the CPU"),
     ],
@@ -77,7 +77,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
 
 def test_the_fastest_engine_is_chosen_for_programs_too(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = Translator.load(exported, engine="auto").runtime
-    assert isinstance(runtime, OnnxModel) and runtime.precision == "onnx-int8"
+    assert isinstance(runtime, OnnxModel) and runtime.engine_name == "onnx-int8"
     assert capsys.readouterr() == ("", "")
 
 
@@ -107,10 +107,10 @@ def test_graphs_without_checksums_are_of_another_version(exported: Path, tmp_pat
     about = json.loads(file.read_text())
     del about["checksums"]
     file.write_text(json.dumps({**about, "format": 2}))
-    with pytest.raises(UserError, match="engine=onnx: graphs of another model, or of another version, are in "):
+    with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model or of another version; "):
         Translator.load(run, engine="onnx")
     file.write_text(json.dumps(about))
-    with pytest.raises(UserError, match="about.json: not what nmt-export writes; write it again"):
+    with pytest.raises(UserError, match="about.json: not a file that nmt-export writes; write it again"):
         Translator.load(run, engine="onnx")
 
 
@@ -129,7 +129,7 @@ def test_a_model_written_during_the_export_is_another_one(
 
     monkeypatch.setattr(Translator, "load", late)
     export([f"model={run}"])
-    assert there(run) == []
+    assert exported_engines(run) == []
 
 
 def test_exports_at_once_leave_each_other_alone_and_clear_away_what_was_abandoned(

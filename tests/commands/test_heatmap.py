@@ -13,7 +13,7 @@ import pytest
 
 from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
-from nmt.inference.forced import force, word_weights
+from nmt.inference.forced_decoding import force_decode, word_weights
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -61,7 +61,7 @@ def test_words_of_given_pairs_are_force_decoded(model: Path, files: Path, monkey
     seen = drawn([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"], monkeypatch)
     translator = Translator.load(model)
     for row, (weights, source, target) in zip((0, 2, 3), seen, strict=True):
-        (alone,) = force(translator, [SOURCE[row]], [TARGET[row]])
+        (alone,) = force_decode(translator, [SOURCE[row]], [TARGET[row]])
         np.testing.assert_allclose(weights, word_weights(alone), atol=1e-6)
         assert (source, target) == (SOURCE[row].split(), TARGET[row].split())
 

@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.commands.shell import run
 from nmt.commands.translate import describe_scores, translate
 from nmt.errors import UserError
+from nmt.inference import translator
 from nmt.inference.translator import Translation, Translator
 from nmt.search.options import SearchOptions
 
@@ -112,14 +114,14 @@ def test_a_very_long_line_is_translated_up_to_the_ceiling(
 def test_a_line_that_does_not_fit_into_memory_is_refused_alone(
     lack: str, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Translator.translate
+    search_all = translator.search_all
 
-    def small(self: Translator, lines: list[str], *given: SearchOptions, **named: bool) -> list[Translation]:
-        if any(len(line) > 100 for line in lines):
+    def limited(engine: Any, sources: list[list[int]], *given: Any, **named: Any) -> Any:
+        if any(len(ids) > 100 for ids in sources):
             raise RuntimeError(f"DefaultCPUAllocator: {lack}: you tried to allocate 9 bytes.")
-        return whole(self, lines, *given, **named)
+        return search_all(engine, sources, *given, **named)
 
-    monkeypatch.setattr(Translator, "translate", small)
+    monkeypatch.setattr(translator, "search_all", limited)
     pipe_in(b"a cat\nthe dog\n" + b"dog " * 100 + b"\nthe dog\na cat\n")
     translate([f"model={model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
