@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from nmt.evaluation import Scores
     from nmt.inference.translator import Translator
 
-HELP = """nmt-evaluate: score translations against references: BLEU, chrF, TER and alignment error rate (AER).
+HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
 
   nmt-evaluate model=runs/demo src=test.en tgt=test.de               translate src, then score
   nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links links_base=1
   nmt-evaluate hypotheses=out.txt tgt=test.de                        score finished translations
   nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
 
-Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. AER is between 0 and 1 and is
-printed only with links=."""
+Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. AER is between 0 and 1, and is
+printed if links= is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +50,15 @@ class Evaluate:
 
     def __post_init__(self) -> None:
         if self.model is None and self.hypotheses is None:
-            raise UserError("nothing to score; give model=FOLDER src=FILE, or hypotheses=FILE")
+            raise UserError("hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE")
         if self.model is not None and self.hypotheses is not None:
             raise UserError(f"hypotheses={self.hypotheses}: model={self.model} is given too; give only one of them")
         if self.model is not None and self.src is None:
             raise UserError(f"model={self.model}: has no source text to translate; add src=FILE")
         if self.links is not None and self.model is None:
-            raise UserError(f"links={self.links}: AER needs a model's alignments; give model=FOLDER, not hypotheses=")
+            raise UserError(
+                f"links={self.links}: AER needs a model's alignments; replace hypotheses= by model=FOLDER src=FILE"
+            )
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-translate model=runs/demo < in.txt                     uses the fastest engine: now onnx-int8
   nmt-translate model=runs/demo engine=onnx < in.txt         engine=torch | onnx | onnx-int8
   nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
-  nmt-translate model=runs/demo shortlist=true < in.txt      and uses only these: faster
+  nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
 
 onnx-int8 multiplies in 8-bit integers. It is faster, but some translations differ slightly. Attentions that write one
 source state after the other (delta, general_covariance with recall=true) still need torch to encode the source."""
@@ -84,8 +84,8 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
     tokenizers = ((prepared.source, trained.source), (prepared.target, trained.target))
     if any(corpus_side.to_bytes() != model_side.to_bytes() for corpus_side, model_side in tokenizers):
         raise UserError(
-            f"corpus={folder}: its tokenizers are not the model's; prepare it again with tokenizer.source_model= "
-            "and tokenizer.target_model= set to the model's"
+            f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
+            "(tokenizer.source_model=FILE)"
         )
     return translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
 

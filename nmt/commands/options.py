@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -34,8 +35,11 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 
 def show_help(text: str, name: str) -> None:
-    """Print ``text``, then the command's settings as conf/``name``.yaml defines and explains them."""
+    """Print ``text``, then the YAML files that define and explain the settings: conf/``name``.yaml and its defaults."""
     settings = (config_dir() / f"{name}.yaml").read_text(encoding="utf-8")
+    for group, choice in re.findall(r"^  - (\w+): (\w+)", settings, re.MULTILINE):
+        keys = (config_dir() / group / f"{choice}.yaml").read_text(encoding="utf-8")
+        settings += f"\nSettings of {group}, given as {group}.key=value (conf/{group}/{choice}.yaml):\n\n{keys}"
     print(
         f"{text}\n\nSettings, given as key=value, with defaults (conf/{name}.yaml; ???: required):\n\n{settings}",
         end="",

@@ -85,9 +85,10 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
     for part, account in prepared.accounts.items():
         for line in account.lines():
             yield f"{part}: {line}"
-    joint = prepared.source is prepared.target
-    sizes = f"{len(prepared.source):,}" if joint else f"{len(prepared.source):,} and {len(prepared.target):,}"
-    yield f"vocabulary: {sizes} pieces, {'shared by both sides' if joint else 'one vocabulary per side'}"
+    if prepared.source is prepared.target:
+        yield f"vocabulary: {len(prepared.source):,} pieces, shared by both sides"
+    else:
+        yield f"vocabulary: {len(prepared.source):,} source and {len(prepared.target):,} target pieces"
     if "valid" not in prepared.corpora:
         yield "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
         return

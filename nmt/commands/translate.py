@@ -31,9 +31,9 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
 
-A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that does not fit into
-memory gives an empty line and a warning on stderr. With search.n_best above 1, each input line gives several output
-lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`."""
+A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
+for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
+gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`."""
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
