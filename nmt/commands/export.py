@@ -70,14 +70,14 @@ def export(arguments: list[str]) -> None:
 def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
 
-    Raises UserError where there is no such corpus or its tokenizers are not the model's.
+    Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
     """
     from nmt.inference.onnx.shortlist import translations
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
-    own = Path(data["folder"]) if data["kind"] == "prepared" else Path(options.model) / "data"
-    folder = own if options.corpus is None else Path(options.corpus)
+    trained_on = Path(data["folder"]) if data["kind"] == "prepared" else Path(options.model) / "data"
+    folder = trained_on if options.corpus is None else Path(options.corpus)
     if not (folder / "train.arrow").is_file():
         raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")
     prepared = open_prepared(folder)

@@ -1,4 +1,4 @@
-"""Read input lines in groups, without delaying lines that have arrived, and write output lines."""
+"""Read input lines in groups, without delaying lines that have chunk, and write output lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.storage import replace_file
 from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
-BLOCK = 1 << 18  # bytes read from a pipe at a time
+BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 STDIN = "<stdin>"
 
 
@@ -30,31 +30,31 @@ def input_groups(path: str | None, prompt: Callable[[], None] | None = None) -> 
         return
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or set input=FILE")
-    waiting: deque[bytes] = deque()
-    lines = decode_lines(iter(waiting.popleft, None), STDIN)
-    for block in _ready_lines(sys.stdin.buffer, prompt):
-        waiting.extend(block)
-        # Decode exactly as many lines as the block has: ``popleft`` fails on an empty queue.
-        yield from _grouped(islice(lines, len(block)))
+    pending: deque[bytes] = deque()
+    lines = decode_lines(iter(pending.popleft, None), STDIN)
+    for arrived in _ready_lines(sys.stdin.buffer, prompt):
+        pending.extend(arrived)
+        # Decode exactly as many lines as have arrived: ``popleft`` fails on an empty queue.
+        yield from _grouped(islice(lines, len(arrived)))
 
 
 def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterator[list[bytes]]:
     """Yield the complete lines that have arrived, block by block; wait only if there are none."""
-    rest = bytearray()
+    buffer = bytearray()
     while True:
-        if prompt is not None and not rest:
+        if prompt is not None and not buffer:
             prompt()
-        arrived = stream.read1(BLOCK)  # type: ignore[attr-defined]
-        if not arrived:
+        chunk = stream.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
+        if not chunk:
             break
-        rest += arrived
-        newline = arrived.rfind(b"\n")
+        buffer += chunk
+        newline = chunk.rfind(b"\n")
         if newline >= 0:
-            end = len(rest) - len(arrived) + newline
-            yield [line + b"\n" for line in bytes(rest[:end]).split(b"\n")]
-            del rest[: end + 1]
-    if rest:
-        yield [bytes(rest)]
+            end = len(buffer) - len(chunk) + newline
+            yield [line + b"\n" for line in bytes(buffer[:end]).split(b"\n")]
+            del buffer[: end + 1]
+    if buffer:
+        yield [bytes(buffer)]
 
 
 def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:

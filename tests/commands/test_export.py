@@ -151,9 +151,7 @@ def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Pa
 def test_shortlist_is_learnt_from_a_corpus(
     make_model: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
-    model = make_model(
-        {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
-    )  # a new one: this test writes into its folder
+    model = make_model({"_target_": "nmt.attention.MemoryAttention", "slots": 3})
     with pytest.raises(UserError, match="shortlist=5: .* has no train.arrow to learn from; set corpus=FOLDER"):
         export([f"model={model}", "shortlist=5"])
     trained = load_folder(model)
