@@ -38,7 +38,7 @@ def refuse_parts(translator: Translator) -> None:
             "piece_length: this model's encoder reads in both directions, so a line has to be whole; "
             "leave piece_length away, or train with encoder=lstm"
         )
-    if not model.attention.streams:
+    if not model.attention.streaming:
         remedy = "attention.renormalise=null" if hasattr(model.attention, "renormalise") else "attention=covariance"
         raise UserError(
             f"piece_length: {translator.attention.name} attention with this model's settings must see a line as a "

@@ -38,7 +38,7 @@ class TrainedModel:
     @property
     def attention(self) -> AttentionFacts:
         one = self.model.attention
-        return AttentionFacts(type(one).__name__, bool(one.context_size), one.signed, one.longest)
+        return AttentionFacts(type(one).__name__, bool(one.context_size), one.signed, one.max_source_length)
 
     def engine(self, *, trace: bool) -> TorchEngine:
         return TorchEngine(self.model.eval(), trace=trace)
