@@ -120,11 +120,11 @@ def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raises UserError where a part holds a source that the attention was not built to hold."""
     for part, corpus in prepared.corpora.items():
         lengths = corpus.source_lengths + 1
-        if attention.longest is not None and int(lengths.max()) > attention.longest:
+        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
             raise UserError(
                 f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.longest}, the longest training source; leave it "
-                "out, train on longer ones, or use another attention"
+                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
+                "leave it out, train on longer ones, or use another attention"
             )
 
 
