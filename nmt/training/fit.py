@@ -101,7 +101,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     if checkpoint is not None and config["init_from"] is not None:
         longest = read_checkpoint(checkpoint)["portable"]["longest_source"]
     elif config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
         longest = start.longest_source
     model = build_model(
@@ -120,10 +120,10 @@ def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
         lengths = corpus.source_lengths + 1
-        if attention.longest is not None and int(lengths.max()) > attention.longest:
+        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
             raise UserError(
                 f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.longest}, the longest training source; "
+                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
                 "remove it, train on longer sources, or use another attention"
             )
 
