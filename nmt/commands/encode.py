@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, why_too_long
+from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
@@ -15,7 +15,7 @@ from nmt.config.schema import Count, Threads
 from nmt.storage import create_folder
 
 if TYPE_CHECKING:
-    from nmt.inference.encoded import EncodedLine
+    from nmt.inference.memories import EncodedLine
     from nmt.inference.translator import Translator
 
 HELP = """nmt-encode: encode each line once and store its memory, to translate it later without the text.
@@ -62,12 +62,12 @@ def encode(arguments: list[str]) -> None:
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     """Write one memory per input line into ``folder`` and return their number."""
-    from nmt.inference.encoded import refuse_parts
+    from nmt.inference.memories import require_streaming
     from nmt.inference.memory_file import COUNT, fingerprint, memory_name, save_memory
 
     if options.piece_length is not None:
-        refuse_parts(translator)
-    kind, model = translator.attention.kind, fingerprint(translator.trained)
+        require_streaming(translator)
+    kind, model = translator.attention.class_name, fingerprint(translator.trained)
     progress = Progress(shown=sys.stderr.isatty())
     done = 0
     for lines in input_groups(options.input):
@@ -83,14 +83,13 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
 
 def _encode_line(translator: Translator, line: str, options: Encode, *, place: str) -> EncodedLine:
     """Return the memory of ``line``; warn and return an empty one if the line is too long for the model or machine."""
-    from nmt.inference.encoded import EncodedLine, encode_line
+    from nmt.inference.memories import EncodedLine, encode_line
+    from nmt.inference.oversized import SourceTooLong
 
     try:
         return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
-    except Exception as error:
-        if (reason := why_too_long(error, line)) is None:
-            raise
-        print(f"warning: {place}: {reason}; its memory is empty", file=sys.stderr)
+    except SourceTooLong as error:
+        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
         return EncodedLine(None)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import link_whatever_fits, load_model, require_attention, translate_lines
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Threads
@@ -105,10 +105,12 @@ def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> fl
         return None
     from nmt.alignment.aer import alignment_error_rate
     from nmt.alignment.links import read_gold
+    from nmt.inference.forced_decoding import forced_links
 
     assert options.src is not None
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    links = link_whatever_fits(translator, sources, targets, place=options.src)
+    warn = warn_oversized(options.src, "it is not aligned")
+    links = forced_links(translator, sources, targets, on_failure=warn)
     return alignment_error_rate(links, read_gold(options.links, base=options.links_base))
 
 

@@ -72,7 +72,7 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
 
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
     """
-    from nmt.inference.onnx.shortlist import translations
+    from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
@@ -87,7 +87,7 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
             f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
             "(tokenizer.source_model=FILE)"
         )
-    return translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
+    return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
 
 
 if __name__ == "__main__":

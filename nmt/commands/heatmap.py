@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Count, Threads
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nmt.alignment.page import Example
-    from nmt.inference.forced import Forced
+    from nmt.inference.forced_decoding import ForcedDecoding
     from nmt.inference.translator import Translation, Translator
 
     Links = frozenset[tuple[int, int]]
@@ -133,7 +133,9 @@ def _examples(
             empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
             continue
         target = targets[row] if targets is not None else getattr(pair, "text", "")
-        weights, columns, rows = _weights(pair, translator.case(sources[row]), target, options.granularity, signed)
+        weights, columns, rows = _weights(
+            pair, translator.match_case(sources[row]), target, options.granularity, signed
+        )
         yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
     if empty:
         print(
@@ -143,15 +145,18 @@ def _examples(
 
 def _align(
     translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
-) -> Sequence[Forced | Translation]:
+) -> Sequence[ForcedDecoding | Translation]:
     """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
     if targets is not None:
-        return force_whatever_fits(translator, sources, targets, place=options.src)
+        from nmt.inference.forced_decoding import force_decode
+
+        warn = warn_oversized(options.src, "it is not aligned")
+        return force_decode(translator, sources, targets, on_failure=warn)
     return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
 
 
 def _weights(
-    pair: Forced | Translation, source: str, target: str, granularity: str, signed: bool
+    pair: ForcedDecoding | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
     from nmt.alignment.word_weights import piece_weights, weights_between

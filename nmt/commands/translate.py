@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, require_attention, translate_whatever_fits
+from nmt.commands.models import Progress, load_model, require_attention, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
 from nmt.config.schema import Threads
 from nmt.errors import UserError
+from nmt.inference.engines import EngineName
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Translate:
     scores: bool
     alignments: str | None
     search: SearchOptions
-    engine: Literal["auto", "torch", "onnx", "onnx-int8"]
+    engine: EngineName
     shortlist: bool
     device: str
     threads: Threads | None
@@ -148,7 +149,8 @@ def _translation_groups(
         return
     done, place = 0, options.input or STDIN
     for lines in input_groups(options.input, prompt):
-        yield translate_whatever_fits(translator, lines, options.search, place=place, first=done, alignments=alignments)
+        warn = warn_oversized(place, "its translation is empty", first=done)
+        yield translator.translate(lines, options.search, alignments=alignments, on_failure=warn)
         done += len(lines)
 
 
@@ -156,7 +158,7 @@ def _translate_memories(
     translator: Translator, place: Path, search: SearchOptions, *, alignments: bool
 ) -> Iterator[list[Translation]]:
     """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
-    from nmt.inference.encoded import translate_encoded
+    from nmt.inference.memories import translate_encoded
     from nmt.inference.memory_file import fingerprint, load_memory, memory_files
 
     files, model = memory_files(place), fingerprint(translator.trained)

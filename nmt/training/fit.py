@@ -101,7 +101,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, before: Path | N
     if before is not None and config["init_from"] is not None:
         longest = read_checkpoint(before)["portable"]["longest_source"]
     elif config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_pieces(start, prepared, config["init_from"])
         longest = start.longest_source
     model = build_model(

@@ -83,7 +83,7 @@ def test_memory_is_not_overwritten(model: Path, words: list[str], message: str) 
         translate([f"model={model}", "memory=x", *words])
 
 
-@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no count.txt there")])
+@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "has no count.txt")])
 def test_missing_memories_are_reported(model: Path, tmp_path: Path, place: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         translate([f"model={model}", f"memory={tmp_path / place}"])
@@ -94,7 +94,9 @@ def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe
     pipe_in(TEXT)
     encode([f"model={model}", f"output={tmp_path}/memories"])
     (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
-    with pytest.raises(UserError, match=f"memories: 1 of 4 are lost, the first is {number:08d}.safetensors; encode"):
+    with pytest.raises(
+        UserError, match=f"memories: 1 of 4 files are missing, the first is {number:08d}.safetensors; encode"
+    ):
         translate([f"model={model}", f"memory={tmp_path}/memories"])
 
 

@@ -12,7 +12,7 @@ import sacrebleu
 from nmt.alignment.words import AER_METHOD
 from nmt.commands.evaluate import evaluate
 from nmt.errors import UserError
-from nmt.inference.forced import forced_links
+from nmt.inference.forced_decoding import forced_links
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]

@@ -18,7 +18,7 @@ from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
-from nmt.inference.onnx.folder import OnnxModel, there
+from nmt.inference.onnx.folder import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair
@@ -58,7 +58,7 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     ("arguments", "message"),
     [
         (["engine=onxx"], "engine=onxx: must be auto | torch | onnx | onnx-int8"),
-        (["engine=onnx"], "engine=onnx: no graphs are in .*; write them with nmt-export model="),
+        (["engine=onnx"], "engine=onnx: .* has no graphs; write them with nmt-export model="),
         (["engine=onnx", "memory=x"], "engine=onnx: stored memories need engine=torch"),
         (["engine=onnx", "device=cuda"], "device=cuda: engine=onnx runs on the CPU"),
     ],
@@ -80,7 +80,7 @@ def test_engine_auto_in_python_chooses_the_fastest_without_printing(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runtime = Translator.load(exported, engine="auto").runtime
-    assert isinstance(runtime, OnnxModel) and runtime.precision == "onnx-int8"
+    assert isinstance(runtime, OnnxModel) and runtime.engine_name == "onnx-int8"
     assert capsys.readouterr() == ("", "")
 
 
@@ -110,10 +110,10 @@ def test_graphs_without_checksums_are_rejected(exported: Path, tmp_path: Path) -
     about = json.loads(file.read_text())
     del about["checksums"]
     file.write_text(json.dumps({**about, "format": 2}))
-    with pytest.raises(UserError, match="engine=onnx: graphs of another model, or of another version, are in "):
+    with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model or of another version; "):
         Translator.load(run, engine="onnx")
     file.write_text(json.dumps(about))
-    with pytest.raises(UserError, match="about.json: not what nmt-export writes; write it again"):
+    with pytest.raises(UserError, match="about.json: not a file that nmt-export writes; write it again"):
         Translator.load(run, engine="onnx")
 
 
@@ -132,7 +132,7 @@ def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
 
     monkeypatch.setattr(Translator, "load", load_then_replace)
     export([f"model={run}"])
-    assert there(run) == []
+    assert exported_engines(run) == []
 
 
 def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Path, tmp_path: Path) -> None:

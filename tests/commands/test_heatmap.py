@@ -11,7 +11,7 @@ import pytest
 
 from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
-from nmt.inference.forced import force, word_weights
+from nmt.inference.forced_decoding import force_decode, word_weights
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -66,7 +66,7 @@ def test_word_weights_of_given_pairs_are_force_decoded(
     pictures = drawn_weights(arguments, monkeypatch)
     translator = Translator.load(model)
     for row, (weights, source, target) in zip((0, 2, 3), pictures, strict=True):
-        (decoding,) = force(translator, [SOURCE[row]], [TARGET[row]])
+        (decoding,) = force_decode(translator, [SOURCE[row]], [TARGET[row]])
         np.testing.assert_allclose(weights, word_weights(decoding), atol=1e-6)
         assert (source, target) == (SOURCE[row].split(), TARGET[row].split())
 

@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.commands.shell import run
 from nmt.commands.translate import describe_scores, translate
 from nmt.errors import UserError
+from nmt.inference import translator
 from nmt.inference.translator import Translation, Translator
 from nmt.search.options import SearchOptions
 
@@ -113,16 +115,14 @@ def test_translation_of_a_very_long_line_has_the_maximum_length(
 def test_only_the_line_that_exhausts_memory_is_skipped(
     reason: str, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Translator.translate
+    original = translator.search_all
 
-    def translate_short_lines(
-        self: Translator, lines: list[str], *args: SearchOptions, **kwargs: bool
-    ) -> list[Translation]:
-        if any(len(line) > 100 for line in lines):
+    def search_short_lines(engine: Any, sources: list[list[int]], *args: Any, **kwargs: Any) -> Any:
+        if any(len(ids) > 100 for ids in sources):
             raise RuntimeError(f"DefaultCPUAllocator: {reason}: you tried to allocate 9 bytes.")
-        return original(self, lines, *args, **kwargs)
+        return original(engine, sources, *args, **kwargs)
 
-    monkeypatch.setattr(Translator, "translate", translate_short_lines)
+    monkeypatch.setattr(translator, "search_all", search_short_lines)
     pipe_in(b"a cat\nthe dog\n" + b"dog " * 100 + b"\nthe dog\na cat\n")
     translate([f"model={model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
@@ -190,7 +190,7 @@ def test_failure_keeps_the_old_output_file(model: Path, tmp_path: Path) -> None:
         (["model=MODEL", "input=x", "output=./x"], "input=x: same file as output=./x; choose"),
         (["model=MODEL", "input=x", "alignments=./x"], "alignments=./x: same file as input=x; choose"),
         (["model=NONE", "alignments=x"], "no attention"),
-        (["in.txt"], "written key=value"),
+        (["in.txt"], "in.txt: not a setting; write settings as key=value"),
     ],
 )
 def test_bad_input_gives_one_error_line(
