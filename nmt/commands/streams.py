@@ -39,7 +39,7 @@ def input_groups(path: str | None, prompt: Callable[[], None] | None = None) -> 
 
 
 def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterator[list[bytes]]:
-    """Yield the complete lines that have arrived, block by block; wait only if there are none."""
+    """Yield the complete lines of each block read from ``stream``, without waiting for further blocks."""
     buffer = bytearray()
     while True:
         if prompt is not None and not buffer:

@@ -182,7 +182,7 @@ def _output_lines(row: int, best: Translation, options: Translate) -> Iterator[s
 
 
 def _pharaoh(translation: Translation) -> str:
-    """Return the word alignment in Pharaoh format, empty if there is none."""
+    """Return the word alignment in Pharaoh format, or an empty text without an alignment."""
     from nmt.alignment.links import argmax_links, format_pharaoh
     from nmt.alignment.word_weights import word_weights
 

@@ -190,7 +190,7 @@ def test_failure_keeps_the_old_output_file(model: Path, tmp_path: Path) -> None:
         (["model=MODEL", "input=x", "output=./x"], "input=x: same file as output=./x; choose"),
         (["model=MODEL", "input=x", "alignments=./x"], "alignments=./x: same file as input=x; choose"),
         (["model=NONE", "alignments=x"], "no attention"),
-        (["in.txt"], "written key=value"),
+        (["in.txt"], "in.txt: not a setting; write settings as key=value"),
     ],
 )
 def test_bad_input_gives_one_error_line(
