@@ -1,4 +1,4 @@
-"""A model from its plain configuration, built top-down: each size is written once and handed on."""
+"""Build a model from its plain configuration. Each size is written once and passed on to the parts that need it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.kernels.products import use_linear
+from nmt.kernels.products import use_fast_linear
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
@@ -28,10 +28,10 @@ def build_model(
     longest_source: int,
     trust: Sequence[str] = (),
 ) -> Seq2Seq:
-    """The untrained model that ``config`` (its embeddings, encoder, attention, decoder) describes.
+    """Return the untrained model that ``config`` describes in its groups embeddings, encoder, attention and decoder.
 
-    ``longest_source`` counts the pieces of the longest training source, ``</s>`` included: position encodings are
-    scaled by it. Raises UserError where sizes do not fit each other.
+    ``longest_source`` is the number of pieces of the longest training source, including ``</s>``. Position encodings
+    are scaled by it. Raises UserError if sizes do not match.
     """
     sizes = config["embeddings"]
     shared = bool(sizes["shared"])
@@ -61,14 +61,15 @@ def build_model(
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
-    use_linear(model)
+    use_fast_linear(model)
     return model
 
 
 def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:
-    """An instance of the block's ``_target_`` with the block's numbers and those ``sizes`` that it asks for.
+    """Return an instance of the block's ``_target_``, built from the block's settings and the ``sizes`` it accepts.
 
-    A block within the block becomes a function that makes its instance: the outer one says which of its sizes differ.
+    A block inside the block becomes a function that builds its instance. The outer class calls it and may pass other
+    sizes.
     """
     target = locate(block["_target_"], trust=trust)
     wanted = inspect.signature(target).parameters
