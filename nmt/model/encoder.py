@@ -54,8 +54,8 @@ class LSTMEncoder(nn.Module):
         super().__init__()
         if bidirectional and hidden_size % 2:
             raise ValueError(
-                f"encoder.hidden_size={hidden_size}: must be even; each direction of a bidirectional encoder "
-                "takes one half"
+                f"encoder.hidden_size={hidden_size}: must be even with encoder.bidirectional=true; "
+                f"use {hidden_size + 1}"
             )
         self.state_size = hidden_size
         self.layers = layers
