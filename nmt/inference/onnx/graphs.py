@@ -84,7 +84,7 @@ class Step(nn.Module):
             hidden, cell = lstm_cell(gates, state[f"cell.{layer}"])
             next_state |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
             inputs = [hidden]
-        fed, features, weights = decoder.look(hidden.reshape(rows, beams, -1), Memory(**memory))
+        fed, features, weights = decoder.attend(hidden.reshape(rows, beams, -1), Memory(**memory))
         if output_weight is None:
             output_weight, output_bias = decoder.output.weight, decoder.output.bias
         log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
@@ -114,7 +114,7 @@ def state_fields(state: State) -> Fields:
     fields: Fields = {}
     for layer, (hidden, cell) in enumerate(zip(state.hidden.unbind(2), state.cell.unbind(2), strict=True)):
         fields |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
-    return fields | ({"fed": state.fed} if state.fed.shape[2] else {})
+    return fields | ({"fed": state.input_feed} if state.input_feed.shape[2] else {})
 
 
 def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
