@@ -49,7 +49,7 @@ def smaller(command: str) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with the text files that the README speaks of, and with its example of an attention."""
-    pairs = generate(train=300, valid=8, test=8, seed=3)
+    pairs = generate(train_pairs=300, valid_pairs=8, test_pairs=8, seed=3)
     (tmp_path / "data" / "multi30k").mkdir(parents=True)
     for part, kept in pairs.items():
         for side, ending in ((0, "en"), (1, "de")):

@@ -96,7 +96,7 @@ def load_pairs(data: Mapping[str, Any]) -> dict[str, list[Pair]]:
         parts = dict(_read_text(data))
     else:
         task = import_module("nmt.tasks.grammar" if data["kind"] == "generated" else "nmt.tasks.copy")
-        parts = task.generate(**{part: data[f"{part}_pairs"] for part in PARTS}, seed=data["seed"])
+        parts = task.generate(**{f"{part}_pairs": data[f"{part}_pairs"] for part in PARTS}, seed=data["seed"])
     if data["lowercase"]:
         parts = {part: [_lower(pair) for pair in pairs] for part, pairs in parts.items()}
     return parts
