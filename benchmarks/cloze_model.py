@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Attention
 from nmt.config import train_config
-from nmt.model.build import construct
+from nmt.model.build import ATTENTION
+from nmt.plugins import construct
 
 SIZE = 100  # of every state, as in the paper
 MAX_TRAIN_FACTS = 200
@@ -38,7 +39,7 @@ class Reader(nn.Module):
         self.document = nn.LSTM(SIZE, SIZE, batch_first=True)
         self.question = nn.LSTM(SIZE, SIZE, batch_first=True)
         sizes_of_attention = {"state_size": SIZE, "query_size": SIZE, "max_length": MAX_TRAIN_FACTS * FACT}
-        self.attention: Attention = construct(block, (), **sizes_of_attention)
+        self.attention: Attention = construct(block, ATTENTION, **sizes_of_attention)
         self.answer = nn.Sequential(
             nn.Linear(2 * SIZE + self.attention.context_size, SIZE), nn.Tanh(), nn.Linear(SIZE, candidates)
         )

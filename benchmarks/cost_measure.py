@@ -17,7 +17,8 @@ from torch import Tensor
 
 from nmt.attention.base import Attention, Memory
 from nmt.config import train_config
-from nmt.model.build import construct
+from nmt.model.build import ATTENTION
+from nmt.plugins import construct
 
 SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence
@@ -75,7 +76,7 @@ class Call(NamedTuple):
 def build(words: Sequence[str], size: int = SIZE) -> Attention:
     """Return the attention that these overrides select, with states and queries of this size."""
     block = train_config([*words, f"encoder.hidden_size={size}", f"decoder.hidden_size={size}"])["attention"]
-    attention: Attention = construct(block, (), state_size=size, query_size=size, max_length=max(LENGTHS))
+    attention: Attention = construct(block, ATTENTION, state_size=size, query_size=size, max_length=max(LENGTHS))
     return attention
 
 

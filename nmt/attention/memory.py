@@ -38,7 +38,7 @@ class MemoryAttention(Attention):
         write_score: Score = "sigmoid",
         read_score: Score = "softmax",
         position_encoding: bool = True,
-        max_length: Annotated[int, AtLeast(1)] = 100,
+        max_length: int = 100,
         renormalise: Literal["sum", "mean"] | None = "sum",
     ) -> None:
         super().__init__()

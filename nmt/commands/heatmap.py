@@ -152,12 +152,12 @@ def _weights(
     one: Forced | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Weights (T, S) with the names of the columns and of the rows."""
-    from nmt.alignment.word_weights import piece_weights, weights_between
+    from nmt.alignment.word_weights import fit_word_weights, piece_weights
 
     if granularity == "piece":
         return piece_weights(one, signed=signed), one.source_tokens, one.tokens
     left, right = source.split(), target.split()
-    return weights_between(one, left, right), left, right
+    return fit_word_weights(one, left, right), left, right
 
 
 def _draw(

@@ -15,7 +15,7 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
     0 done; 2 something the user can put right, said in one line on stderr; 130 interrupted; 141 the reader of stdout
     has gone, which is no error of ours and is passed over in silence, as every filter does.
     """
-    from nmt.errors import UserError, remedy
+    from nmt.errors import UserError, suggest_fix
 
     if sys.stderr is None:  # closed: what it would say is heard by nobody
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
@@ -35,7 +35,7 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
         code = 128 + signal.SIGPIPE
     except OSError as error:
         print(
-            f"error: {error.filename or 'disk'}: {error.strerror or error}; {remedy(error)}",
+            f"error: {error.filename or 'disk'}: {error.strerror or error}; {suggest_fix(error)}",
             file=sys.stderr,
         )
         _forget_stdout()

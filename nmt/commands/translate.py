@@ -174,9 +174,8 @@ def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[st
 
 
 def _pharaoh(one: Translation) -> str:
-    from nmt.alignment.links import format_pharaoh
+    from nmt.alignment.links import argmax_links, format_pharaoh
     from nmt.alignment.word_weights import word_weights
-    from nmt.alignment.words import argmax_links
 
     return "" if one.alignment is None else format_pharaoh(argmax_links(word_weights(one)))
 

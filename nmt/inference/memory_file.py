@@ -24,9 +24,9 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
-from nmt.storage import tensors_digest
+from nmt.storage import require_format, tensors_digest
 
-FORMAT = "1"
+FORMAT = 1
 COUNT = "count.txt"  # how many there are: a folder that lost its last one would look whole
 Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
@@ -52,7 +52,7 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
     if line.ids is not None:
         tensors["ids"] = torch.tensor(line.ids)
     blank = str(line.source is None).lower()
-    about = {"format": FORMAT, "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
+    about = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     try:
         save_file(tensors, path, {**about, "digest": _digest_of_file(about, tensors)})
     except (SafetensorError, OSError) as error:
@@ -70,8 +70,7 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     """The line in ``path``. Raises UserError where it is damaged, or not of the model with this fingerprint."""
     about, tensors = _read(path)
     kind = type(trained.model.attention).__name__
-    if about.get("format") != FORMAT:
-        raise UserError(f"{path}: memory format {about.get('format')}, this version reads {FORMAT}; encode again")
+    require_format(about.get("format"), FORMAT, place=path, fix="encode again")
     if about.get("kind") != kind:
         raise UserError(f"{path}: a memory of {about.get('kind')}, but the model has {kind}; name the model it is of")
     if about.get("model") != model:

@@ -55,7 +55,7 @@ def test_a_line_in_parts(
     ("words", "message"),
     [
         (["piece_length=2"], "piece_length: this model's encoder reads in both directions"),
-        (["piece_length=0"], "piece_length=0: must be ≥ 1"),
+        (["piece_length=0"], "piece_length=0: must be at least 1"),
         (["trac=true"], "trac: no such key; did you mean trace?"),
         (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),
     ],
@@ -67,7 +67,7 @@ def test_a_failure_leaves_nothing_behind(model: Path, tmp_path: Path, words: lis
 
 
 def test_no_folder_is_overwritten(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is there already; name a new folder"):
+    with pytest.raises(UserError, match="already exists; choose another folder"):
         encode([f"model={model}", f"output={tmp_path}"])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.tasks.copy import generate
-from nmt.text.prepare import load_pairs
+from nmt.tasks.sources import load_pairs
 
 SIZES = {"train_pairs": 2000, "valid_pairs": 50, "test_pairs": 70}
 
@@ -15,7 +15,7 @@ def test_each_pair_is_a_copy_linked_word_by_word() -> None:
     parts = generate(**SIZES, seed=1, max_words=6)
     assert {f"{part}_pairs": len(pairs) for part, pairs in parts.items()} == SIZES
     pairs = [pair for part in parts.values() for pair in part]
-    for source, target, links in pairs:
+    for source, target, links, _ in pairs:
         assert source == target
         assert links == tuple((i, i) for i in range(len(source.split())))
     assert len({pair.source for pair in pairs}) == len(pairs)  # so no test sentence occurs in training
@@ -50,4 +50,5 @@ def test_negative_sizes_are_rejected(key: str) -> None:
 
 
 def test_configuration_selects_the_copy_task() -> None:
-    assert load_pairs({"kind": "copy", **SIZES, "seed": 3, "lowercase": False}) == generate(**SIZES, seed=3)
+    data = {"_target_": "nmt.tasks.copy.generate", **SIZES, "seed": 3, "lowercase": False}
+    assert load_pairs(data) == generate(**SIZES, seed=3)

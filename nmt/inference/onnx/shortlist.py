@@ -64,11 +64,11 @@ def translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> tuple[
 
     By IBM Model 1 of the corpus, or of as many of its first pairs as fit into memory.
     """
-    from nmt.alignment.model1 import model_1
+    from nmt.alignment.model1 import train_ibm_model_1
 
     cells = np.cumsum(corpus.source_lengths.astype(np.int64) * corpus.target_lengths)
     rows = max(1, int(np.searchsorted(cells, CELLS, side="right")))
-    source, target, probability = model_1(corpus.ids(row) for row in range(min(rows, len(corpus))))
+    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in range(min(rows, len(corpus))))
     order = np.lexsort([target, -probability, source])
     source, target = source[order], target[order]
     rank = np.arange(len(source)) - np.searchsorted(source, source)
