@@ -115,7 +115,7 @@ def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> fl
 
 
 def _as_lines(scores: Scores, aer: float | None) -> list[str]:
-    from nmt.alignment.words import AER_METHOD
+    from nmt.alignment.aer import AER_METHOD
 
     lines = [
         f"BLEU {scores.bleu:.2f}  {scores.signatures['bleu']}",
@@ -126,7 +126,7 @@ def _as_lines(scores: Scores, aer: float | None) -> list[str]:
 
 
 def _as_json(scores: Scores, aer: float | None, options: Evaluate, sentences: int) -> str:
-    from nmt.alignment.words import AER_METHOD
+    from nmt.alignment.aer import AER_METHOD
 
     result = {
         "bleu": scores.bleu,

@@ -161,12 +161,12 @@ def _weights(
     pair: ForcedDecoding | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
-    from nmt.alignment.word_weights import piece_weights, weights_between
+    from nmt.alignment.word_weights import fit_word_weights, piece_weights
 
     if granularity == "piece":
         return piece_weights(pair, signed=signed), pair.source_tokens, pair.tokens
     columns, rows = source.split(), target.split()
-    return weights_between(pair, columns, rows), columns, rows
+    return fit_word_weights(pair, columns, rows), columns, rows
 
 
 def _draw(

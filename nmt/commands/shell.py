@@ -15,7 +15,7 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
     Exit codes: 0 success; 2 an error that the user can fix, printed on stderr without a traceback; 130 interrupted by
     Ctrl-C; 141 the reader of stdout has closed the pipe, which is silent, as in every Unix filter.
     """
-    from nmt.errors import UserError, remedy
+    from nmt.errors import UserError, suggest_fix
 
     if sys.stderr is None:  # stderr is closed: discard all messages
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
@@ -34,7 +34,7 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
         _discard_stdout()
         code = 128 + signal.SIGPIPE
     except OSError as error:
-        print(f"error: {error.filename or 'disk'}: {error.strerror or error}; {remedy(error)}", file=sys.stderr)
+        print(f"error: {error.filename or 'disk'}: {error.strerror or error}; {suggest_fix(error)}", file=sys.stderr)
         _discard_stdout()
         code = 2
     sys.exit(code)

@@ -183,9 +183,8 @@ def _output_lines(row: int, best: Translation, options: Translate) -> Iterator[s
 
 def _pharaoh(translation: Translation) -> str:
     """Return the word alignment in Pharaoh format, or an empty text without an alignment."""
-    from nmt.alignment.links import format_pharaoh
+    from nmt.alignment.links import argmax_links, format_pharaoh
     from nmt.alignment.word_weights import word_weights
-    from nmt.alignment.words import argmax_links
 
     return "" if translation.alignment is None else format_pharaoh(argmax_links(word_weights(translation)))
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import word_weights
-from nmt.alignment.words import argmax_links
 from nmt.inference.oversized import OnFailure, run_in_halves
 from nmt.inference.translator import Translator
 from nmt.search.search import batches_by_length

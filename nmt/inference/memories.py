@@ -47,11 +47,10 @@ def require_streaming(translator: Translator) -> None:
             "piece_length: this model's encoder reads in both directions and needs the whole line; "
             "remove piece_length, or train with encoder=lstm"
         )
-    if not model.attention.streams:
-        advice = "attention.renormalise=null" if hasattr(model.attention, "renormalise") else "attention=covariance"
+    if not model.attention.streaming:
         raise UserError(
             f"piece_length: {translator.attention.name} attention with this model's settings needs the whole line; "
-            f"remove piece_length, or train with an attention that streams, such as {advice}"
+            f"remove piece_length, or train with an attention that streams, such as {model.attention.streaming_advice}"
         )
 
 

@@ -25,9 +25,9 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
-from nmt.storage import tensors_digest
+from nmt.storage import require_format, tensors_digest
 
-FORMAT = "1"
+FORMAT = 1
 COUNT = "count.txt"  # number of files: without it, nobody would notice that the last files are missing
 Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
@@ -55,7 +55,7 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
     if line.ids is not None:
         tensors["ids"] = torch.tensor(line.ids)
     blank = str(line.source is None).lower()
-    metadata = {"format": FORMAT, "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
+    metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     try:
         save_file(tensors, path, {**metadata, "digest": _digest(metadata, tensors)})
     except (SafetensorError, OSError) as error:
@@ -73,8 +73,7 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     """Load an encoded line. Raises UserError if it is damaged or belongs to a model with another fingerprint."""
     metadata, tensors = _read(path)
     kind = type(trained.model.attention).__name__
-    if metadata.get("format") != FORMAT:
-        raise UserError(f"{path}: memory format {metadata.get('format')}, this version reads {FORMAT}; encode again")
+    require_format(metadata.get("format"), FORMAT, place=path, fix="encode again")
     if metadata.get("kind") != kind:
         raise UserError(
             f"{path}: a memory of {metadata.get('kind')}, but the model has {kind}; use the model that encoded it"

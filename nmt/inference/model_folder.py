@@ -46,7 +46,7 @@ class TrainedModel:
             class_name=type(attention).__name__,
             reads_source=bool(attention.context_size),
             signed=attention.signed,
-            max_source_length=attention.longest,
+            max_source_length=attention.max_source_length,
         )
 
     def engine(self, *, trace: bool) -> TorchEngine:

@@ -50,7 +50,7 @@ def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
     ("words", "message"),
     [
         (["piece_length=2"], "piece_length: this model's encoder reads in both directions"),
-        (["piece_length=0"], "piece_length=0: must be ≥ 1"),
+        (["piece_length=0"], "piece_length=0: must be at least 1"),
         (["trac=true"], "trac: no such key; did you mean trace?"),
         (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import forced_links

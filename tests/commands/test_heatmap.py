@@ -148,7 +148,7 @@ def test_page_of_signed_pieces_shows_both_signs(
         (["src=nowhere", "output=o"], "nowhere: No such file"),
         (["src=src", "output=src"], "output=src: cannot create the folder"),
         (["src=src", "output=o", "format=pgn"], "did you mean png"),
-        (["src=src", "output=o", "limit=0"], "limit=0: must be ≥ 1"),
+        (["src=src", "output=o", "limit=0"], "limit=0: must be at least 1"),
         (["src=src", "output=o", "links=links"], "add tgt=FILE"),
         (["src=src", "tgt=tgt", "output=o", "links=links", "granularity=piece"], "use granularity=word"),
         (["src=src", "tgt=links", "output=o", "links=short"], "src has 4 lines, short has 1 lines"),

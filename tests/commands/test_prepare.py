@@ -71,7 +71,7 @@ def test_given_tokenizer_is_used_unchanged(files: Path, capsys: pytest.CaptureFi
         ),
         ([*TRAIN, "data.valid.tgt=b.de"], "data.valid.src=null: must be given"),
         ([*TRAIN, "tokenizer.vocab_size=100000"], "tokenizer.vocab_size=100000: this text yields at most"),
-        ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be ≥ 5 (conf/tokenizer/bpe.yaml)"),
+        ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
         (
             [*TRAIN, "tokenizer.target_model=b.de"],
             "tokenizer.target_model=b.de: a joint vocabulary reads tokenizer.source_model only",
@@ -79,7 +79,7 @@ def test_given_tokenizer_is_used_unchanged(files: Path, capsys: pytest.CaptureFi
         ([*TRAIN, "data.test.links=b.de"], "data.test.src=null: must be given"),
         ([*TRAIN, "data.max_ratio=few"], "data.max_ratio=few: must be a number (conf/data/text.yaml)"),
         ([*TRAIN, "data.max_lenght=3"], "did you mean data.max_length"),
-        ([*TRAIN, "data.max_length=1"], "no pair of 5 is left"),
+        ([*TRAIN, "data.max_length=1"], "all 5 pairs were dropped"),
         ([*TRAIN, "data=txt"], "data=txt: no such choice; did you mean text?"),
         ([*TRAIN, "data._target_=os.walk"], "data._target_=os.walk: package 'os' is not trusted"),
         ([*TRAIN, "trust=null"], "trust=null: must be a list"),

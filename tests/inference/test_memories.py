@@ -287,7 +287,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("changes", "tensors", "message"),
         [
-            ({"format": "2"}, {}, "memory format 2, this version reads 1"),
+            ({"format": "2"}, {}, "format 2, but this version reads format 1"),
             ({"seed": "7"}, {}, "damaged"),
             ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "do not have the shapes"),
             ({}, {"slots": torch.zeros(1, 8, 8)}, "do not have the shapes"),

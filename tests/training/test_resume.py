@@ -227,7 +227,7 @@ def test_a_run_that_has_stopped_early_stays_so(
 ) -> None:
     words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.report.report", interrupted)
+        patch.setattr("nmt.training.run.report", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, *words])
     assert len(validations(run)) == 2

@@ -70,11 +70,11 @@ def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> 
 
     IBM Model 1 learns them from the corpus, or from its first pairs if not all of them fit into memory.
     """
-    from nmt.alignment.model1 import model_1
+    from nmt.alignment.model1 import train_ibm_model_1
 
     cells = np.cumsum(corpus.source_lengths.astype(np.int64) * corpus.target_lengths)
     pairs = max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))
-    source, target, probability = model_1(corpus.ids(row) for row in range(min(pairs, len(corpus))))
+    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in range(min(pairs, len(corpus))))
     order = np.lexsort([target, -probability, source])
     source, target = source[order], target[order]
     rank = np.arange(len(source)) - np.searchsorted(source, source)
