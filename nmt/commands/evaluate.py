@@ -54,7 +54,7 @@ class Evaluate:
         if self.model is not None and self.hypotheses is not None:
             raise UserError(f"hypotheses={self.hypotheses}: model={self.model} is given too; give only one of them")
         if self.model is not None and self.src is None:
-            raise UserError(f"model={self.model}: has no source text to translate; add src=FILE")
+            raise UserError(f"src=null: model={self.model} needs a source text to translate; add src=FILE")
         if self.links is not None and self.model is None:
             raise UserError(
                 f"links={self.links}: AER needs a model's alignments; replace hypotheses= by model=FOLDER src=FILE"
@@ -79,7 +79,7 @@ def evaluate(arguments: list[str]) -> None:
 
 
 def _load_or_translate(options: Evaluate) -> tuple[list[str], list[str], float | None]:
-    """Return the translations, the unchanged references, and AER (None without gold links)."""
+    """Return the translations, the unchanged references, and the AER (None without gold links)."""
     from nmt.text.files import read_pairs
 
     if options.hypotheses is not None:

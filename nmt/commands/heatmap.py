@@ -112,7 +112,9 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"output={folder}: cannot create the folder ({error.strerror}); choose another") from None
+        raise UserError(
+            f"output={folder}: cannot create the folder ({error.strerror}); choose another folder"
+        ) from None
 
 
 def _examples(

@@ -79,7 +79,7 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
 
 
 def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
-    """Yield lines that say which pairs were kept, how large the vocabularies are, and what to run next."""
+    """Yield lines that say how many pairs were kept, how large the vocabularies are, and what to run next."""
     for part, account in prepared.accounts.items():
         for line in account.lines():
             yield f"{part}: {line}"

@@ -1,4 +1,4 @@
-"""Read input lines in groups, without delaying lines that have chunk, and write output lines."""
+"""Read input lines in groups, as soon as they arrive, and write output lines."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _translate_all(
     write: Callable[[Iterable[str]], None],
     write_links: Callable[[Iterable[str]], None] | None,
 ) -> None:
-    """Translate everything; ``write`` receives the output lines, ``write_links`` the alignment lines if asked for."""
+    """Translate everything. ``write`` receives the output lines and ``write_links`` (if any) the alignment lines."""
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)

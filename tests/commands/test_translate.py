@@ -101,9 +101,7 @@ def test_equal_seeds_give_equal_samples(model: Path, pipe_in: Pipe, read_output:
     assert samples[0] == samples[1] != samples[2]
 
 
-def test_translation_of_a_very_long_line_has_the_maximum_length(
-    model: Path, pipe_in: Pipe, read_output: Reader
-) -> None:
+def test_translation_of_a_very_long_line_is_limited_in_length(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(b"a cat\n" + b"dog " * 10_000 + b"\na cat\n")
     translate([f"model={model}", "search=greedy"])
     lines = read_output()
