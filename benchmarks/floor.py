@@ -15,7 +15,7 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.kernels.products import linear, multiply, packed
+from nmt.kernels.products import linear, multiply, pack_weight
 
 FLOAT_WAYS = ("linear", "product", "onednn", "onnx")
 BFLOAT16_WAYS = ("bfloat16",)
@@ -47,7 +47,7 @@ def once(way: str, rows: int, width: int, height: int) -> float:
     if way == "onednn":
         return best(lambda: linear(x, w))
     if way == "bfloat16":
-        rough, laid_out = x.bfloat16(), packed(w.bfloat16(), rows)
+        rough, laid_out = x.bfloat16(), pack_weight(w.bfloat16(), rows)
         return best(lambda: multiply(rough, laid_out))
     if way == "product":
         turned = x.t().contiguous()

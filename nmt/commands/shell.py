@@ -20,6 +20,8 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
     if sys.stderr is None:  # stderr is closed: discard all messages
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
     try:
+        import nmt.kernels  # noqa: F401 - raises UserError for an unknown NMT_KERNELS
+
         command(sys.argv[1:] if arguments is None else arguments)
         if sys.stdout is not None:  # None if stdout is closed; the output may go to a file
             sys.stdout.flush()
