@@ -72,7 +72,7 @@ class Step(nn.Module):
         previous_beams = state["hidden.0"].shape[1]
         reordered = (torch.arange(rows)[:, None] * previous_beams + parents).flatten()
         state = {name: field.flatten(0, 1).index_select(0, reordered) for name, field in state.items()}
-        inputs = [state["fed"]] if decoder.input_feeding else []
+        inputs = [state["input_feed"]] if decoder.input_feeding else []
         if self.has_table:
             gates = functional.embedding(tokens.flatten(), self.table)
         else:
@@ -84,13 +84,13 @@ class Step(nn.Module):
             hidden, cell = lstm_cell(gates, state[f"cell.{layer}"])
             next_state |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
             inputs = [hidden]
-        fed, features, weights = decoder.attend(hidden.reshape(rows, beams, -1), Memory(**memory))
+        input_feed, features, weights = decoder.attend(hidden.reshape(rows, beams, -1), Memory(**memory))
         if output_weight is None:
             output_weight, output_bias = decoder.output.weight, decoder.output.bias
         log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
         best, ids = log_probs.reshape(rows, beams, -1).topk(K, dim=2)
         next_state = {name: field.reshape(rows, beams, -1) for name, field in next_state.items()}
-        return best, ids, weights, *next_state.values(), *([fed] if decoder.input_feeding else [])
+        return best, ids, weights, *next_state.values(), *([input_feed] if decoder.input_feeding else [])
 
 
 class Align(nn.Module):
@@ -114,7 +114,7 @@ def state_fields(state: State) -> Fields:
     fields: Fields = {}
     for layer, (hidden, cell) in enumerate(zip(state.hidden.unbind(2), state.cell.unbind(2), strict=True)):
         fields |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
-    return fields | ({"fed": state.input_feed} if state.input_feed.shape[2] else {})
+    return fields | ({"input_feed": state.input_feed} if state.input_feed.shape[2] else {})
 
 
 def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
