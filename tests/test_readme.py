@@ -88,7 +88,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path, demo: Path) -> Path:
     """A folder with ``runs/demo`` and with the text files that the pages name."""
     shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
-    pairs = generate(train=300, valid=LINES, test=LINES, seed=3)
+    pairs = generate(train_pairs=300, valid_pairs=LINES, test_pairs=LINES, seed=3)
     for name in ("data/multi30k", "tables"):
         (tmp_path / name).mkdir(parents=True)
     for part, kept in pairs.items():

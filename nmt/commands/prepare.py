@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.config.checks import unnamed_files, unread_models
-from nmt.config.compose import data_problems
-from nmt.config.schema import TokenizerSettings
+from nmt.config.checks import tokenizer_conflicts
+from nmt.config.schema import DATA, TokenizerSettings
 from nmt.storage import create_folder
+from nmt.tasks.sources import is_prepared, load_pairs, source_problems
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -32,11 +32,12 @@ plain or .gz, one sentence a line. Train on the folder with: nmt-train data=prep
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare:
-    """conf/prepare.yaml. ``data`` is one of DATA_KINDS, told apart by its ``kind``; ``tokenizer`` TokenizerSettings."""
+    """conf/prepare.yaml."""
 
     data: Any
     tokenizer: Any
     output: str
+    trust: list[str]
 
 
 def main() -> None:
@@ -57,16 +58,14 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
     """One text for each thing that is wrong with the keys of ``data`` and ``tokenizer``."""
     from nmt.config.validate import problems
 
-    yield from list(problems(config["tokenizer"], TokenizerSettings, "tokenizer")) or unread_models(config["tokenizer"])
-    yield from data_problems(config["data"]) or _unpreparable(config["data"])
-
-
-def _unpreparable(data: Mapping[str, Any]) -> Iterator[str]:
-    """One text for each thing that keeps data with sound keys from being prepared."""
-    if data["kind"] == "prepared":
-        yield f"data=prepared: {data['folder']} is prepared already; give text files, or train on it with nmt-train"
-    if data["kind"] == "text":
-        yield from unnamed_files(data, needed=("train",))
+    messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
+    yield from messages or tokenizer_conflicts(config["tokenizer"])
+    if is_prepared(config["data"]):
+        folder = config["data"].get("folder")
+        yield f"data=prepared: {folder} is already prepared; give text files, or train on it with nmt-train"
+        return
+    messages = list(problems(config["data"], Annotated[Any, DATA], "data", config["trust"]))
+    yield from messages or source_problems(config["data"], needed=("train",), trust=config["trust"])
 
 
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:
@@ -74,7 +73,8 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     from nmt.text.prepare import prepare as prepare_text
 
     with create_folder(folder) as temporary:
-        return prepare_text(options.data, options.tokenizer, temporary)
+        pairs = load_pairs(options.data, trust=options.trust)
+        return prepare_text(pairs, options.data, options.tokenizer, temporary)
 
 
 def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Iterator[str]:

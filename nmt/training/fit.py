@@ -69,7 +69,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
         trainer = _trainer(config, folder, callbacks)
-    task = TranslationTask(trained, training=config["training"], valid=prepared.corpora["valid"])
+    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )

@@ -10,7 +10,7 @@ from nmt.text.pair import Pair
 
 @pytest.fixture(scope="session")
 def parts() -> dict[str, list[Pair]]:
-    return generate(train=20_000, valid=500, test=500, seed=11)
+    return generate(train_pairs=20_000, valid_pairs=500, test_pairs=500, seed=11)
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def test_the_seed_decides() -> None:
 def test_half_of_all_sentences_at_most() -> None:
     # 20 words make 20 sentences of one word and 20 + 400 of up to two.
     for max_words, most in ((1, 10), (2, 210)):
-        found = generate(train=most, valid=0, test=0, seed=1, max_words=max_words)["train"]
+        found = generate(train_pairs=most, valid_pairs=0, test_pairs=0, seed=1, max_words=max_words)["train"]
         assert len(set(found)) == most
         with pytest.raises(UserError, match=rf"^data\.kind=copy: {most + 1} .* at most {max_words} words .*$"):
             generate(train=most - 1, valid=1, test=1, seed=1, max_words=max_words)

@@ -63,7 +63,7 @@ def test_a_seed_decides_everything_on_every_machine() -> None:
 
 @pytest.mark.parametrize("train", [300, 20_000])
 def test_every_word_was_seen_in_training(parts: dict[str, list[Pair]], train: int) -> None:
-    drawn = parts if train == 20_000 else generate(train=train, valid=50, test=50, seed=2)
+    drawn = parts if train == 20_000 else generate(train_pairs=train, valid_pairs=50, test_pairs=50, seed=2)
     for side in ("source", "target"):
         known = {word for pair in drawn["train"] for word in getattr(pair, side).split()}
         for part in ("valid", "test"):
@@ -84,7 +84,7 @@ def test_three_to_forty_words_on_either_side(monkeypatch: pytest.MonkeyPatch) ->
     lengths = iter([(2, 3), (3, 2), (41, 3), (3, 41), (3, 40), (40, 3)])
     said = (Pair(" ".join("a" * source), " ".join("b" * target)) for source, target in lengths)
     monkeypatch.setattr(import_module("nmt.tasks.grammar.generate"), "say", lambda _: next(said))
-    drawn = generate(train=2, valid=0, test=0, seed=1)["train"]
+    drawn = generate(train_pairs=2, valid_pairs=0, test_pairs=0, seed=1)["train"]
     assert [(len(pair.source.split()), len(pair.target.split())) for pair in drawn] == [(3, 40), (40, 3)]
 
 
@@ -199,14 +199,14 @@ def test_a_task_without_enough_words_or_sentences_is_refused(monkeypatch: pytest
     monkeypatch.setattr(import_module("nmt.tasks.grammar.generate"), "PATIENCE", 500)
     for train in (0, 1):
         with pytest.raises(UserError, match=r"^data\.test_pairs: too little training .*; raise data\.train_pairs$"):
-            generate(train=train, valid=0, test=5, seed=1)
+            generate(train_pairs=train, valid_pairs=0, test_pairs=5, seed=1)
     assert gc.isenabled()  # switched off while drawing; a refusal must not leave it off
     # A grammar of one sentence.
     monkeypatch.setattr(Sentences, "sentence", lambda _: Sentence(Clause(Pronoun(IT), verb("rain"))))
     with pytest.raises(
         UserError, match=r"^data\.kind=generated: no more than 1 distinct sentences .* ask for fewer pairs$"
     ):
-        generate(train=2, valid=0, test=0, seed=1)
+        generate(train_pairs=2, valid_pairs=0, test_pairs=0, seed=1)
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
@@ -218,4 +218,4 @@ def test_negative_sizes_are_refused(part: str) -> None:
 def test_small_tasks_draw_from_a_small_lexicon_without_stumbling() -> None:
     # Few words of each kind: there was no verb left to say anything about a drink.
     for seed in range(5):
-        assert len(generate(train=900, valid=1, test=1, seed=seed)["train"]) == 900
+        assert len(generate(train_pairs=900, valid_pairs=1, test_pairs=1, seed=seed)["train"]) == 900

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Iterator
+from typing import Annotated
 
+from nmt.bounds import AtLeast
 from nmt.errors import UserError
 from nmt.tasks.grammar.draw_sentences import Sentences
 from nmt.tasks.grammar.pairing import say
@@ -17,12 +19,19 @@ FULL_LEXICON = 10_000  # training pairs that show every word of the whole lexico
 PATIENCE = 20_000  # draws in a row without a new pair that fits
 
 
-def generate(*, train: int, valid: int, test: int, seed: int) -> dict[str, list[Pair]]:
+def generate(
+    *,
+    train_pairs: Annotated[int, AtLeast(1)],
+    valid_pairs: Annotated[int, AtLeast(1)],
+    test_pairs: Annotated[int, AtLeast(1)],
+    seed: int,
+) -> dict[str, list[Pair]]:
     """Pairs of the three parts, the same for the same arguments on every machine.
 
     No English sentence occurs twice. Every word of valid and test, on both sides, occurs in train.
     Raises UserError where so many distinct pairs cannot be drawn.
     """
+    train, valid, test = train_pairs, valid_pairs, test_pairs
     for part, count in {"train": train, "valid": valid, "test": test}.items():
         if count < 0:
             raise UserError(f"data.{part}_pairs={count}: must be ≥ 0")
