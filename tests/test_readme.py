@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.aer import AER_METHOD
 from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,8 @@ class LSTMDecoder(nn.Module):
     (Luong et al. 2015, §3.3); without it nothing in the recurrence depends on attention, so the whole target is one
     fused LSTM call and one read of the memory.
     """
+
+    exportable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,8 @@ class LSTMEncoder(nn.Module):
     behind the real pieces for both directions and can never reach them: no packed sequences, whose steps of shrinking
     size take about twice the time of a padded call here.
     """
+
+    exportable: ClassVar[bool] = True
 
     def __init__(
         self,

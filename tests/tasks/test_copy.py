@@ -15,7 +15,7 @@ def test_every_pair_is_a_copy_linked_word_by_word() -> None:
     parts = generate(**SIZES, seed=1, max_words=6)
     assert {part: len(pairs) for part, pairs in parts.items()} == SIZES
     pairs = [pair for part in parts.values() for pair in part]
-    for source, target, links in pairs:
+    for source, target, links, _ in pairs:
         assert source == target
         assert links == tuple((i, i) for i in range(len(source.split())))
     assert len({pair.source for pair in pairs}) == len(pairs)  # so nothing of the test set was trained on
@@ -42,7 +42,7 @@ def test_half_of_all_sentences_at_most() -> None:
 
 @pytest.mark.parametrize("part", SIZES)
 def test_negative_sizes_are_refused(part: str) -> None:
-    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be ≥ 0$"):
+    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be at least 0$"):
         generate(**{**SIZES, part: -1}, seed=1)
 
 

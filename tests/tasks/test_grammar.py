@@ -211,7 +211,7 @@ def test_a_task_without_enough_words_or_sentences_is_refused(monkeypatch: pytest
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
 def test_negative_sizes_are_refused(part: str) -> None:
-    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be ≥ 0$"):
+    with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be at least 0$"):
         generate(**{"train": 5, "valid": 0, "test": 0, part: -1}, seed=1)
 
 

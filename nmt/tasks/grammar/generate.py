@@ -34,7 +34,7 @@ def generate(
     train, valid, test = train_pairs, valid_pairs, test_pairs
     for part, count in {"train": train, "valid": valid, "test": test}.items():
         if count < 0:
-            raise UserError(f"data.{part}_pairs={count}: must be ≥ 0")
+            raise UserError(f"data.{part}_pairs={count}: must be at least 0")
     tracing = gc.isenabled()
     gc.disable()  # trees have no cycles; half the time would go into looking for some
     try:
