@@ -60,7 +60,7 @@ class Reader(nn.Module):
             return self.attention.read(queries, self.attention.write(states, mask))[0]
         contexts, start, memory = [], 0, None
         for index, end in enumerate(ends):
-            if memory is None or not self.attention.streams:
+            if memory is None or not self.attention.streaming:
                 memory = self.attention.write(states[:, :end], mask[:, :end])
             else:
                 memory = self.attention.append(memory, states[:, start:end], mask[:, start:end])

@@ -207,7 +207,7 @@ class TestRun:
     @pytest.mark.parametrize("one", ["embeddings.shared", "decoder.tied"])
     def test_two_tables_do_not_become_one(self, run: Path, one: str) -> None:
         train([*TINY, "training.max_epochs=1", f"{one}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*leave embeddings and decoder away"):
+        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*remove the embeddings and decoder"):
             train([*TINY, f"{one}=true", f"init_from={run}"])
 
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
