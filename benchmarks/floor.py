@@ -47,7 +47,7 @@ def product_seconds(method: str, rows: int, width: int, height: int) -> float:
     if method == "onednn":
         return best_seconds(lambda: linear(x, w))
     if method == "bfloat16":
-        x_bfloat16, weight = x.bfloat16(), packed(w.bfloat16(), rows)
+        x_bfloat16, weight = x.bfloat16(), pack_weight(w.bfloat16(), rows)
         return best_seconds(lambda: multiply(x_bfloat16, weight))
     if method == "transposed":
         transposed = x.t().contiguous()

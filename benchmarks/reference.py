@@ -11,7 +11,7 @@ import torch
 from nmt.config import train_config
 from nmt.inference.model_folder import MODEL_FILE, TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.onnx.folder import there
+from nmt.inference.onnx.folder import exported_engines
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 
@@ -38,7 +38,7 @@ def reference(runs: Path, attention: Sequence[str], size: str = "reference") -> 
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
         pieces = tokenizer()
         save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, MAX_LENGTH))
-    if not there(run):
+    if not exported_engines(run):
         export(load_folder(run), run)
     return run
 
