@@ -1,39 +1,91 @@
-"""Dotted names from a configuration, turned into classes, from trusted packages only."""
+"""Classes and functions that a configuration names by ``_target_``, such as ``nmt.attention.MemoryAttention``.
+
+A configuration may come with a stranger's model folder, and importing a module runs its code. So each place in the
+configuration declares which packages it accepts without asking. All others need ``trust=[package]``.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nmt.errors import UserError
 
 
-def locate(target: str, *, trust: Sequence[str] = ()) -> type[Any]:
-    """The class that ``target`` names, such as ``nmt.attention.MemoryAttention``.
+@dataclass(frozen=True)
+class PluginPoint:
+    """A place in the configuration where ``_target_`` names a class or a function."""
 
-    A configuration may come with a stranger's checkpoint, and importing runs code; so only ``nmt`` and the packages in
-    ``trust`` are imported. Raises UserError for any other package, or where there is no such class.
+    base: type[Any] | None
+    """The class that a target must inherit from; None accepts any class or function."""
+    packages: tuple[str, ...]
+    """Packages and modules that need no trust."""
+    supplied: frozenset[str] = frozenset()
+    """Constructor arguments that the builder supplies, and that a configuration therefore cannot set."""
+    defaults: frozenset[str] = frozenset()
+    """Constructor arguments that the builder supplies unless a configuration sets them."""
+
+
+def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return the class or function that ``target`` names.
+
+    Raises UserError where its package is not trusted, where it does not exist, where it is defined in another package,
+    or where it does not inherit from the class that ``point`` asks for.
     """
+    accepted = (*point.packages, *trust)
     module, _, name = target.rpartition(".")
     package = target.partition(".")[0]
-    if package != "nmt" and package not in trust:
+    if not _within(module, accepted):
         raise UserError(
             f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]"
+            if package != "nmt"
+            else f"_target_={target}: not allowed here; name something of {' or '.join(point.packages)}"
         )
     try:
-        found = getattr(importlib.import_module(module), name)
+        plugin = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"_target_={target}: no such class ({error}); is the package installed?") from None
-    if not isinstance(found, type):
-        raise UserError(f"_target_={target}: not a class")
-    return found
+        raise UserError(f"_target_={target}: not found ({error}); check the name and that it is installed") from None
+    if not callable(plugin):
+        raise UserError(f"_target_={target}: not a class or function; name one")
+    # A module's own imports are not offered: nmt.inference.x.ZipFile would be a way to any class of Python.
+    if not _within(getattr(plugin, "__module__", None) or "", accepted):
+        raise UserError(f"_target_={target}: defined in {plugin.__module__}; name it there, and trust that package")
+    if point.base is not None and not (isinstance(plugin, type) and issubclass(plugin, point.base)):
+        raise UserError(f"_target_={target}: must be a subclass of {point.base.__module__}.{point.base.__name__}")
+    return plugin  # type: ignore[no-any-return]
 
 
-def setting(block: Mapping[str, Any], key: str, *, trust: Sequence[str] = ()) -> Any:
-    """What ``block`` says of ``key``, or its class's default; None where the class knows no such key."""
+def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
+    """Call the block's ``_target_`` with the block's other keys and with those ``supplied`` values that it accepts.
+
+    A block inside the block becomes a function that constructs it later: the outer class decides on its sizes. A key of
+    the block overrides a supplied value.
+    """
+    target = locate(block["_target_"], point, trust=trust)
+    accepted = inspect.signature(target).parameters
+    settings = {
+        key: partial(construct, value, point, trust=trust, **supplied) if _is_block(value) else value
+        for key, value in block.items()
+        if key != "_target_"
+    }
+    return target(**{**{key: value for key, value in supplied.items() if key in accepted}, **settings})
+
+
+def setting(block: Mapping[str, Any], key: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Any:
+    """Return the block's value of ``key``, or the default of its class; None where the class has no such key."""
     if key in block:
         return block[key]
-    known = inspect.signature(locate(block["_target_"], trust=trust)).parameters
-    return known[key].default if key in known else None
+    parameter = inspect.signature(locate(block["_target_"], point, trust=trust)).parameters.get(key)
+    return None if parameter is None or parameter.default is parameter.empty else parameter.default
+
+
+def _within(module: str, packages: Sequence[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, Mapping) and "_target_" in value

@@ -29,7 +29,7 @@ class LowRankAttention(Attention):
         query_size: int,
         slots: Annotated[int, AtLeast(1)] = 32,
         key_size: Annotated[int, AtLeast(1)] = 256,
-        max_length: Annotated[int, AtLeast(1)] = 100,
+        max_length: int = 100,
     ) -> None:
         super().__init__()
         self.context_size = state_size

@@ -40,7 +40,7 @@ class MemoryAttention(Attention):
         write_score: Score = "softmax",
         read_score: Score = "sigmoid",
         position_encoding: bool = True,
-        max_length: Annotated[int, AtLeast(1)] = 100,
+        max_length: int = 100,
         renormalise: Literal["sum", "mean"] | None = "mean",
     ) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The folders of training runs: a new one for each, and what an interrupted one goes on with."""
+"""Folders of training runs: a new one for each run, and the settings with which an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any
 
 from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
 from nmt.errors import UserError
+from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
-# What a run cannot change any more once it has begun: its text, its model, and what its checkpoint brings back.
-SETTLED = (
+# Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
+FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
-    *("training.optimizer", "training.lr", "training.betas", "training.weight_decay", "training.schedule"),
-    *("training.warmup_steps", "training.decay", "training.patience", "training.monitor", "training.keep_best"),
-    "init_from",
+    *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
 TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
 
 
 def new_folder(runs: Path, name: str) -> Path:
-    """``runs/name``, or ``name-2``, ``name-3``, … so that no run is ever overwritten, not even one that starts now."""
+    """Create and return ``runs/name``, or ``name-2``, … where it exists, even if another run is starting right now."""
     runs.mkdir(parents=True, exist_ok=True)
     folder, number = runs / name, 1
     while True:
@@ -35,9 +34,9 @@ def new_folder(runs: Path, name: str) -> Path:
 
 
 def run_to_resume(folder: Path) -> Path:
-    """``folder``, an interrupted run's. Raises UserError where it is none."""
+    """Return ``folder``. Raises UserError where it is not the folder of an interrupted run."""
     if not folder.is_dir():
-        raise UserError(f"resume=true: there is no {folder}; name=RUN says which run to resume")
+        raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
     if (folder / "summary.json").is_file():
         raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
     if not (folder / "checkpoints" / "last.ckpt").is_file():
@@ -45,22 +44,22 @@ def run_to_resume(folder: Path) -> Path:
     return folder
 
 
-def as_before(folder: Path, arguments: Sequence[str]) -> list[str]:
-    """The words that the run in ``folder`` began with, but for those whose key ``arguments`` say anew, then these.
+def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with which the run in ``folder`` started, followed by ``arguments``, which override them.
 
-    Raises UserError where one of them could make the run execute code of others: the folder may be a stranger's.
+    Raises UserError where a stored argument could make the run execute other code: the folder may be a stranger's.
     """
-    before = joined(_words(folder / ARGUMENTS))
-    arguments = joined(arguments)
-    keys = {key_of(word) for word in arguments}
-    kept = [word for word in before if key_of(word) not in keys]
-    if again := trusting(kept):
-        words = " ".join(again)
-        raise UserError(f"resume=true: {folder} began with '{words}'; type it again if you trust what it names")
+    stored = _join_options(_read_arguments(folder / ARGUMENTS))
+    arguments = _join_options(arguments)
+    overridden = {key_of(word) for word in arguments}
+    kept = [word for word in stored if key_of(word) not in overridden]
+    if trusting := trust_arguments(kept):
+        words = " ".join(trusting)
+        raise UserError(f"resume=true: {folder} was started with '{words}'; repeat it if you trust what it names")
     return [*kept, *arguments]
 
 
-def _words(file: Path) -> list[str]:
+def _read_arguments(file: Path) -> list[str]:
     try:
         words = json.loads(file.read_bytes())
     except (OSError, ValueError):
@@ -70,39 +69,37 @@ def _words(file: Path) -> list[str]:
     return words
 
 
-def refuse_another_run(config: Mapping[str, Any], folder: Path) -> None:
-    """Raises UserError where ``config`` sets what an interrupted run cannot change any more."""
-    before = flat(read_yaml(folder / CONFIG_FILE))
-    for key, value in flat(config).items():
-        if key.startswith(("data.lowercase", "tokenizer.")) and config["data"]["kind"] == "prepared":
-            continue  # as it was prepared, whatever the configuration says
-        if not key.startswith(SETTLED):
+def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more."""
+    stored = _flatten(read_yaml(folder / CONFIG_FILE))
+    for key, value in _flatten(config).items():
+        if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):
+            continue  # the prepared folder decides, whatever the configuration says
+        if not key.startswith(FIXED):
             continue
-        if key not in before:
+        if key not in stored:
+            raise UserError(f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version")
+        if value != stored[key]:
             raise UserError(
-                f"resume=true: {folder}/{CONFIG_FILE} says nothing of {key}: damaged, or of another version"
-            )
-        if value != before[key]:
-            raise UserError(
-                f"resume=true: {key}={value} is not what {folder} began with ({before[key]}); leave it away, or "
-                "start a new run"
+                f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "
+                "remove it or start a new run"
             )
 
 
-def trusting(words: Sequence[str]) -> list[str]:
-    """Those of the words that decide whose code runs; nobody but the user says them, each time."""
-    return [word for word in joined(words) if key_of(word).startswith(TRUSTING)]
+def trust_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that decide whose code runs; only the user may give them, each time."""
+    return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING)]
 
 
-def joined(words: Sequence[str]) -> list[str]:
-    """The words with ``--config-dir FOLDER`` as one, ``--config-dir=FOLDER``."""
-    rest = iter(words)
-    return [f"{word}={next(rest, '')}" if word == "--config-dir" else word for word in rest]
+def _join_options(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
+    remaining = iter(arguments)
+    return [f"{word}={next(remaining, '')}" if word == "--config-dir" else word for word in remaining]
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a.b": value} of nested mappings."""
-    found: dict[str, Any] = {}
+def _flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return {"a.b": value} of nested mappings."""
+    flat: dict[str, Any] = {}
     for key, value in config.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

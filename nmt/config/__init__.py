@@ -1,4 +1,4 @@
-"""Configuration: the edge that knows Hydra. What leaves this room is checked, plain and resolved."""
+"""Configuration: composed by Hydra, checked, and returned as a plain dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From command-line words to one checked, resolved, plain dictionary, through Hydra's compose API."""
+"""Compose the command line's overrides into one checked, plain dictionary, with Hydra's compose API."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.config.checks import impossible
-from nmt.config.init_from import as_in_the_start
-from nmt.config.schema import DATA_KINDS, Train
+from nmt.config.checks import conflicts
+from nmt.config.init_from import inherit_model
+from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
+from nmt.tasks.sources import is_prepared
 
-# Values that Hydra's grammar takes as they are typed.
+# Values that Hydra's override grammar accepts unquoted.
 UNQUOTED = re.compile(
-    r"""(?![ ]) [\w/+.$%*@:?| -]* (?<![ ])                # plain: no backslash, which would escape what follows
+    r"""(?![ ]) [\w/+.$%*@:?| -]* (?<![ ])                # plain: without a backslash, which escapes
     | \[.*\] | \{.*\} | .*\$\{.*                          # lists, mappings, interpolations
     | '([^'\\]|\\.)*' | "([^"\\]|\\.)*"                   # quoted already
     """,
@@ -31,7 +32,7 @@ UNQUOTED = re.compile(
 
 
 def config_dir() -> Path:
-    """The folder of the YAML files: inside an installed package, or beside the package in a checkout."""
+    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
     inside = Path(__file__).resolve().parents[1] / "conf"
     return inside if inside.is_dir() else inside.parents[1] / "conf"
 
@@ -41,26 +42,25 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
-    """The checked configuration of a training run, conf/train.yaml: see ``compose_config``.
+    """Return the checked configuration of a training run, conf/train.yaml: see ``compose_config``.
 
-    With ``init_from`` the model is that run's, but for what the words say of it; ``resumed`` is the folder of a run
-    that goes on.
+    With ``init_from`` the model settings are those of that run, unless the arguments override them. ``resumed`` is the
+    folder of a run that is being resumed.
     """
 
     def check(config: dict[str, Any]) -> list[str]:
-        return [*train_problems(config), *_unread(config, arguments)]
+        return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
 
-    return compose_config("train", arguments, check, lambda config: as_in_the_start(config, arguments, resumed))
+    return compose_config("train", arguments, check, lambda config: inherit_model(config, arguments, resumed))
 
 
 def compose_config(
     name: str, arguments: Sequence[str], check: Check, change: Change = lambda config: config
 ) -> dict[str, Any]:
-    """The configuration ``name`` with the command line's ``key=value`` words, in which ``check`` finds no problem.
+    """Return conf/``name``.yaml with the ``key=value`` overrides in ``arguments``, changed by ``change``.
 
-    ``change`` completes it before that.
-
-    ``--config-dir FOLDER`` adds a folder of one's own YAML files. Raises UserError that names everything that is wrong.
+    ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
+    and with all problems that ``check`` finds in the changed configuration.
     """
     overrides, folder = _split(arguments)
     if folder is not None:
@@ -72,36 +72,27 @@ def compose_config(
         raise UserError(_one_line(error)) from None
     assert isinstance(plain, dict)
     config = change({str(key): value for key, value in plain.items()})
-    found = [located(problem, name, choices) for problem in check(config)]
-    if found:
-        raise UserError("\n       ".join(found))
+    problems = [located(problem, name, choices) for problem in check(config)]
+    if problems:
+        raise UserError("\n       ".join(problems))
     return config
 
 
 def train_problems(config: dict[str, Any]) -> list[str]:
-    """One text for each problem of a training configuration; impossible pairs only where each setting is fine."""
+    """Return all problems of a training configuration; conflicts are only looked for if every key is valid."""
     trust = config.get("trust") if isinstance(config.get("trust"), list) else []
-    found = [*problems(config, Train, "", trust or []), *data_problems(config["data"])]
-    return found or list(impossible(config))
+    schema = PreparedTrain if is_prepared(config["data"]) else Train
+    return list(problems(config, schema, "", trust or [])) or list(conflicts(config))
 
 
-def _unread(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
-    """One text for each word about tokenizers where prepared text brings its own."""
+def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
     for word in arguments:
-        if config["data"].get("kind") == "prepared" and re.match(r"[+~]*tokenizer\b", word):
-            yield f"{word}: prepared text brings its own tokenizers; leave it away, or give it to nmt-prepare"
-
-
-def data_problems(data: dict[str, Any]) -> list[str]:
-    """One text for each key of ``data`` that is wrong; its ``kind`` says which keys there are."""
-    kind = data.get("kind")
-    if kind not in DATA_KINDS:
-        return [f"data.kind={kind}: must be {' | '.join(DATA_KINDS)}"]
-    return list(problems(data, DATA_KINDS[kind], "data"))
+        if is_prepared(config["data"]) and re.match(r"[+~]*tokenizer\b", word):
+            yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
 def located(problem: str, name: str, choices: Mapping[str, str]) -> str:
-    """The problem with the file where the key that it begins with lives."""
+    """Return the problem with the YAML file that contains its key."""
     group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
     return f"{problem} (conf/{group}/{choices[group]}.yaml)" if group in choices else f"{problem} (conf/{name}.yaml)"
 
@@ -111,27 +102,26 @@ def to_yaml(config: Mapping[str, Any]) -> str:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    words, folder = [], None
-    waiting = iter(arguments)
-    for word in waiting:
+    """Return the overrides, quoted for Hydra, and the folder of ``--config-dir``."""
+    overrides, folder = [], None
+    remaining = iter(arguments)
+    for word in remaining:
         if word == "--config-dir" or word.startswith("--config-dir="):
-            given = word.partition("=")[2] or next(waiting, "")
-            folder = Path(given)
-            if not given or not folder.is_dir():
-                raise UserError(
-                    f"--config-dir {given}: no such folder; name one that holds for example attention/mine.yaml"
-                )
+            value = word.partition("=")[2] or next(remaining, "")
+            folder = Path(value)
+            if not value or not folder.is_dir():
+                raise UserError(f"--config-dir {value}: no such folder; name the parent of attention/mine.yaml")
         elif word.startswith("-"):
-            raise UserError(f"{word}: no such option; settings are written key=value (--help shows some)")
+            raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
         elif "=" not in word:
-            raise UserError(f"{word}: settings are written key=value")
+            raise UserError(f"{word}: not a setting; write settings as key=value")
         else:
-            words.append(_quoted(word))
-    return words, folder
+            overrides.append(_quoted(word))
+    return overrides, folder
 
 
 def _quoted(word: str) -> str:
-    """``key=value`` for Hydra, whose grammar takes no ``jürgen``, ``it's.en`` or ``a,b.en`` without quotes."""
+    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
     key, _, value = word.partition("=")
     return word if UNQUOTED.fullmatch(value) else f"{key}={_in_quotes(value)}"
 
@@ -141,7 +131,7 @@ def _in_quotes(text: str) -> str:
 
 
 def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
-    """The configuration, and the YAML that was chosen for each group."""
+    """Return the configuration, and the YAML chosen for each group."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         try:
@@ -155,29 +145,30 @@ def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str
 
 
 def _explain(error: Exception, name: str, overrides: list[str]) -> str:
-    """Hydra's message as one line, with the nearest key or option that there is."""
+    """Return Hydra's message as one line, with the most similar key or choice."""
     text = str(error)
-    if found := re.search(r"Could not override '([^']+)'", text):
-        if name == "train" and (config_dir() / found[1]).is_dir():  # a group without a default, such as experiment
-            word = next(word for word in overrides if word.startswith(f"{found[1]}="))
-            return f"{found[1]}: no such key; did you mean +{word}?"
-        chosen = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
-        known = list(_keys(OmegaConf.to_container(_whatever_composes(name, chosen), resolve=False), ""))
-        return f"{found[1]}: no such key{suggestion(found[1], known)}"
-    if found := re.search(r"Could not find '(.+)'", text):
-        group, _, option = found[1].partition("/")
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        if name == "train" and (config_dir() / key).is_dir():  # a group without a default, such as experiment
+            word = next(word for word in overrides if word.startswith(f"{key}="))
+            return f"{key}: no such key; did you mean +{word}?"
+        groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
+        known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
+        return f"{key}: no such key{suggestion(key, known)}"
+    if match := re.search(r"Could not find '(.+)'", text):
+        group, _, option = match[1].partition("/")
         choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
-        return f"{group}={option}: no such choice{suggestion(option, choices) or ';'} there are: {', '.join(choices)}"
+        return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
     if "Config group override must be" in text:
         groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return _one_line(error)
 
 
-def _whatever_composes(name: str, overrides: list[str]) -> DictConfig:
+def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
     try:
         return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError):  # another word is wrong as well
+    except (HydraException, OmegaConfBaseException, ValueError):  # another override is wrong too
         return compose(name)
 
 

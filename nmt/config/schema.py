@@ -1,77 +1,69 @@
-"""What each key of a configuration may be. Blocks with a ``_target_`` are checked against that class's constructor."""
+"""The type and bounds of every key of a configuration.
+
+Blocks with a ``_target_`` are checked against the signature of that class or function.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from nmt.bounds import Above, AtLeast, AtMost, Within
 from nmt.search.options import SearchOptions
 
 Count = Annotated[int, AtLeast(1)]
-Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # many more end torch without a word
+Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
+Share = Annotated[float, Within(0, 1)]
 
 
 @dataclass(frozen=True)
-class Target:
-    """A class by its dotted name; the other keys are its constructor's."""
+class Plugin:
+    """A block with a ``_target_``, whose other keys are arguments of that class or function."""
 
-    _target_: str
-
-
-@dataclass(frozen=True)
-class Files:
-    src: str | None
-    tgt: str | None
-
-
-@dataclass(frozen=True)
-class TestFiles:
-    src: str | None
-    tgt: str | None
-    links: str | None
-    links_base: Literal[0, 1]
+    point: str
+    """The dotted name of its ``nmt.plugins.PluginPoint``, resolved when the block is checked: that may import torch."""
+    shared: type[Any] | None = None
+    """A dataclass of the keys that every block of this kind may have besides."""
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    """Bounded types of arguments whose own annotations have no bounds, as in torch's classes."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    lowercase: bool
-    max_length: Count | None
-    max_ratio: Annotated[float, AtLeast(1)] | None
+    """Keys of every data source."""
+
+    lowercase: bool = False
+    max_length: Count | None = None
+    max_ratio: Annotated[float, AtLeast(1)] | None = None
 
 
 @dataclass(frozen=True)
-class Generated(Filters):
-    kind: Literal["generated", "copy"]
-    train_pairs: Count
-    valid_pairs: Count
-    test_pairs: Count
-    seed: int
+class Interval:
+    """Keys of every learning-rate schedule."""
 
-
-@dataclass(frozen=True)
-class Text(Filters):
-    kind: Literal["text"]
-    train: Files
-    valid: Files
-    test: TestFiles
-    folder: str = ""
+    interval: Literal["update", "epoch"] = "update"
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    kind: Literal["prepared"]
+    """conf/data/prepared.yaml."""
+
+    _target_: str
     folder: str
 
 
-DATA_KINDS: dict[str, type[Any]] = {
-    "generated": Generated,
-    "copy": Generated,
-    "text": Text,
-    "prepared": PreparedData,
-}
+DATA = Plugin("nmt.tasks.sources.DATA_SOURCE", shared=Filters)
+ENCODER = Plugin("nmt.model.build.ENCODER")
+ATTENTION = Plugin("nmt.model.build.ATTENTION")
+DECODER = Plugin("nmt.model.build.DECODER")
+OPTIMIZER = Plugin(
+    "nmt.training.optimizers.OPTIMIZER",
+    bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
+)
+SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ class TokenizerSettings:
     kind: Literal["bpe", "unigram"]
     vocab_size: Annotated[int, AtLeast(5)]
     joint: bool
-    character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # as SentencePiece asks
+    character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
     target_model: str | None
 
@@ -100,16 +92,8 @@ class Batches:
 @dataclass(frozen=True)
 class Training:
     max_epochs: Count
-    max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year: off is null, not inf
-    optimizer: Literal["adam", "adamw"]
-    lr: Positive
-    betas: list[Annotated[float, Within(0, 1)]]
-    weight_decay: NonNegative
-    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"]
-    warmup_steps: Annotated[int, AtLeast(0)]
-    decay: Annotated[float, Within(0, 1)]
-    decay_patience: Annotated[int, AtLeast(0)]
-    label_smoothing: Annotated[float, Within(0, 1)]
+    max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year; off is null, not inf
+    label_smoothing: Share
     clip_norm: Positive | None
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
@@ -119,23 +103,32 @@ class Training:
 
 @dataclass(frozen=True)
 class Train:
-    """conf/train.yaml. ``data`` is one of DATA_KINDS, told apart by its ``kind``."""
+    """conf/train.yaml."""
 
-    data: Any
+    data: Annotated[Any, DATA]
     tokenizer: TokenizerSettings
     embeddings: Embeddings
-    encoder: Target
-    attention: Target
-    decoder: Target
+    encoder: Annotated[Any, ENCODER]
+    attention: Annotated[Any, ATTENTION]
+    decoder: Annotated[Any, DECODER]
     batches: Batches
+    optimizer: Annotated[Any, OPTIMIZER]
+    schedule: Annotated[Any, SCHEDULE]
     training: Training
     search: SearchOptions
     name: str
     runs: str
-    seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # what NumPy takes
+    seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts
     threads: Threads | None
     device: str
     precision: Literal["float32", "bf16"]
     resume: bool
     init_from: str | None
     trust: list[str]
+
+
+@dataclass(frozen=True)
+class PreparedTrain(Train):
+    """conf/train.yaml with data=prepared."""
+
+    data: PreparedData

@@ -1,10 +1,8 @@
-"""A model from its plain configuration, built top-down: each size is written once and handed on."""
+"""Build a model from its plain configuration, top-down: each size is written once and passed on."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,12 +10,16 @@ from torch import nn
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.kernels.products import use_linear
+from nmt.kernels.products import use_fast_linear
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
-from nmt.plugins import locate, setting
+from nmt.plugins import PluginPoint, construct, setting
 from nmt.text.specials import PAD
+
+ENCODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding_size"}))
+ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))
+DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "encoder_layers", "state_size"}))
 
 
 def build_model(
@@ -28,7 +30,7 @@ def build_model(
     longest_source: int,
     trust: Sequence[str] = (),
 ) -> Seq2Seq:
-    """The untrained model that ``config`` (its embeddings, encoder, attention, decoder) describes.
+    """Return the untrained model that ``config`` (its embeddings, encoder, attention, decoder) describes.
 
     ``longest_source`` counts the pieces of the longest training source, ``</s>`` included: position encodings are
     scaled by it. Raises UserError where sizes do not fit each other.
@@ -42,17 +44,19 @@ def build_model(
         with torch.no_grad():
             embedding.weight[PAD] = 0
     try:
-        encoder: LSTMEncoder = construct(config["encoder"], trust, embedding_size=sizes["size"])
+        encoder: LSTMEncoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=sizes["size"])
         attention: Attention = construct(
             config["attention"],
-            trust,
+            ATTENTION,
+            trust=trust,
             state_size=encoder.state_size,
-            query_size=setting(config["decoder"], "hidden_size", trust=trust),
+            query_size=setting(config["decoder"], "hidden_size", DECODER, trust=trust),
             max_length=longest_source,
         )
         decoder: LSTMDecoder = construct(
             config["decoder"],
-            trust,
+            DECODER,
+            trust=trust,
             embedding=target,
             attention=attention,
             encoder_layers=encoder.layers,
@@ -61,20 +65,45 @@ def build_model(
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
-    use_linear(model)
+    use_fast_linear(model)
     return model
 
 
-def construct(block: Mapping[str, Any], trust: Sequence[str], **sizes: Any) -> Any:
-    """An instance of the block's ``_target_`` with the block's numbers and those ``sizes`` that it asks for.
+def size_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Iterator[str]:
+    """Yield what the constructors of encoder, attention and decoder refuse.
 
-    A block within the block becomes a function that makes its instance: the outer one says which of its sizes differ.
+    They run on the meta device, which allocates nothing. If the encoder is refused, the others are checked with the
+    encoder size that the configuration gives.
     """
-    target = locate(block["_target_"], trust=trust)
-    wanted = inspect.signature(target).parameters
-    numbers = {
-        key: partial(construct, value, trust, **sizes) if isinstance(value, Mapping) and "_target_" in value else value
-        for key, value in block.items()
-        if key != "_target_"
-    }
-    return target(**numbers, **{key: value for key, value in sizes.items() if key in wanted})
+    query_size = setting(config["decoder"], "hidden_size", DECODER, trust=trust)
+    if query_size is None:
+        yield f"decoder._target_={config['decoder']['_target_']}: must have a hidden_size, which attention is built for"
+        return
+    with torch.device("meta"):
+        embedding = nn.Embedding(8, config["embeddings"]["size"])
+        state_size, layers = setting(config["encoder"], "hidden_size", ENCODER, trust=trust), 1
+        try:
+            encoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=embedding.embedding_dim)
+            state_size, layers = encoder.state_size, encoder.layers
+        except ValueError as error:
+            yield str(error)
+        if state_size is None:
+            return
+        sizes = {"state_size": state_size, "query_size": query_size, "max_length": 8}
+        try:
+            attention = construct(config["attention"], ATTENTION, trust=trust, **sizes)
+        except ValueError as error:
+            yield str(error)
+            return
+        try:
+            construct(
+                config["decoder"],
+                DECODER,
+                trust=trust,
+                embedding=embedding,
+                attention=attention,
+                encoder_layers=layers,
+                state_size=state_size,
+            )
+        except ValueError as error:
+            yield str(error)

@@ -1,32 +1,44 @@
-"""The copy task: random words to be repeated, the smallest task that needs attention."""
+"""The copy task: repeat random words. It is the smallest task that needs attention."""
 
 from __future__ import annotations
 
 import random
 from itertools import product
+from typing import Annotated
 
+from nmt.bounds import AtLeast
 from nmt.errors import UserError
 from nmt.text.pair import Pair
 
 WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
 
 
-def generate(*, train: int, valid: int, test: int, seed: int, max_words: int = 10) -> dict[str, list[Pair]]:
-    """Distinct pairs of equal sides, 1 to ``max_words`` words long, with links from each word to itself.
+def generate(
+    *,
+    train_pairs: Annotated[int, AtLeast(1)],
+    valid_pairs: Annotated[int, AtLeast(1)],
+    test_pairs: Annotated[int, AtLeast(1)],
+    seed: int,
+    max_words: Annotated[int, AtLeast(1)] = 10,
+) -> dict[str, list[Pair]]:
+    """Return distinct pairs by part (train, valid, test); source and target are equal, word i is linked to word i.
 
-    Raises UserError where fewer than twice as many distinct sentences exist: drawing the last ones would take long.
+    A sentence has 1 to ``max_words`` words. Python callers may ask for 0 pairs of a part. Raises UserError if more
+    than half of all distinct sentences are requested, because drawing the last ones would take long.
     """
-    for part, count in {"train": train, "valid": valid, "test": test}.items():
-        if count < 0:
-            raise UserError(f"data.{part}_pairs={count}: must be ≥ 0")
-    draw = random.Random(seed)
-    wanted = train + valid + test
-    if wanted > sum(len(WORDS) ** n for n in range(1, max_words + 1)) // 2:
+    sizes = {"train": train_pairs, "valid": valid_pairs, "test": test_pairs}
+    for part, size in sizes.items():
+        if size < 0:
+            raise UserError(f"data.{part}_pairs={size}: must be at least 0")
+    total, limit = sum(sizes.values()), sum(len(WORDS) ** length for length in range(1, max_words + 1)) // 2
+    if total > limit:
         raise UserError(
-            f"data.kind=copy: {wanted} distinct sentences of at most {max_words} words are too many; ask for fewer"
+            f"data.max_words={max_words}: allows {limit} distinct sentences, {total} are requested; "
+            "ask for fewer pairs or raise max_words"
         )
-    seen: dict[str, None] = {}
-    while len(seen) < wanted:
-        seen[" ".join(draw.choices(WORDS, k=draw.randint(1, max_words)))] = None
-    pairs = [Pair(text, text, tuple((i, i) for i in range(len(text.split())))) for text in seen]
-    return {"train": pairs[:train], "valid": pairs[train : train + valid], "test": pairs[train + valid :]}
+    rng = random.Random(seed)
+    texts: dict[str, None] = {}
+    while len(texts) < total:
+        texts[" ".join(rng.choices(WORDS, k=rng.randint(1, max_words)))] = None
+    pairs = (Pair(text, text, tuple((i, i) for i in range(len(text.split())))) for text in texts)
+    return {part: [next(pairs) for _ in range(size)] for part, size in sizes.items()}

@@ -1,15 +1,15 @@
-"""The thin Lightning shell around a plain Seq2Seq."""
+"""The Lightning module around a plain Seq2Seq."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
@@ -21,44 +21,46 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.metrics import MetricsFile
-from nmt.training.schedules import inverse_sqrt, linear, warm_up
+from nmt.training.optimizers import build_optimizer, build_schedule
+from nmt.training.schedules import Plateau
 
 
 class TranslationTask(pl.LightningModule):
-    """Cross-entropy training of ``trained.model``; validation by loss and by greedy translation."""
+    """Cross-entropy training of ``trained.model``, validated by its loss and by greedy translation."""
 
-    def __init__(self, trained: TrainedModel, *, training: Mapping[str, Any], valid: Corpus) -> None:
+    def __init__(self, trained: TrainedModel, *, config: Mapping[str, Any], valid: Corpus) -> None:
         super().__init__()
         self.trained = trained
         self.model = trained.model
-        self.settings = training
-        count = training["decode_sentences"]
+        self.config = config
+        self.settings = config["training"]
+        count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
 
     @staticmethod
     def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
-        """Mean negative log-likelihood of the real target pieces, in nats, smoothed with the uniform distribution."""
+        """Return the mean negative log-likelihood of the real target pieces, in nats, with label smoothing."""
         features = model.features(batch.source, batch.source_mask, batch.target_in)
         return output_loss(model.decoder.output, features, batch.target_out, batch.target_mask, smoothing=smoothing)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Mean negative log-likelihood of the real target pieces, in nats, smoothed as the settings say."""
+        """Return the loss of a batch, scaled for gradient accumulation."""
         loss = self.loss(self.model, batch, smoothing=self.settings["label_smoothing"])
         if not math.isfinite(loss.item()):
             raise UserError(
-                f"loss is {loss.item()} at step {self.global_step}: training cannot go on; try a smaller training.lr "
-                f"(now {self.settings['lr']:g}), more training.warmup_steps, or a smaller training.clip_norm"
+                f"loss is {loss.item()} at update {self.global_step}: training cannot continue; lower optimizer.lr "
+                f"(now {self.config['optimizer'].get('lr')}), raise schedule.warmup_steps, or lower training.clip_norm"
             )
         self.log("train_loss", loss, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
-        # Lightning divides by the batches of an update even where an epoch's last one has fewer.
-        count, together = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
-        rest = count % together
-        return loss * (together / rest) if batch_idx >= count - rest else loss
+        # Lightning divides by accumulate_grad_batches even where the last update of an epoch has fewer batches.
+        batches, accumulated = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
+        rest = batches % accumulated
+        return loss * (accumulated / rest) if batch_idx >= batches - rest else loss
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Loss, and the share of pieces that are the likeliest after the reference's own beginning."""
-        # Padding never meets the output layer: P real target pieces, logits (P, V).
+        """Log the loss, and the share of pieces that the model ranks first given the reference's prefix."""
+        # The output layer skips padding: P real target pieces, logits (P, V).
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
         logits, pieces = self.model.decoder.output(features).float(), batch.target_out[batch.target_mask]
         values = {
@@ -78,62 +80,61 @@ class TranslationTask(pl.LightningModule):
         self.log("valid_chrf", scores.chrf)
 
     def configure_optimizers(self) -> Any:
-        settings = self.settings
-        kind = torch.optim.AdamW if settings["optimizer"] == "adamw" else torch.optim.Adam
-        optimizer = kind(
-            self.model.parameters(),
-            lr=settings["lr"],
-            betas=tuple(settings["betas"]),
-            weight_decay=settings["weight_decay"],
-            fused=True,
-        )
-        if settings["schedule"] == "plateau":
-            # Lower the rate when validation stands still; on_train_batch_start has warmed it up before.
-            plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-                optimizer,
-                mode="min" if settings["monitor"] == "valid_loss" else "max",
-                factor=settings["decay"],
-                patience=settings["decay_patience"],
-            )
-            # By on_validation_end: Lightning leaves out the epoch in which a run is resumed.
-            never = {"interval": "epoch", "frequency": settings["max_epochs"] + 1, "monitor": settings["monitor"]}
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, **never}}
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self.shape(settings["warmup_steps"]))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        """Return the configured optimizer and schedule in Lightning's form."""
+        trust = self.config["trust"]
+        parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
+        optimizer = build_optimizer(self.config, parameters, trust=trust)
+        schedule = build_schedule(self.config, optimizer, total_steps=self._total_steps, trust=trust)
+        if self._steps_every_update(schedule):
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
+        never = {"interval": "epoch", "frequency": self.settings["max_epochs"] + 1, "monitor": self.settings["monitor"]}
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
+
+    def _total_steps(self) -> int:
+        """Return the number of updates of the whole run.
+
+        Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
+        again from its first batch.
+        """
+        batches = len(self.trainer.datamodule.train_dataloader())  # type: ignore[attr-defined]
+        return int(math.ceil(batches / self.config["batches"]["accumulate"]) * self.settings["max_epochs"])
+
+    def _steps_every_update(self, schedule: LRScheduler) -> bool:
+        interval = self.config["schedule"].get("interval", "update")
+        return interval == "update" and not isinstance(schedule, ReduceLROnPlateau)
+
+    @property
+    def schedule(self) -> Any:
+        return self.trainer.lr_scheduler_configs[0].scheduler
 
     def on_validation_end(self) -> None:
-        """The step of the plateau schedule."""
-        if self.settings["schedule"] == "plateau" and not self.trainer.sanity_checking:
-            plateau: Any = self.trainer.lr_scheduler_configs[0].scheduler
-            plateau.step(self.trainer.callback_metrics[self.settings["monitor"]])
+        """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
+        if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
+            return
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(self.trainer.callback_metrics[self.settings["monitor"]])
+        else:
+            self.schedule.step()
 
     def on_train_start(self) -> None:
-        """A resumed run makes the updates after its checkpoint again, and notes them again."""
+        """Drop the metrics of updates after the checkpoint: a resumed run repeats them."""
         for logger in self.loggers:
             if isinstance(logger, MetricsFile):
                 logger.forget(self.global_step)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """The warm-up of the plateau schedule, which itself only knows validations."""
-        step, warmup_steps = self.global_step, self.settings["warmup_steps"]
-        if self.settings["schedule"] == "plateau" and step < warmup_steps:
-            for group in self.trainer.optimizers[0].param_groups:
-                group["lr"] = self.settings["lr"] * warm_up(warmup_steps)(step)
-
-    def shape(self, warmup_steps: int) -> Callable[[int], float]:
-        """The factor of the base rate at each update."""
-        if self.settings["schedule"] == "linear":
-            return linear(warmup_steps, int(self.trainer.estimated_stepping_batches))
-        return inverse_sqrt(warmup_steps) if self.settings["schedule"] == "inverse_sqrt" else warm_up(warmup_steps)
+        if isinstance(self.schedule, Plateau):
+            self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raises UserError where more epochs have begun than there are to be."""
-        begun, wanted = checkpoint["epoch"] + 1, self.settings["max_epochs"]
-        if begun > wanted:
-            raise UserError(f"training.max_epochs={wanted}: epoch {begun} has begun already; give as many, or more")
+        """Raise UserError where the checkpoint is already in a later epoch than ``training.max_epochs``."""
+        epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
+        if epoch > most:
+            raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """A checkpoint is a portable model too: what the model's folder holds travels with it."""
+        """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""
         portable = pack(self.trained)
         del portable["weights"]  # Lightning's state_dict has them
         checkpoint["portable"] = portable

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from nmt.config import compose_config, config_dir, to_yaml, train_config
 from nmt.config.compose import train_problems
+from nmt.config.schema import ATTENTION
 from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.model.build import build_model
 
-GROUPS = ("data", "tokenizer", "embeddings", "encoder", "attention", "decoder", "batches", "training", "search")
+GROUPS = ("data", "tokenizer", "embeddings", "encoder", "attention", "decoder", "batches", "optimizer", "schedule")
+GROUPS += ("training", "search")
 CHOICES = [
     (group, path.stem)
     for group in GROUPS
@@ -52,19 +53,19 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["attention=luong", "attention.scor=dot"], "attention.scor: no such key; did you mean attention.score?"),
         (["attention=memroy"], "did you mean memory?"),
         (["+attention.slot=3"], "attention.slot=3: no such key; did you mean slots?"),
-        (["attention.slots=0"], "attention.slots=0: must be ≥ 1 (conf/attention/memory.yaml)"),
+        (["attention.slots=0"], "attention.slots=0: must be at least 1 (conf/attention/memory.yaml)"),
         (["attention.slots=2.5"], "attention.slots=2.5: must be a whole number"),
         (["attention.slots=true"], "attention.slots=true: must be a whole number"),
         (["attention.write_score=sigmoidal"], "softmax | sigmoid; did you mean sigmoid?"),
-        (["search.beam_size=0"], "search.beam_size=0: must be ≥ 1 (conf/search/beam.yaml)"),
-        (["training.lr=abc"], "training.lr=abc: must be a number"),
-        (["training.lr=null"], "training.lr=null: must be a number"),
-        (["training.lr=nan"], "training.lr=nan: must be > 0"),
-        (["training.lr=inf"], "training.lr=inf: must be finite (conf/training/default.yaml)"),
-        (["training.lr=-inf"], "training.lr=-inf: must be > 0"),
+        (["search.beam_size=0"], "search.beam_size=0: must be at least 1 (conf/search/beam.yaml)"),
+        (["optimizer.lr=abc"], "optimizer.lr=abc: must be a number"),
+        (["optimizer.lr=null"], "optimizer.lr=null: must be a number"),
+        (["optimizer.lr=nan"], "optimizer.lr=nan: must be greater than 0"),
+        (["optimizer.lr=inf"], "optimizer.lr=inf: must be finite (conf/optimizer/adam.yaml)"),
+        (["optimizer.lr=-inf"], "optimizer.lr=-inf: must be greater than 0"),
         (["search.coverage_penalty=inf"], "search.coverage_penalty=inf: must be finite (conf/search/beam.yaml)"),
-        (["search.length_penalty=1e9"], "search.length_penalty=1000000000.0: must be ≤ 100"),
-        (["encoder.dropout=1.0"], "encoder.dropout=1.0: must be ≥ 0 and < 1"),
+        (["search.length_penalty=1e9"], "search.length_penalty=1000000000.0: must be at most 100"),
+        (["encoder.dropout=1.0"], "encoder.dropout=1.0: must be at least 0 and less than 1"),
         (["encoder.hidden_size=7"], "must be even"),
         (["tokenizer.joint=false"], "embeddings.shared=true: needs one vocabulary"),
         (["attention=luong", "attention.score=dot", "encoder.hidden_size=8"], "attention.score=dot"),
@@ -73,12 +74,12 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         (["attention=multi_head", "attention.inner.score=dto"], "attention.inner.score=dto: must be"),
         (["attention=multi_head", "attention.inner=3"], "attention.inner=3"),
         (["attention._target_=os.system"], "package 'os' is not trusted"),
-        (["attention._target_=nmt.attention.Nothing"], "no such class"),
-        (["training.betas=[0.9]"], "must be two numbers"),
-        (["search.n_best=9"], "search.n_best=9: must be ≤ search.beam_size=5 (conf/search/beam.yaml)"),
+        (["attention._target_=nmt.attention.Nothing"], "not found"),
+        (["optimizer.betas=[0.9]"], "optimizer.betas=[0.9]: must be a list of 2 (conf/optimizer/adam.yaml)"),
+        (["search.n_best=9"], "search.n_best=9: must be at most search.beam_size=5 (conf/search/beam.yaml)"),
         (
             ["search=greedy", "search.coverage_penalty=0.2"],
-            "search.coverage_penalty=0.2: ranks the hypotheses of a beam",
+            "search.coverage_penalty=0.2: needs beam search",
         ),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
         (
@@ -87,34 +88,37 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
         ),
         (
             ["tokenizer.target_model=/no"],
-            "tokenizer.target_model=/no: one vocabulary for both sides is tokenizer.source",
+            "tokenizer.target_model=/no: a joint vocabulary reads tokenizer.source_model only",
         ),
         (["data=text", "data.test.links=/no"], "data.test.src=null: must be given"),
-        (["seed=5000000000"], "seed=5000000000: must be ≤ 4294967295 (conf/train.yaml)"),
-        (["training.max_minutes=inf"], "training.max_minutes=inf: must be ≤ 525600 (conf/training/default.yaml)"),
-        (["threads=100000"], "threads=100000: must be ≤ 1024 (conf/train.yaml)"),
+        (["seed=5000000000"], "seed=5000000000: must be at most 4294967295 (conf/train.yaml)"),
+        (["training.max_minutes=inf"], "training.max_minutes=inf: must be at most 525600 (conf/training/default.yaml)"),
+        (["threads=100000"], "threads=100000: must be at most 1024 (conf/train.yaml)"),
         (["data=text"], "data.train.src=null: must be given"),
         (["data=text", "data.train.src=/nowhere/a"], "data.train.src=/nowhere/a: no such file"),
         (["data=prepared"], "data.folder"),
         *(
-            (["data=prepared", "data.folder=x", word], f"{word}: prepared text brings its own tokenizers; leave it")
+            (["data=prepared", "data.folder=x", word], f"{word}: prepared text has its own tokenizers; remove it")
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
-        (["beam"], "beam: settings are written key=value"),
+        (["beam"], "beam: not a setting; write settings as key=value"),
         (["--beam"], "--beam: no such option"),
-        *(([f"name={name}"], f"name={name}: must be a folder's") for name in ("", " ", "..", "a/b", "a/", "/a")),
+        *(
+            ([f"name={name}"], f"name={name}: must be the name of a folder")
+            for name in ("", " ", "..", "a/b", "a/", "/a")
+        ),
         (["name=null"], "name=null: must be text (conf/train.yaml)"),
         (["name=2024"], "name=2024: must be text; put it into quotes, as 'name=\"2024\"' (conf/train.yaml)"),
-        (["tokenizer.character_coverage=0.5"], "tokenizer.character_coverage=0.5: must be ≥ 0.98"),
+        (["tokenizer.character_coverage=0.5"], "tokenizer.character_coverage=0.5: must be at least 0.98"),
         (
             ["+search.temperature=1", "search.coverage_penalty=0.2"],
-            "search.coverage_penalty=0.2: ranks the hypotheses of a beam; leave it away, or search.temperature",
+            "search.coverage_penalty=0.2: needs beam search; remove it, or remove search.temperature",
         ),
         (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
-        (["encoder=gru"], "encoder=gru: no such choice; there are: bilstm, lstm"),
-        (["encoder=it's/b"], "encoder=it's/b: no such choice; there are: bilstm, lstm"),
+        (["encoder=gru"], "encoder=gru: no such choice; choose from bilstm, lstm"),
+        (["encoder=it's/b"], "encoder=it's/b: no such choice; choose from bilstm, lstm"),
         (["attention=null"], "attention=null: must be the name of a choice"),
         (["experiment=multi30k"], "experiment: no such key; did you mean +experiment=multi30k?"),
     ],
@@ -182,33 +186,34 @@ def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
     model = build_model(train_config(words), source_vocabulary=20, target_vocabulary=20, longest_source=9)
     assert model.encoder.state_size == 512
     with pytest.raises(UserError, match=r"attention\.heads=7: must divide decoder\.hidden_size=512"):
-        train_config([*words, "attention.heads=7"])
+        train_config([*words, "attention.heads=7", "+encoder.hidden_size=14"])
 
 
 def test_a_decoder_has_a_size() -> None:
     config = train_config([])
-    config["decoder"] = {"_target_": "nmt.attention.NoAttention"}
+    sizes = dict.fromkeys(("encoder_size", "decoder_size", "decoder_layers"), 8)
+    config["decoder"] = {"_target_": "nmt.model.Bridge", **sizes}
     (problem,) = train_problems(config)
-    assert problem.startswith("decoder._target_=nmt.attention.NoAttention: must have a hidden_size")
+    assert problem.startswith("decoder._target_=nmt.model.Bridge: must have a hidden_size")
 
 
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UserError) as caught:
-        train_config(["attention.slots=0", "training.lr=abc", "+nonsense=1"])
-    assert all(word in str(caught.value) for word in ("attention.slots=0", "training.lr=abc", "nonsense=1"))
+        train_config(["attention.slots=0", "optimizer.lr=abc", "+nonsense=1"])
+    assert all(word in str(caught.value) for word in ("attention.slots=0", "optimizer.lr=abc", "nonsense=1"))
 
 
 def test_all_problems_of_a_part_that_may_be_null_are_named() -> None:
     two = {"_target_": "nmt.attention.KernelAttention", "key_size": 0, "feature_map": "no"}
-    found = list(problems(two, Callable[[], Any] | None, "attention.inner"))
+    found = list(problems(two, Annotated[Any, ATTENTION], "attention.inner"))
     assert [one.partition("=")[0] for one in found] == ["attention.inner.key_size", "attention.inner.feature_map"]
 
 
 def test_a_missing_key_is_named() -> None:
     config = train_config([])
-    del config["training"]["lr"]
+    del config["training"]["patience"]
     (problem,) = train_problems(config)
-    assert problem.startswith("training.lr: missing")
+    assert problem.startswith("training.patience: missing")
 
 
 MINE = """
@@ -270,9 +275,9 @@ def test_a_group_without_a_class_is_handed_on_as_it_is(mine: list[str]) -> None:
     ("word", "message"),
     [
         ("rate=abc", "attention.rate=abc: must be a whole number, or must be a number (conf/attention/none.yaml)"),
-        ("keep=0", "attention.keep=0: must be ≥ 1, or must be true or false"),
+        ("keep=0", "attention.keep=0: must be at least 1, or must be true or false"),
         ("size=abc", "attention.size=abc: must be a whole number"),
-        ("bounded=0", "attention.bounded=0: must be ≥ 1"),
+        ("bounded=0", "attention.bounded=0: must be at least 1"),
     ],
 )
 def test_the_rest_of_strange_annotations_is_checked(mine: list[str], word: str, message: str) -> None:

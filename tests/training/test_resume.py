@@ -19,7 +19,7 @@ import torch
 from tiny import TINY, interrupt_at, on_prepared, rates, record_batches, validations
 
 from nmt import Translator
-from nmt.commands.runs import as_before
+from nmt.commands.runs import resumed_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
@@ -33,20 +33,21 @@ def test_resumes_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyP
     assert Translator.load(run).translate(["ban"])  # usable as it is
     monkeypatch.undo()
     monkeypatch.chdir(run.parents[1])
-    with pytest.raises(UserError, match=r"attention\.slots=4 is not what runs/demo began with \(3\)"):
+    with pytest.raises(UserError, match=r"slots=4: runs/demo was started with attention\.slots=3; remove it"):
         train(["resume=true", "attention.slots=4"])
     train(["resume=true"])  # the rest is as it began
     assert json.loads((run / "summary.json").read_text())["epochs"] == 2
     assert not (run.parent / "demo-2").exists()
 
 
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear"])
 @pytest.mark.parametrize(
     ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
 )
 def test_interrupted_or_not_the_same_updates_are_made(
-    run: Path, step: int | str, accumulate: int, monkeypatch: pytest.MonkeyPatch
+    run: Path, step: int | str, accumulate: int, schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}"]
+    words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}", f"schedule={schedule}"]
     seen = record_batches(monkeypatch)
     train([*words, "name=whole"])
     whole, updates = seen.copy(), math.ceil(len(seen) / 2 / accumulate)  # of an epoch
@@ -67,7 +68,7 @@ def test_interrupted_or_not_the_same_updates_are_made(
 def test_a_killed_run_goes_on_after_its_last_epoch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing has become better since: a rate of nothing, and every epoch is as good as the first."""
     seen = record_batches(monkeypatch)
-    words = [*TINY, "training.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
+    words = [*TINY, "optimizer.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
     train([*words, "training.max_epochs=3", "name=three"])
     three = len(seen)
 
@@ -96,13 +97,15 @@ def test_a_moved_run_keeps_its_best(run: Path, monkeypatch: pytest.MonkeyPatch) 
         assert torch.equal(weight, best[name]), name
 
 
-@pytest.mark.parametrize("word", ["training.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
+@pytest.mark.parametrize("word", ["optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
 def test_what_a_run_cannot_change_any_more_is_refused(run: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, "training.max_epochs=3"])
-    with pytest.raises(UserError, match=re.escape(f"resume=true: {word} is not what runs/demo began with")):
+    with pytest.raises(
+        UserError, match=re.escape(f"resume=true: {word}: runs/demo was started with {word.partition('=')[0]}=")
+    ):
         train(["resume=true", word])
     last = run / "checkpoints" / "last.ckpt"
     whole = last.read_bytes()
@@ -131,7 +134,7 @@ def test_what_to_type_next_can_be_typed(
         interrupt_at(patch, step=3)
         with pytest.raises(KeyboardInterrupt):
             train(words)
-    said = capsys.readouterr().err.partition("go on with: nmt-train ")[2].splitlines()[0]
+    said = capsys.readouterr().err.partition("continue with: nmt-train ")[2].splitlines()[0]
     train(shlex.split(said))
     said = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
     model, trust = shlex.split(said)
@@ -162,10 +165,10 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(run: Path, monkeypatch: py
 @pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
 def test_a_strangers_run_decides_nothing_about_whom_to_trust(tmp_path: Path, word: str) -> None:
     (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
-    with pytest.raises(UserError, match="type it again if you trust"):
-        as_before(tmp_path, ["resume=true"])
+    with pytest.raises(UserError, match="repeat it if you trust"):
+        resumed_arguments(tmp_path, ["resume=true"])
     again = word.lstrip("+").replace("=conf", "=mine")
-    assert as_before(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
+    assert resumed_arguments(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
 
 
 def test_resumes_on_a_prepared_folder_and_keeps_its_case(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +188,8 @@ def test_resumes_on_a_prepared_folder_and_keeps_its_case(run: Path, monkeypatch:
 
 @pytest.mark.parametrize("step", [26, "killed"])
 def test_a_plateau_is_as_if_nothing_had_been(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [*TINY, "training.schedule=plateau", "training.decay_patience=0", "training.monitor=valid_loss"]
-    words += ["training.lr=1e-6", "training.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
+    words = [*TINY, "schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss"]
+    words += ["optimizer.lr=1e-6", "schedule.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
     train([*words, "name=whole"])
     with monkeypatch.context() as patch:
         if isinstance(step, int):
@@ -222,9 +225,9 @@ def test_a_killed_run_notes_each_update_once(run: Path, monkeypatch: pytest.Monk
 def test_a_run_that_has_stopped_early_stays_so(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["training.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
+    words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.report.report", interrupted)
+        patch.setattr("nmt.training.run.report", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, *words])
     assert len(validations(run)) == 2
@@ -239,7 +242,7 @@ def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, f"init_from={run}", "name=next"])
     shutil.copytree(run, run.parent / "other")
-    with pytest.raises(UserError, match=r"resume=true: init_from=\S*/other is not what runs/next began with"):
+    with pytest.raises(UserError, match=r"resume=true: init_from=\S*/other: runs/next was started with init_from="):
         train(["resume=true", "name=next", f"init_from={run.parent}/other"])
     run.rename(run.parent / "elsewhere")
     train(["resume=true", "name=next"])
@@ -254,11 +257,11 @@ def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch)
         ("arguments.json", '{"a": 1}', r"arguments\.json: missing or damaged"),
         ("arguments.json", None, r"arguments\.json: missing or damaged"),
         ("config.yaml", "{a: [b", r"runs/demo: its config\.yaml is damaged"),
-        ("config.yaml", None, r"runs/demo: no config\.yaml there"),
+        ("config.yaml", None, r"runs/demo: has no config\.yaml"),
         (
             "config.yaml",
-            "data: {kind: copy}",
-            r"config\.yaml says nothing of data\.\w+: damaged, or of another ver",
+            "data: {seed: 1}",
+            r"config\.yaml has no data\.\w+: damaged or of another ver",
         ),
     ],
 )
@@ -279,7 +282,7 @@ def test_fewer_epochs_than_are_trained_are_refused(run: Path, monkeypatch: pytes
         patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(2))
         with pytest.raises(SystemExit):
             train([*TINY, "training.max_epochs=3"])
-    with pytest.raises(UserError, match=r"training\.max_epochs=1: epoch 2 has begun already; give as many"):
+    with pytest.raises(UserError, match=r"training\.max_epochs=1: the run is already in epoch 2; give 2 or more"):
         train(["resume=true", "training.max_epochs=1"])
 
 

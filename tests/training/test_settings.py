@@ -26,15 +26,16 @@ def task_of(*words: str, step: int = 0) -> Any:
     task: Any = TranslationTask.__new__(TranslationTask)
     pl.LightningModule.__init__(task)
     task.model = torch.nn.Linear(1, 1)
-    task.settings = train_config(list(words))["training"]
-    task._trainer = SimpleNamespace(global_step=step, estimated_stepping_batches=50)
+    task.config = train_config(list(words))
+    task.settings = task.config["training"]
+    task._trainer = SimpleNamespace(global_step=step, lr_scheduler_configs=[])
     return task
 
 
 @pytest.mark.parametrize(("kind", "made"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
 def test_the_optimizer_is_the_one_asked_for(kind: str, made: type) -> None:
-    words = [f"training.optimizer={kind}", "training.betas=[0.7,0.8]", "training.weight_decay=0.3", "training.lr=0.125"]
-    optimizer = task_of(*words, "training.warmup_steps=1").configure_optimizers()["optimizer"]
+    words = [f"optimizer={kind}", "optimizer.betas=[0.7,0.8]", "optimizer.weight_decay=0.3", "optimizer.lr=0.125"]
+    optimizer = task_of(*words, "schedule.warmup_steps=1").configure_optimizers()["optimizer"]
     (group,) = optimizer.param_groups
     assert type(optimizer) is made
     assert (group["betas"], group["weight_decay"], group["initial_lr"]) == ((0.7, 0.8), 0.3, 0.125)
@@ -44,8 +45,8 @@ def test_the_optimizer_is_the_one_asked_for(kind: str, made: type) -> None:
     ("monitor", "better"), [("valid_loss", "min"), *((f"valid_{name}", "max") for name in ("bleu", "chrf", "accuracy"))]
 )
 def test_a_plateau_lowers_the_rate_where_nothing_gets_better(monitor: str, better: str) -> None:
-    words = [f"training.monitor={monitor}", "training.schedule=plateau", "training.decay=0.25"]
-    found = task_of(*words, "training.decay_patience=1", "training.lr=1").configure_optimizers()
+    words = [f"training.monitor={monitor}", "schedule=plateau", "schedule.factor=0.25"]
+    found = task_of(*words, "schedule.patience=1", "optimizer.lr=1").configure_optimizers()
     plateau, (group,) = found["lr_scheduler"]["scheduler"], found["optimizer"].param_groups
     rates = []
     for value in (5, 6, 7, 8, 9, 9, 9) if better == "max" else (9, 8, 7, 6, 5, 5, 5):
@@ -56,9 +57,10 @@ def test_a_plateau_lowers_the_rate_where_nothing_gets_better(monitor: str, bette
 
 @pytest.mark.parametrize("step", [0, 3, 6, 9, 12])
 def test_a_plateau_s_rate_is_warmed_up(step: int) -> None:
-    task = task_of("training.schedule=plateau", "training.warmup_steps=10", "training.lr=0.5", step=step)
-    optimizer = task.configure_optimizers()["optimizer"]
-    task._trainer.optimizers = [optimizer]
+    task = task_of("schedule=plateau", "schedule.warmup_steps=10", "optimizer.lr=0.5", step=step)
+    configured = task.configure_optimizers()
+    optimizer = configured["optimizer"]
+    task._trainer.lr_scheduler_configs = [SimpleNamespace(scheduler=configured["lr_scheduler"]["scheduler"])]
     task.on_train_batch_start(None, 0)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * warm_up(10)(step))
 
@@ -111,7 +113,7 @@ def test_an_update_is_the_mean_of_its_batches(run: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(TranslationTask, "training_step", step)
     monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", update)
-    still = ["encoder.dropout=0", "decoder.dropout=0", "training.lr=1e-30", "training.clip_norm=null"]
+    still = ["encoder.dropout=0", "decoder.dropout=0", "optimizer.lr=1e-30", "training.clip_norm=null"]
     train([*TINY, *still, "training.max_epochs=1", "batches.accumulate=4", "batches.max_tokens=700"])
     task, first = found[0].train(), 0
     assert [count % 4 == 0 for count, _ in updates] == [True] * (len(updates) - 1) + [False]

@@ -1,0 +1,71 @@
+"""Data sources: callables that yield the sentence pairs of each part (train, valid, test).
+
+A ``data`` block names one by ``_target_``. It is called with the block's other keys, except those that all sources
+share (``lowercase``, ``max_length``, ``max_ratio``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
+instance is called without arguments to get the pairs, and its constructor can check the settings before any work
+starts. A pair is ``(source, target)`` or a ``Pair``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from nmt.errors import UserError
+from nmt.plugins import PluginPoint, construct, locate
+from nmt.text.pair import Pair
+
+PARTS = ("train", "valid", "test")
+SHARED = ("lowercase", "max_length", "max_ratio")
+DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel"))
+PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
+
+
+def is_prepared(data: Mapping[str, Any]) -> bool:
+    """Return whether the ``data`` block names a folder that nmt-prepare wrote."""
+    return data.get("_target_") == PREPARED
+
+
+def load_pairs(
+    data: Mapping[str, Any], *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
+) -> dict[str, list[Pair]]:
+    """Return the sentence pairs of every part, lower-cased if ``data`` says so.
+
+    Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
+    """
+    parts = construct(_block(data), DATA_SOURCE, trust=trust)
+    if callable(parts):
+        parts = parts()
+    if not isinstance(parts, Mapping) or not set(parts) <= set(PARTS):
+        raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")
+    for part in needed:
+        if part not in parts:
+            raise UserError(f"data._target_={data['_target_']}: returned no {part} part; it is needed")
+    lowercase = bool(data.get("lowercase"))
+    return {part: list(_pairs(parts[part], part, lowercase=lowercase)) for part in PARTS if part in parts}
+
+
+def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
+    for part in needed:
+        files = data.get(part)
+        if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
+            yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+    if not isinstance(locate(data["_target_"], DATA_SOURCE, trust=trust), type):
+        return
+    try:
+        construct(_block(data), DATA_SOURCE, trust=trust)
+    except ValueError as error:
+        yield from str(error).splitlines()
+
+
+def _block(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in SHARED}
+
+
+def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
+    for number, item in enumerate(pairs, start=1):
+        if not isinstance(item, tuple | list) or not all(isinstance(side, str) for side in item[:2]) or len(item) < 2:
+            raise UserError(f"data: pair {number} of part {part} is {item!r:.80}; must be (source, target), both text")
+        pair = Pair(*item)
+        yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair

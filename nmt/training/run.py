@@ -1,0 +1,122 @@
+"""A whole training run as one function: prepare the text, train, evaluate, and leave everything in one folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from nmt.errors import UserError
+from nmt.inference.model_folder import choose_device, load_folder
+from nmt.kernels.allocation import keep_freed_memory
+from nmt.tasks.sources import is_prepared, load_pairs
+from nmt.text.prepare import Prepared, open_prepared, prepare
+from nmt.text.tokenizer import Tokenizer
+from nmt.training.fit import fit
+from nmt.training.precision import slowdown
+from nmt.training.report import report
+
+NEEDED_PARTS = ("train", "valid")
+SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
+
+
+class TrainingResult(NamedTuple):
+    """The outcome of ``train_into``. An interrupted run has a model, but no ``summary``."""
+
+    folder: Path
+    config: dict[str, Any]
+    summary: dict[str, Any] | None
+    seconds: float
+
+
+def log_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def train_into(
+    folder: Path,
+    config: Mapping[str, Any],
+    *,
+    store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
+    log: Callable[[str], None] = log_to_stderr,
+) -> TrainingResult:
+    """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
+
+    ``config`` is a checked configuration as ``nmt.config.train_config`` returns it. ``store_config`` is called before
+    training with the final configuration, which includes the settings of prepared text. Raises UserError for anything
+    that the user can fix.
+    """
+    started = time.perf_counter()
+    keep_freed_memory()
+    device = choose_device(config["device"])
+    if config["threads"] is not None:
+        torch.set_num_threads(config["threads"])
+    if config["precision"] == "bf16" and device.type == "cpu" and (ratio := slowdown()) > SLOW_BFLOAT16:
+        log(
+            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
+        )
+    prepared = _prepared_text(folder, config, log)
+    config = {
+        **config,
+        "data": {**config["data"], "lowercase": prepared.lowercase},
+        "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
+    }
+    store_config(config)
+    fitted = fit(config, prepared, folder, resume=config["resume"])
+    if fitted.interrupted:
+        return TrainingResult(folder, config, None, time.perf_counter() - started)
+    if fitted.early:
+        monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
+        log(
+            f"stopped early: {monitor} did not improve in {patience} validations (training.patience); "
+            f"the model of epoch {fitted.kept} is kept"
+        )
+    test = prepared.corpora.get("test")
+    if test is not None:
+        log("translating the test set …")
+    summary = report(config, fitted, test, folder)
+    return TrainingResult(folder, config, summary, time.perf_counter() - started)
+
+
+def _prepared_text(folder: Path, config: Mapping[str, Any], log: Callable[[str], None]) -> Prepared:
+    """Open prepared text, or prepare it in ``folder``/data."""
+    if is_prepared(config["data"]) or config["resume"]:
+        place = Path(config["data"]["folder"]) if is_prepared(config["data"]) else folder / "data"
+        prepared = open_prepared(place, needed=NEEDED_PARTS)
+        _refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
+        return prepared
+    tokenizers = None
+    if config["init_from"] is not None:
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
+        tokenizers = (start.source, start.target)
+        _refuse_shared(config, f"init_from={config['init_from']}", *tokenizers)
+        _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
+    pairs = load_pairs(config["data"], needed=NEEDED_PARTS, trust=config["trust"])
+    prepared = prepare(pairs, config["data"], config["tokenizer"], folder / "data", given=tokenizers)
+    for part, account in prepared.accounts.items():
+        for line in account.lines():
+            log(f"{part}: {line}")
+    return prepared
+
+
+def _refuse_shared(config: Mapping[str, Any], place: str, source: Tokenizer, target: Tokenizer) -> None:
+    """Raise UserError where one embedding table is to serve the two vocabularies of ``place``."""
+    if config["embeddings"]["shared"] and source.to_bytes() != target.to_bytes():
+        raise UserError(
+            f"embeddings.shared=true: needs one vocabulary for both sides, but {place} has two; "
+            "set embeddings.shared=false"
+        )
+
+
+def _refuse_other_tokenizers(config: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+    """Raise UserError where ``config`` describes other tokenizers than those of the model in ``init_from``."""
+    for key, value in config["tokenizer"].items():
+        if key in inherited and value != inherited[key]:
+            raise UserError(
+                f"tokenizer.{key}={value}: differs from tokenizer.{key}={inherited[key]} of the tokenizers in "
+                f"init_from={config['init_from']}; use the same value"
+            )
