@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from nmt.attention import LowRankAttention, MultiHeadAttention
 from nmt.attention.base import Attention, Memory, SourceAttention
+from nmt.model.build import ATTENTION
 from nmt.plugins import locate
 
 YAMLS = {stem: read_block(stem) for stem in STEMS}
@@ -37,7 +38,7 @@ EXEMPT = {
 def settings(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the block, then one with each other combination of its constructor's switches and choices."""
     yield block
-    hints = get_type_hints(locate(block["_target_"]).__init__)
+    hints = get_type_hints(locate(block["_target_"], ATTENTION).__init__)
     choices = {name: options for name, hint in hints.items() if (options := _options(hint))}
     for values in itertools.product(*choices.values()):
         changed = block | dict(zip(choices, values, strict=True))
@@ -59,7 +60,7 @@ def _options(hint: Any) -> list[Any]:
 def build(block: dict[str, Any]) -> Attention:
     """Build the attention as the model builder does, with numbers from the YAML and small sizes, in float64."""
     torch.manual_seed(1)
-    kind = locate(block["_target_"])
+    kind = locate(block["_target_"], ATTENTION)
     sizes: dict[str, Any] = {"state_size": STATE, "query_size": QUERY}
     if "max_length" in inspect.signature(kind).parameters:
         sizes["max_length"] = MAX_LENGTH if kind not in REFUSES_LONGER else 2 * max(LENGTHS)
