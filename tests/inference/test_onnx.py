@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import torch
+from builders import random_model
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
@@ -20,7 +20,6 @@ from nmt.inference.onnx import graphs
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import open_onnx, there
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
@@ -37,13 +36,7 @@ def exported(
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = train_config([*sizes, *words])
     config["data"]["lowercase"] = False
-    torch.manual_seed(11)
-    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(2)
-        model.decoder.output.bias[3] += 3  # sentences do end
-    trained = TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40)
+    trained = TrainedModel(random_model(config, scale=2, eos_bias=3), TOKENIZER, TOKENIZER, config, 40)
     save_folder(folder, trained)
     export(trained, folder, lists)
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
