@@ -1,6 +1,6 @@
-"""Bounds for numbers, written where the number is declared: ``slots: Annotated[int, AtLeast(1)]``.
+"""Bounds for numbers, written in the type annotation: ``slots: Annotated[int, AtLeast(1)]``.
 
-The configuration is checked against these before any work starts; constructors stay free of checks.
+The configuration is checked against them before any work starts, so constructors need no checks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AtLeast:
-    """value ≥ low."""
+    """Bound: value ≥ low."""
 
     low: float
 
@@ -21,12 +21,12 @@ class AtLeast:
         return value >= self.low
 
     def __str__(self) -> str:
-        return f"must be ≥ {self.low:g}"
+        return f"must be at least {self.low:g}"
 
 
 @dataclass(frozen=True)
 class Above:
-    """value > low."""
+    """Bound: value > low."""
 
     low: float
 
@@ -34,12 +34,12 @@ class Above:
         return value > self.low
 
     def __str__(self) -> str:
-        return f"must be > {self.low:g}"
+        return f"must be greater than {self.low:g}"
 
 
 @dataclass(frozen=True)
 class AtMost:
-    """value ≤ high."""
+    """Bound: value ≤ high."""
 
     high: float
 
@@ -47,12 +47,12 @@ class AtMost:
         return value <= self.high
 
     def __str__(self) -> str:
-        return f"must be ≤ {self.high:.10g}"
+        return f"must be at most {self.high:.10g}"
 
 
 @dataclass(frozen=True)
 class Within:
-    """low ≤ value < high: probabilities that may be 0 but never 1, such as dropout."""
+    """Bound: low ≤ value < high, for probabilities that may be 0 but never 1, such as dropout."""
 
     low: float
     high: float
@@ -61,15 +61,15 @@ class Within:
         return self.low <= value < self.high
 
     def __str__(self) -> str:
-        return f"must be ≥ {self.low:g} and < {self.high:g}"
+        return f"must be at least {self.low:g} and less than {self.high:g}"
 
 
-def broken(value: float, bounds: Iterable[Any]) -> list[str]:
-    """What ``value`` must satisfy and does not, one text for each; what is no bound among ``bounds`` is passed over.
+def violations(value: float, metadata: Iterable[Any]) -> list[str]:
+    """Return one text for each bound in ``metadata`` that ``value`` violates; other annotations are skipped.
 
-    No bounded number may be infinite.
+    Positive infinity violates every bound, and so does NaN.
     """
-    known = [bound for bound in bounds if hasattr(bound, "holds")]
-    # "not holds" and not "fails", so that NaN is refused too.
-    found = [str(bound) for bound in known if not bound.holds(value)]
-    return found or (["must be finite"] if known and value == inf else [])
+    bounds = [item for item in metadata if hasattr(item, "holds")]
+    # "not holds", because every comparison with NaN is false.
+    texts = [str(bound) for bound in bounds if not bound.holds(value)]
+    return texts or (["must be finite"] if bounds and value == inf else [])

@@ -1,4 +1,4 @@
-"""The one exception that is shown to a person as a single line, without a traceback."""
+"""The exception whose message the user sees as a single line, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import errno
 
 
 class UserError(Exception):
-    """Something the user can put right: the text names the value, the place and the remedy, in one line."""
+    """An error the user can fix. The message is one line: the value, the problem, the fix."""
 
 
-def remedy(error: OSError) -> str:
-    """What to do about a file that cannot be written."""
+def suggest_fix(error: OSError) -> str:
+    """Return advice about a file or folder that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "free some space, or choose another place"
+        return "free some disk space, or choose another place"
     if error.errno == errno.ENOENT:
-        return "make its folder first, or choose another place"
+        return "create its folder first, or choose another place"
     return "choose another place"

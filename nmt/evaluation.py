@@ -1,4 +1,4 @@
-"""Corpus scores, each with the signature that says how it was computed."""
+"""Corpus scores (BLEU, chrF, TER), each with the sacrebleu signature that describes how it was computed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nmt.errors import UserError
 
 
 class Scores(NamedTuple):
-    """BLEU, chrF and TER in percent; ``signatures`` by name."""
+    """BLEU, chrF and TER in percent, and the signature of each by its name (``bleu``, ``chrf``, ``ter``)."""
 
     bleu: float
     chrf: float
@@ -20,23 +20,27 @@ class Scores(NamedTuple):
 def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, ter: bool = False
 ) -> Scores:
-    """sacrebleu's scores of ``hypotheses``. Raises UserError for sides of unequal length, which sacrebleu would cut."""
+    """Return sacrebleu's scores of ``hypotheses``; TER is computed only with ``ter=True``.
+
+    Raises UserError if the sides differ in length: sacrebleu would ignore the extra lines.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
     if len(hypotheses) != len(references):
         raise UserError(
-            f"{len(hypotheses)} lines of translation, {len(references)} lines of reference: both sides must be parallel"
+            f"{len(hypotheses)} translations, {len(references)} references: both must have the same number of lines"
         )
-    # force: no advice about lines that end in " ." after each epoch; the signature says how text was tokenised.
+    # force=True suppresses a warning about tokenised text (lines that end in " .") after each epoch.
     bleu, chrf = BLEU(lowercase=lowercase, force=True), CHRF(lowercase=lowercase)
-    listed, against = list(hypotheses), [list(references)]
-    results = {"bleu": bleu.corpus_score(listed, against), "chrf": chrf.corpus_score(listed, against)}
+    texts, reference_sets = list(hypotheses), [list(references)]
+    bleu_score = bleu.corpus_score(texts, reference_sets).score
+    chrf_score = chrf.corpus_score(texts, reference_sets).score
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    errors = None
+    ter_score = None
     if ter:
         metric = TER(case_sensitive=not lowercase)
-        errors = metric.corpus_score(listed, against).score
+        ter_score = metric.corpus_score(texts, reference_sets).score
         signatures["ter"] = str(metric.get_signature())
-    return Scores(results["bleu"].score, results["chrf"].score, errors, signatures)
+    return Scores(bleu_score, chrf_score, ter_score, signatures)

@@ -1,11 +1,16 @@
-"""Files and folders that appear complete or not at all, their checksums, and their format versions.
+"""Atomic files and folders, checksums, and format versions.
 
-Nothing here imports torch before it is needed: `nmt-translate` without torch uses this module too.
+Every file or folder that the toolkit replaces is written under a temporary name first, then renamed. Integrity has two
+tools: CRC-32 finds damage (``checksum``, and the checksums inside zip archives), SHA-256 tells versions apart
+(``archive_fingerprint``, ``tensors_digest``).
+
+Functions import torch when they need it, because ``nmt-translate`` must run without it.
 """
 
 from __future__ import annotations
 
 import errno
+import glob
 import gzip
 import hashlib
 import os
@@ -18,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
-from nmt.errors import UserError, remedy
+from nmt.errors import UserError, suggest_fix
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 ABANDONED_S = 3600  # a temporary folder this old belongs to a process that was killed
+BLOCK_BYTES = 1 << 20
 
 
 # Atomic files and folders.
@@ -33,72 +39,94 @@ ABANDONED_S = 3600  # a temporary folder this old belongs to a process that was 
 def replace_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block succeeds and is deleted when it fails.
 
-    Devices and pipes such as ``/dev/stdout`` are written directly. Raises UserError where ``path`` cannot be written.
+    A symbolic link stays a link: the file it points to is replaced. Devices and pipes such as ``/dev/stdout`` are
+    written directly. Raises UserError if ``path`` cannot be written.
     """
     path = Path(path)
-    try:
-        if path.is_dir():  # checked before the work, not after it
+    with _write_errors(path):
+        if path.is_dir():  # raise before the block does its work
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
             yield path
             return
-        target = path.resolve()  # a symbolic link stays a link
-        temporary = _temporary(target)
+        target = path.resolve()
+        temporary = _temporary_name(target)
         try:
             yield temporary
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-    except BrokenPipeError:
-        raise  # the reader closed the pipe; the command that owns the pipe handles it
-    except OSError as error:
-        raise UserError(f"{path}: cannot write: {error.strerror or error}; {remedy(error)}") from error
 
 
 @contextmanager
 def create_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes the new folder ``path`` when the block succeeds.
 
-    Raises UserError where ``path`` exists or cannot be written.
+    Raises UserError if ``path`` exists or cannot be written.
     """
     if path.exists():
         raise UserError(f"output={path}: already exists; choose another folder")
-    with _temporary_folder(path) as temporary:
+    with _write_errors(path), _temporary_folder(path) as temporary:
         yield temporary
         os.replace(temporary, path)
 
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that replaces the folder ``path``, if there is one, when the block succeeds."""
-    with _temporary_folder(path) as temporary:
+    """Yield a temporary folder that replaces the folder ``path`` when the block succeeds.
+
+    ``path`` need not exist. If it is a symbolic link, the folder that it points to is replaced. Raises UserError if
+    ``path`` cannot be written.
+    """
+    target = path.resolve()
+    with _write_errors(path), _temporary_folder(target) as temporary:
         yield temporary
-        shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
+        # A folder cannot replace a full one in one step, so the old one is renamed first and deleted last.
+        old = temporary.with_suffix(".old.partial")
+        shutil.rmtree(old, ignore_errors=True)
+        if target.is_dir():
+            os.replace(target, old)
+        try:
+            os.replace(temporary, target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                os.replace(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
-    temporary = _temporary(path)
+    """Yield a new folder beside ``path`` that is deleted after the block if it still exists."""
+    temporary = _temporary_name(path)
+    # Another process may be writing the same folder now, so only old temporary folders are deleted.
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*partial"):
+        if other == temporary or _age_s(other) > ABANDONED_S:
+            shutil.rmtree(other, ignore_errors=True)
     try:
-        # Another process may be writing the same folder now, so only old temporary folders are deleted.
-        for other in path.parent.glob(f".{path.name}.*.partial"):
-            if other == temporary or _age_s(other) > ABANDONED_S:
-                shutil.rmtree(other, ignore_errors=True)
         temporary.mkdir(parents=True)
         yield temporary
-    except OSError as error:
-        raise UserError(f"{path}: cannot write: {error.strerror or error}; {remedy(error)}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _temporary(path: Path) -> Path:
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into a UserError that names ``path``."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader closed the pipe; the command that writes to it handles this
+    except OSError as error:
+        raise UserError(f"{path}: cannot write: {error.strerror or error}; {suggest_fix(error)}") from error
+
+
+def _temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.partial")
 
 
 def _age_s(folder: Path) -> float:
-    """Return the seconds since a file was created in ``folder``; 0 where the folder has vanished."""
+    """Return the seconds since a file was last added to ``folder``, or 0 if the folder is gone."""
     try:
         return time.time() - folder.stat().st_mtime
     except FileNotFoundError:
@@ -106,66 +134,64 @@ def _age_s(folder: Path) -> float:
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write the lines to ``path`` (gzipped if its name ends in ``.gz``); on an error the old file stays."""
+    """Write the lines to ``path`` atomically, gzipped if its name ends in ``.gz``."""
     with replace_file(path) as temporary:
-        opened = gzip.open if str(path).endswith(".gz") else open
-        with opened(temporary, "wt", encoding="utf-8", newline="\n") as stream:
+        open_text = gzip.open if str(path).endswith(".gz") else open
+        with open_text(temporary, "wt", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{line}\n" for line in lines)
 
 
 # Models and checkpoints.
 
 
-def write_checkpoint(path: Path, stored: Mapping[str, Any]) -> None:
+def write_checkpoint(path: Path, checkpoint: Mapping[str, Any]) -> None:
     """Write the dictionary with ``torch.save``, atomically."""
     import torch
 
     with replace_file(path) as temporary:
         try:
-            torch.save(dict(stored), temporary)
-        except RuntimeError as error:  # what torch raises for a full disk
+            torch.save(dict(checkpoint), temporary)
+        except RuntimeError as error:  # torch raises this when the disk is full
             raise OSError(errno.ENOSPC, str(error)) from None
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a dictionary that ``write_checkpoint`` wrote.
+    """Read a dictionary that ``write_checkpoint`` wrote, with its tensors on the CPU.
 
-    The file may come from a stranger: only plain data and tensors are loaded, and no code runs. Raises UserError where
-    the file is damaged or something else.
+    Only plain data and tensors are loaded, so a file from an unknown source cannot run code. Raises UserError if the
+    file is damaged or not a checkpoint.
     """
     import torch
 
     try:
-        with ZipFile(path) as parts:  # torch verifies no checksums; this takes 25 ms for 100 MB
-            if damaged := parts.testzip():
+        with ZipFile(path) as archive:  # torch verifies no checksums; this takes 25 ms for 100 MB
+            if damaged := archive.testzip():
                 raise BadZipFile(f"{damaged}: wrong checksum")
-        stored = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises IndexError, AttributeError, AssertionError, …
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-        raise UserError(
-            f"{path}: cannot be read as a model ({reason}); it may be truncated or of another origin"
-        ) from None
-    if not isinstance(stored, dict):
+        raise UserError(f"{path}: cannot be read as a model ({reason}); it may be truncated or not a model") from None
+    if not isinstance(checkpoint, dict):
         raise UserError(f"{path}: not a model of this toolkit; name a folder that nmt-train wrote")
-    return stored
+    return checkpoint
 
 
-# Checksums and format versions.
+# Integrity and format versions.
 
 
 def checksum(file: Path) -> int:
-    """Return the CRC-32 of a file: 80 MB take 20 ms, a third of the time of SHA-256."""
+    """Return the CRC-32 of a file. 80 MB take 20 ms, a third of the time of SHA-256."""
     total = 0
     with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
+        while block := stream.read(BLOCK_BYTES):
             total = zlib.crc32(block, total)
     return total
 
 
 def verify_file(file: Path, checksums: Mapping[str, int], *, kind: str, fix: str) -> Path:
-    """Return ``file`` if it has the checksum recorded under its name; raise UserError otherwise.
+    """Return ``file`` if its checksum equals the one recorded under its name; raise UserError otherwise.
 
-    ``kind`` says what the file should be, ``fix`` what to do about a damaged one.
+    The message says what the file should be (``kind``) and what to do about a damaged one (``fix``).
     """
     try:
         problem = None if checksum(file) == checksums.get(file.name) else "wrong checksum"
@@ -177,14 +203,14 @@ def verify_file(file: Path, checksums: Mapping[str, int], *, kind: str, fix: str
 
 
 def archive_fingerprint(archive: Path) -> str:
-    """Return a string that changes whenever a zip archive such as ``model.pt`` changes.
+    """Return a string that changes whenever the content of a zip archive such as ``model.pt`` changes.
 
     The end of a zip file lists the checksum of every member, so hashing the last megabyte is enough.
     """
-    with archive.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - (1 << 20)))
-        return f"{size}-{hashlib.sha256(file.read()).hexdigest()}"
+    with archive.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - BLOCK_BYTES))
+        return f"{size}-{hashlib.sha256(stream.read()).hexdigest()}"
 
 
 def tensors_digest(tensors: Mapping[str, Tensor], header: bytes) -> str:
@@ -199,10 +225,14 @@ def tensors_digest(tensors: Mapping[str, Tensor], header: bytes) -> str:
     return digest.hexdigest()
 
 
-def require_format(found: object, supported: int, *, place: str | Path, fix: str) -> None:
-    """Raise UserError where the format version stored in ``place`` is not ``supported``."""
-    if found == supported:
-        return
-    if isinstance(found, int) and found > supported:
-        fix = "update the toolkit"
-    raise UserError(f"{place}: format {found}, but this version reads format {supported}; {fix}")
+def require_format(stored: object, supported: int, *, place: str | Path, fix: str) -> None:
+    """Raise UserError unless ``stored``, the format version in ``place``, equals ``supported``.
+
+    Files store the version as a number, as text or as bytes. ``fix`` says what to do about an older or missing one.
+    """
+    text = stored.decode(errors="replace") if isinstance(stored, bytes) else str(stored)
+    if not text.isdecimal():
+        raise UserError(f"{place}: no valid format version; {fix}")
+    if int(text) != supported:
+        advice = "update the toolkit" if int(text) > supported else fix
+        raise UserError(f"{place}: format {int(text)}, but this version reads format {supported}; {advice}")

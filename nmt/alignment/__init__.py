@@ -1,1 +1,1 @@
-"""From raw alignments to what people read: word links, error rates, heatmaps and pages."""
+"""Word weights, word links, alignment error rate, IBM Model 1, heatmaps and HTML pages."""

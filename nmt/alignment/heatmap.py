@@ -1,4 +1,4 @@
-"""An alignment as a picture."""
+"""Heatmaps of alignments, as PNG or SVG files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.alignment.characters import showable
-from nmt.alignment.links import Link
+from nmt.alignment.characters import xml_safe
 from nmt.errors import UserError
 from nmt.storage import replace_file
+from nmt.text.links import Link
 
-LABELLED = 120  # tokens a side that have room for their names: more are numbered from 0, as links are
-LABEL = 40  # characters of a token that are shown
+MAX_LABELS = 120  # a side with more tokens has no room for labels; matplotlib numbers it from 0, as links are
+MAX_LABEL_LENGTH = 40  # characters
 
 
 def save_heatmap(
@@ -27,18 +27,18 @@ def save_heatmap(
     signed: bool = False,
     gold: Collection[Link] | None = None,
 ) -> None:
-    """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down, as PNG or SVG by the suffix.
+    """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
 
-    Colours go from 0 to the largest weight; ``signed`` centres a diverging map on 0.
-    ``gold`` links (source, target) are outlined. A side of more than ``LABELLED`` tokens is numbered.
-    Raises UserError for any other suffix, or where nothing can be written.
+    The suffix of ``path`` selects PNG or SVG. Colours go from 0 to the largest weight; ``signed`` uses a diverging
+    colour map centred on 0. ``gold`` links (source, target) are outlined. A side of more than ``MAX_LABELS`` tokens
+    is numbered. Raises UserError for any other suffix, or if the file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     if path.suffix not in (".png", ".svg"):
-        raise UserError(f"{path}: a heatmap is .png or .svg")
+        raise UserError(f"{path}: unsupported format; use .png or .svg")
     width = min(40.0, 2.5 + 0.32 * len(source))
     height = min(40.0, 2.0 + 0.32 * len(target))
     figure = Figure(figsize=(width, height))
@@ -53,20 +53,22 @@ def save_heatmap(
         vmin=-limit if signed else 0,
         vmax=limit,
     )
-    if len(source) <= LABELLED:
+    if len(source) <= MAX_LABELS:
         axes.set_xticks(range(len(source)), _labels(source), rotation=60, ha="left", parse_math=False)
-    if len(target) <= LABELLED:
+    if len(target) <= MAX_LABELS:
         axes.set_yticks(range(len(target)), _labels(target), parse_math=False)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     for i, j in gold or ():
         axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
-    axes.set_xlabel(showable(title), parse_math=False)
+    axes.set_xlabel(xml_safe(title), parse_math=False)
     figure.colorbar(image, ax=axes, shrink=0.6)
     with warnings.catch_warnings(), replace_file(path) as temporary:
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says the same
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # labels need what they need
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # room for long labels
 
 
 def _labels(tokens: Sequence[str]) -> list[str]:
-    return [showable(token if len(token) <= LABEL else token[: LABEL - 1] + "…") for token in tokens]
+    return [
+        xml_safe(token if len(token) <= MAX_LABEL_LENGTH else token[: MAX_LABEL_LENGTH - 1] + "…") for token in tokens
+    ]

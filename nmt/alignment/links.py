@@ -1,21 +1,31 @@
-"""Word links, to and from files in Pharaoh's notation."""
+"""Word links: choose them by word weights, write them in Pharaoh's notation, read gold files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from nmt.text.files import read_lines
 from nmt.text.links import Link, Links, parse_pharaoh
 
-__all__ = ["Link", "Links", "format_pharaoh", "parse_pharaoh", "read_gold"]
+
+def argmax_links(weights: np.ndarray) -> frozenset[Link]:
+    """Return, for each target word of ``weights`` (J, I), a link to the source word with the largest weight.
+
+    A target word whose weights are all 0 gets no link.
+    """
+    if not weights.size:
+        return frozenset()
+    return frozenset((int(row.argmax()), j) for j, row in enumerate(weights) if row.max() > 0)
 
 
 def format_pharaoh(links: Iterable[Link]) -> str:
-    """``i-j`` items counted from 0, in source order."""
+    """Return the links as ``i-j`` items, counted from 0 and sorted by source word."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def read_gold(path: str | Path, *, base: int = 0) -> list[Links]:
-    """The gold links of a file, one line a sentence. Raises UserError naming the line."""
+    """Read a file of gold links, one sentence per line. Raises UserError, which names the line, for a bad link."""
     return [parse_pharaoh(line, base=base, place=f"{path}:{n}") for n, line in enumerate(read_lines(path), start=1)]

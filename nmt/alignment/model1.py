@@ -1,4 +1,4 @@
-"""Which target pieces go with which source pieces, learnt from sentence pairs alone.
+"""IBM Model 1: translation probabilities of pieces, learnt from sentence pairs.
 
 Brown, Della Pietra, Della Pietra & Mercer (1993), The Mathematics of Statistical Machine Translation: Parameter
 Estimation, Computational Linguistics 19(2).
@@ -14,18 +14,18 @@ import numpy as np
 Ids = np.ndarray
 
 
-class Translations(NamedTuple):
-    """t(f | e) of every pair of pieces that ever met, as arrays (M,), by source piece and then by target piece."""
+class TranslationTable(NamedTuple):
+    """t(f | e) for all M pairs of pieces that occur in a sentence pair: arrays (M,), sorted by source and target."""
 
     source: Ids
     target: Ids
     probability: np.ndarray
 
 
-def model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) -> Translations:
-    """IBM Model 1 (§4.3, eqs. 11–14) after some iterations of EM from a uniform start, without the empty word.
+def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) -> TranslationTable:
+    """Return the probabilities after ``iterations`` of EM from a uniform start (§4.3, eqs. 11–14).
 
-    ``pairs`` are (source ids (S,), target ids (T,)); S · T numbers are kept for each.
+    The model has no empty word. ``pairs`` are (source ids (S,), target ids (T,)). Memory: S · T numbers for each pair.
     """
     cells, positions, count = [], [], 0
     for source, target in pairs:
@@ -35,16 +35,16 @@ def model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) -> Transla
         positions.append(np.tile(np.arange(count, count + len(target)), len(source)))
         count += len(target)
     if not cells:
-        nothing = np.zeros(0, dtype=np.int64)
-        return Translations(nothing, nothing, np.zeros(0))
+        no_ids = np.zeros(0, dtype=np.int64)
+        return TranslationTable(no_ids, no_ids, np.zeros(0))
     (sources, targets), position = np.concatenate(cells, axis=1), np.concatenate(positions)
     size = int(targets.max()) + 1
-    met, cell = np.unique(sources * size + targets, return_inverse=True)
-    source, target = met // size, met % size
-    probability = np.ones(len(met))
+    pair_ids, cell = np.unique(sources * size + targets, return_inverse=True)
+    source, target = pair_ids // size, pair_ids % size
+    probability = np.ones(len(pair_ids))
     for _ in range(iterations):
         weight = probability[cell]
-        weight /= np.bincount(position, weight)[position]  # each target piece is explained once (eq. 13)
-        expected = np.bincount(cell, weight, minlength=len(met))
+        weight /= np.bincount(position, weight)[position]  # the weights of each target position sum to 1 (eq. 13)
+        expected = np.bincount(cell, weight, minlength=len(pair_ids))
         probability = expected / np.bincount(source, expected)[source]  # (eq. 14)
-    return Translations(source, target, probability)
+    return TranslationTable(source, target, probability)

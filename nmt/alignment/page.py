@@ -1,4 +1,4 @@
-"""One self-contained HTML page of alignments: hover over a word to see where it looks."""
+"""A self-contained HTML page of alignments: pointing at a word highlights its partners."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.alignment.characters import showable
-from nmt.alignment.links import Link
+from nmt.alignment.characters import xml_safe
+from nmt.text.links import Link
 
 BLUE, RED = 211, 8  # degrees on the colour wheel
 STYLE = """
@@ -40,7 +40,7 @@ for (const section of document.querySelectorAll("section")) {
 
 
 class Example(NamedTuple):
-    """Sentence pair ``number``: word weights (J, I), the words, and gold links (source, target) where known."""
+    """Sentence pair ``number``: weights (T, S), its words or pieces, and gold links (source, target) if known."""
 
     number: int
     weights: np.ndarray
@@ -52,20 +52,20 @@ class Example(NamedTuple):
 def alignment_page(
     examples: Sequence[Example], *, title: str, attention: str = "", note: str = "", signed: bool = False
 ) -> str:
-    """The whole page as text; it needs no other file and, but for the hovering, no script.
+    """Return the page as HTML text. It needs no other file; its script only does the highlighting.
 
-    Weights are shown as parts of a sentence's largest, so that soft attentions are seen too; ``signed`` ones may be
-    negative.
+    Each weight is drawn relative to the largest of its sentence, so that soft attentions are visible too. ``signed``
+    gives negative weights a colour different from that of positive ones.
     """
     sections = "\n".join(_section(example, signed) for example in examples)
-    about = f"Attention: {_escape(attention)}. " if attention else ""
+    attention_line = f"Attention: {_escape(attention)}. " if attention else ""
     signs = "Red is positive, blue negative. " if signed else ""
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
-    colours = f"Stronger colour: more weight, the strongest is its sentence's largest. {signs}"
+    colours = f"Stronger colours mean larger weights; the strongest marks the largest weight of the sentence. {signs}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{_escape(title)}</h1>\n<p>{about}{colours}Point at a word to see its partners. {gold}</p>\n"
+        f"<h1>{_escape(title)}</h1>\n<p>{attention_line}{colours}Point at a word to see its partners. {gold}</p>\n"
         f"<p><small>{_escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
@@ -86,7 +86,7 @@ def _section(example: Example, signed: bool) -> str:
 
 
 def _escape(text: str) -> str:
-    return html.escape(showable(text))
+    return html.escape(xml_safe(text))
 
 
 def _words(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from nmt.bounds import broken
+from nmt.bounds import violations
 from nmt.config.schema import Plugin
 from nmt.errors import UserError
 from nmt.plugins import locate
@@ -72,7 +72,7 @@ def _annotated(value: Any, schema: Any, place: Place) -> Iterator[str]:
         return
     messages = list(_problems(value, inner, place))
     if not messages and isinstance(value, int | float):  # text may be allowed too, as in Annotated[int | str, …]
-        messages = [f"{place.key}={_show(value)}: {message}" for message in broken(value, notes)]
+        messages = [f"{place.key}={_show(value)}: {message}" for message in violations(value, notes)]
     yield from messages
 
 

@@ -38,7 +38,7 @@ class LSTMDecoder(nn.Module):
     """
 
     exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass that overrides ``forward`` is refused."""
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     def __init__(
         self,

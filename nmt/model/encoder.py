@@ -40,7 +40,7 @@ class LSTMEncoder(nn.Module):
     """
 
     exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass that overrides ``forward`` is refused."""
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""From a source to its best translations: greedy, beam and sampling over any ``Engine``, in NumPy alone.
+"""Greedy search, beam search and sampling over any ``Engine``, in NumPy only.
 
-``search`` translates one batch; ``search_all`` cuts many sentences into batches of similar length and
-restores their order. The model stays behind the engine, so this room never imports torch.
+``search`` translates one batch. ``search_all`` splits many sentences into batches of similar length and restores their
+order. The model stays behind the engine, so this package never imports torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Beam search that keeps N hypotheses alive and stops exactly when none of them can still win."""
+"""Beam search with N live hypotheses. A sentence stops when no live hypothesis can still win."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nmt.search.engine import BANNED, Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
-from nmt.search.ranking import Ranking
+from nmt.search.scoring import Scorer
 from nmt.text.specials import BOS, EOS
 
 
@@ -19,88 +19,88 @@ def beam_search(
     limits: Integers,
     options: SearchOptions,
     history: History,
-    ranking: Ranking,
+    scorer: Scorer,
 ) -> Endings:
-    """Up to ``n_best`` endings a sentence, the best that a beam of ``beam_size`` finds.
+    """Return the ``n_best`` or fewer best endings per sentence that a beam of ``beam_size`` (N) finds.
 
-    Every step ranks the N·k candidates of a sentence. Those among the first N that end in ``</s>`` are
-    finished; the best N others live on: a finished hypothesis never narrows the beam. ``limits`` (B,) are the
-    most target pieces, without ``</s>``; where nothing has finished by then, the live hypotheses are returned
-    as they are.
+    Each step ranks the N·k candidates of a sentence. Candidates among the first N that end in ``</s>`` are finished.
+    The best N other candidates stay alive, so a finished hypothesis never narrows the beam. ``limits`` (B,) are the
+    maximum numbers of target pieces, without ``</s>``. If nothing has finished by then, the live hypotheses are
+    returned unfinished.
     """
     width = options.beam_size
-    best = _Best(len(limits), options.n_best)
+    n_best = _NBest(len(limits), options.n_best)
     state = engine.init(source)
     rows = np.arange(len(limits))
     live = np.zeros((len(rows), 1))
     tokens = np.full((len(rows), 1), BOS)
     parents = np.zeros_like(tokens)
     for time in range(int(limits.max()) + 1):
-        # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to live on.
+        # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
         state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, BANNED)
-        ended, alive = _choose(_extend(live, log_probs), ids, width)
+        ended, alive = _split_candidates(_extend(live, log_probs), ids, width)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, weights)
-        scores = ranking.of_candidates(rows, ended.log_prob, ended.parents, time, True, best.worst(rows))
-        best.offer(rows, ended, scores, time, finished=True)
+        scores = scorer.score_candidates(rows, ended.log_prob, ended.parents, time, True, n_best.worst_score(rows))
+        n_best.merge(rows, ended, scores, time, finished=True)
 
-        before, live = live, np.where((limits[rows] == time)[:, None], -np.inf, alive.log_prob)
-        # Log-probabilities only fall, and the largest penalty brings them nearest to 0: no future beats this.
-        over = ranking.ceiling(live.max(axis=1), limits[rows] + 1) <= best.worst(rows)
+        previous, live = live, np.where((limits[rows] == time)[:, None], -np.inf, alive.log_prob)
+        # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
+        over = scorer.upper_bound(live.max(axis=1), limits[rows] + 1) <= n_best.worst_score(rows)
         if over.any():
-            stuck = np.flatnonzero(over & ~best.any(rows))
-            cut = _Ranked.of_live(before[stuck])
-            nothing = np.full(len(stuck), -np.inf)
-            scores = ranking.of_candidates(rows[stuck], cut.log_prob, cut.parents, time, False, nothing)
-            best.offer(rows[stuck], cut, scores, time, finished=False)
+            unfinished = np.flatnonzero(over & ~n_best.has_any(rows))
+            cut = _Candidates.from_live(previous[unfinished])
+            threshold = np.full(len(unfinished), -np.inf)
+            scores = scorer.score_candidates(rows[unfinished], cut.log_prob, cut.parents, time, False, threshold)
+            n_best.merge(rows[unfinished], cut, scores, time, finished=False)
             keep = np.flatnonzero(~over)
             if not keep.size:
                 break
             state = engine.drop(state, keep)
             rows, live, parents, tokens = rows[keep], live[keep], parents[keep], tokens[keep]
-    return best.endings()
+    return n_best.endings()
 
 
-class _Ranked(NamedTuple):
-    """Hypotheses of each sentence, best first: arrays (b,M); -inf stands for none."""
+class _Candidates(NamedTuple):
+    """M candidates per sentence, best first: arrays (b,M). A log-probability of -inf marks an unused place."""
 
     log_prob: Floats
     parents: Integers
     tokens: Integers
 
     @staticmethod
-    def of_live(log_prob: Floats) -> _Ranked:
-        """The live hypotheses themselves, each in its own slot."""
+    def from_live(log_prob: Floats) -> _Candidates:
+        """Return the live hypotheses themselves, each with its own slot as its parent."""
         slots = np.broadcast_to(np.arange(log_prob.shape[1]), log_prob.shape)
-        return _Ranked(log_prob, slots, np.full(log_prob.shape, EOS))
+        return _Candidates(log_prob, slots, np.full(log_prob.shape, EOS))
 
 
 def _extend(live: Floats, log_probs: Floats) -> Floats:
-    """Log-probabilities (b,N,k) of all candidates; whatever is not a finite number is impossible."""
+    """Return the log-probabilities (b,N,k) of all candidates; NaN and infinite ones become -inf."""
     gains = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
     return live[:, :, None] + gains
 
 
-def _choose(candidates: Floats, ids: Integers, width: int) -> tuple[_Ranked, _Ranked]:
-    """(ended, alive) of the candidates (b,N,k) with tokens ``ids``; ties go to the earlier slot."""
-    sentences, _, k = candidates.shape
-    flat = candidates.reshape(sentences, -1)
-    # At most N of the first 2 N end, one for each hypothesis: the rest is enough to fill the beam.
+def _split_candidates(log_probs: Floats, ids: Integers, width: int) -> tuple[_Candidates, _Candidates]:
+    """Split the candidates (b,N,k) with tokens ``ids`` into ended and live ones; ties go to the earlier slot."""
+    sentences, _, k = log_probs.shape
+    flat = log_probs.reshape(sentences, -1)
+    # At most N of the first 2 N candidates end, one per hypothesis, so at least N are left to fill the beam.
     order = np.argsort(-flat, axis=1, kind="stable")[:, : 2 * width]
     log_prob = np.take_along_axis(flat, order, axis=1)
     tokens = np.take_along_axis(ids.reshape(sentences, -1), order, axis=1)
     parents = order // k
     ends = tokens == EOS
 
-    ended = np.where(ends, log_prob, -np.inf)[:, :width]
+    ended = _Candidates(np.where(ends, log_prob, -np.inf)[:, :width], parents[:, :width], tokens[:, :width])
     others = np.argsort(ends, axis=1, kind="stable")[:, :width]
-    alive = np.take_along_axis(np.where(ends, -np.inf, log_prob), others, axis=1)
-    heirs = np.take_along_axis(parents, others, axis=1), np.take_along_axis(tokens, others, axis=1)
-    return _Ranked(ended, parents[:, :width], tokens[:, :width]), _Ranked(alive, *heirs)
+    columns = (np.where(ends, -np.inf, log_prob), parents, tokens)
+    alive = _Candidates(*(np.take_along_axis(column, others, axis=1) for column in columns))
+    return ended, alive
 
 
-class _Best:
-    """The n best endings so far of each of B sentences: arrays (B,n), best first; score -inf: none."""
+class _NBest:
+    """The n best endings of each of B sentences: arrays (B,n), best first. A score of -inf marks an unused place."""
 
     def __init__(self, sentences: int, n_best: int) -> None:
         shape = (sentences, n_best)
@@ -110,34 +110,35 @@ class _Best:
         self._slot = np.zeros(shape, dtype=np.int64)
         self._finished = np.zeros(shape, dtype=np.bool_)
 
-    def offer(self, rows: Integers, ranked: _Ranked, score: Floats, length: int, *, finished: bool) -> None:
-        """Let these compete for the places of the sentences ``rows``; an older ending wins a tie."""
-        wanted = np.flatnonzero((score > -np.inf).any(axis=1))
-        if not wanted.size:
+    def merge(self, rows: Integers, candidates: _Candidates, score: Floats, length: int, *, finished: bool) -> None:
+        """Merge these hypotheses into the n-best lists of ``rows``; an older ending wins a tie."""
+        nonempty = np.flatnonzero((score > -np.inf).any(axis=1))
+        if not nonempty.size:
             return
-        rows, score = rows[wanted], score[wanted]
-        everyone = np.concatenate([self._score[rows], score], axis=1)
-        order = np.argsort(-everyone, axis=1, kind="stable")[:, : self._score.shape[1]]
+        rows, score = rows[nonempty], score[nonempty]
+        scores = np.concatenate([self._score[rows], score], axis=1)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : self._score.shape[1]]
         for column, new in (
             (self._score, score),
-            (self._log_prob, ranked.log_prob[wanted]),
+            (self._log_prob, candidates.log_prob[nonempty]),
             (self._length, np.full(score.shape, length)),
-            (self._slot, ranked.parents[wanted]),
+            (self._slot, candidates.parents[nonempty]),
             (self._finished, np.full(score.shape, finished)),
         ):
             column[rows] = np.take_along_axis(np.concatenate([column[rows], new], axis=1), order, axis=1)
 
-    def worst(self, rows: Integers) -> Floats:
-        """(b,) the score that a newcomer must beat; -inf while there is room."""
+    def worst_score(self, rows: Integers) -> Floats:
+        """Return the score (b,) that a new ending must exceed; -inf while a place is free."""
         worst: Floats = self._score[rows, -1]
         return worst
 
-    def any(self, rows: Integers) -> Booleans:
-        """(b,) whether a sentence has an ending at all."""
-        found: Booleans = self._score[rows, 0] > -np.inf
-        return found
+    def has_any(self, rows: Integers) -> Booleans:
+        """Return (b,) whether each sentence has at least one ending."""
+        has_ending: Booleans = self._score[rows, 0] > -np.inf
+        return has_ending
 
     def endings(self) -> Endings:
+        """Return all endings, sentence by sentence, best first."""
         sentence, place = np.nonzero(self._score > -np.inf)
         return Endings(
             sentence,

@@ -1,4 +1,4 @@
-"""Greedy search: the likeliest piece at every step."""
+"""Greedy search: the most likely piece at every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nmt.text.specials import BOS, EOS
 
 
 def greedy_search(engine: Engine[Source, State], source: Source, limits: Integers, history: History) -> Endings:
-    """One ending a sentence. ``limits`` (B,): the most target pieces, without ``</s>``."""
+    """Return one ending per sentence. ``limits`` (B,) are the maximum numbers of target pieces, without ``</s>``."""
     state = engine.init(source)
     rows = np.arange(len(limits))
     tokens = np.full((len(rows), 1), BOS)
@@ -24,7 +24,7 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
         possible = np.isfinite(gain)
         finished = possible & (tokens[:, 0] == EOS)
         over = finished | ~possible | (limits[rows] == time)
-        # A hypothesis that is cut off keeps the probability of the tokens that it has.
+        # A hypothesis that is cut drops the token of this step, so the token's log-probability is not added.
         total = np.where(finished | ~over, total + np.where(possible, gain, 0.0), total)
         if over.any():
             ended = np.flatnonzero(over)
@@ -35,4 +35,4 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
                 break
             state = engine.drop(state, keep)
             rows, tokens, total = rows[keep], tokens[keep], total[keep]
-    return Endings.join(endings)
+    return Endings.concatenate(endings)

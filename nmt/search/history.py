@@ -1,7 +1,7 @@
-"""The past of all hypotheses as back-pointers: search copies nothing on its way and reads out only winners.
+"""All steps of a search, stored as back-pointers: no prefix is copied, and only the winners are traced back.
 
-Time is counted in steps: step t predicts target position t. A hypothesis with t tokens sits in a *slot* of
-the axis N that step t - 1 left behind; ``parents`` lead from there to its slot one step earlier.
+Time is counted in steps: step t predicts target position t. A hypothesis with t tokens occupies a *slot* on the
+hypothesis axis N after step t - 1. ``parents`` point from there to its slot one step earlier.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from nmt.search.engine import Booleans, Floats, Integers
 
 
 class Endings(NamedTuple):
-    """H hypotheses that stopped, as arrays (H,): enough to trace each one back and to rank it."""
+    """H hypotheses that have stopped, as arrays (H,): what is needed to trace each back and to score it."""
 
     sentence: Integers
-    """Row of the batch as it was encoded."""
+    """Row of the encoded batch."""
     length: Integers
-    """Tokens, without ``</s>``."""
+    """Number of tokens, without ``</s>``."""
     slot: Integers
-    """Where step ``length - 1`` left the hypothesis on the axis N (0 for an empty one)."""
+    """Slot on the axis N after step ``length - 1`` (0 for an empty hypothesis)."""
     log_prob: Floats
+    """Natural log-probability of the tokens, and of ``</s>`` where ``finished``."""
     finished: Booleans
-    """True: step ``length`` then chose ``</s>``."""
+    """True where step ``length`` chose ``</s>``; False where the hypothesis was cut."""
 
     @staticmethod
-    def join(parts: list[Endings]) -> Endings:
-        """All endings of all parts, in order. There must be at least one part."""
+    def concatenate(parts: list[Endings]) -> Endings:
+        """Return the endings of all parts, in order. There must be at least one part."""
         return Endings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class Step(NamedTuple):
-    """What one step decided for the b sentences that were still in the batch."""
+    """The choices of one step for the b sentences that were still in the batch."""
 
     rows: Integers
-    """(b,) rising: which sentences of the encoded batch these are."""
+    """(b,) rows of these sentences in the encoded batch, in ascending order."""
     parents: Integers
     """(b,N) slot that each new hypothesis extends."""
     tokens: Integers
@@ -46,21 +47,21 @@ class Step(NamedTuple):
 
 
 class History:
-    """All steps of one search, from which any hypothesis can be traced back."""
+    """The steps of one search, from which any hypothesis can be traced back."""
 
     def __init__(self, *, keep_weights: bool) -> None:
         self._keep_weights = keep_weights
         self._steps: list[Step] = []
 
     def append(self, rows: Integers, parents: Integers, tokens: Integers, weights: Floats) -> None:
-        """Record a step, before the sentences that it ended leave ``rows``. Shapes as in ``Step``."""
+        """Record a step. ``rows`` still contain the sentences that it ended. Shapes as in ``Step``."""
         self._steps.append(Step(rows, parents, tokens, weights if self._keep_weights else None))
 
     def trace(self, endings: Endings) -> tuple[list[list[int]], list[Floats | None]]:
-        """(tokens, weights) of each ending: T ids and, if weights are kept, (T + finished, R).
+        """Return (tokens, weights) of each ending: T ids and, if weights are kept, (T + finished, R).
 
-        One walk from the last step to the first, for all endings at once. Rows only ever leave, so they stay
-        sorted, and a binary search finds a sentence among the rows of any step.
+        Walks once from the last step to the first, for all endings together. Sentences only leave the batch, so
+        ``rows`` stay sorted and a binary search locates a sentence in any step.
         """
         sentence, length, slot, _, finished = endings
         slot = slot.copy()
@@ -69,15 +70,15 @@ class History:
         reads = self._empty_reads(len(length), times)
         for time in reversed(range(times)):
             step = self._steps[time]
-            here = np.flatnonzero(length > time)
-            row = np.searchsorted(step.rows, sentence[here])
-            tokens[here, time] = step.tokens[row, slot[here]]
-            slot[here] = step.parents[row, slot[here]]
+            active = np.flatnonzero(length > time)
+            row = np.searchsorted(step.rows, sentence[active])
+            tokens[active, time] = step.tokens[row, slot[active]]
+            slot[active] = step.parents[row, slot[active]]
             if reads is not None and step.weights is not None:
-                # Only now is it the slot that made the prediction; </s> was predicted from the last one.
-                here = np.flatnonzero(length + finished > time)
-                row = np.searchsorted(step.rows, sentence[here])
-                reads[here, time] = step.weights[row, slot[here]]
+                # ``slot`` is now the hypothesis that made the prediction. It is also right for </s>, which has no slot.
+                active = np.flatnonzero(length + finished > time)
+                row = np.searchsorted(step.rows, sentence[active])
+                reads[active, time] = step.weights[row, slot[active]]
         counts = length + finished
         texts = [ids[:count].tolist() for ids, count in zip(tokens, length, strict=True)]
         if reads is None:
@@ -85,6 +86,7 @@ class History:
         return texts, [read[:count].copy() for read, count in zip(reads, counts, strict=True)]
 
     def _empty_reads(self, hypotheses: int, times: int) -> Floats | None:
+        """Return zeros (H, times, R) for read weights, or None if they are not kept."""
         weights = self._steps[0].weights if self._steps else None
         if weights is None:
             return None

@@ -1,4 +1,4 @@
-"""One translation, as search found it."""
+"""The result of a search: one translation of one sentence."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from nmt.search.engine import Floats
 
 
 class Hypothesis(NamedTuple):
-    """A target sentence, its probability under the model, and what it looked at."""
+    """A target sentence with its probability under the model and, on request, its attention weights."""
 
     tokens: list[int]
     """T piece ids, without ``<s>`` and ``</s>``."""
     log_prob: float
-    """Natural log-probability: the sum over the tokens and, where ``finished``, ``</s>``."""
+    """Natural log-probability: the sum over the tokens and, if ``finished``, ``</s>``."""
     score: float
-    """``log_prob / length_penalty(length)``, where the length counts ``</s>``: what the ranking goes by."""
+    """Hypotheses are ranked by this: ``log_prob / length_penalty(length)`` plus the coverage penalty.
+
+    The length counts ``</s>`` if ``finished``.
+    """
     finished: bool
-    """True: ended by ``</s>``. False: cut at the maximum length (or where no number was finite any more)."""
+    """True: ended by ``</s>``. False: cut at the maximum length, or when no candidate had a finite log-probability."""
     weights: Floats | None = None
-    """Read weights (T+1, R), one row a prediction, the last one that of ``</s>`` (T rows if not finished)."""
+    """Read weights (T+1, R), one row per prediction, the last for ``</s>`` (T rows if not finished)."""
     alignment: Floats | None = None
     """The same reads as raw alignment with the source (T+1, S): may be signed, rows need not sum to 1."""

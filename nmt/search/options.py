@@ -1,4 +1,4 @@
-"""What a person may ask of a search."""
+"""Options of a search, checked when they are created."""
 
 from __future__ import annotations
 
@@ -8,73 +8,73 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from nmt.bounds import AtLeast, AtMost, broken
+from nmt.bounds import AtLeast, AtMost, violations
 from nmt.errors import UserError
 from nmt.search.engine import Integers
 
 MAX_LENGTH_CEILING = 1000
-"""Target pieces that no translation exceeds, however long its source."""
+"""Maximum number of target pieces of any translation, however long its source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How to search: beam by default, greedy with ``beam_size=1``, sampling with a ``temperature``.
+    """Options of a search: beam by default, greedy with ``beam_size=1``, sampling with a ``temperature``.
 
-    Raises ``UserError`` naming the option, its value and the remedy.
+    Raises UserError, which names the option, its value and the fix.
     """
 
     beam_size: Annotated[int, AtLeast(1)] = 5
-    """Live hypotheses of each sentence (N)."""
+    """Live hypotheses per sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
     coverage_penalty: Annotated[float, AtLeast(0)] = 0.0
-    """beta of Wu et al. 2016: how much a source piece costs that was hardly looked at; 0: nothing."""
+    """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
     n_best: Annotated[int, AtLeast(1)] = 1
-    """Translations returned for each sentence, best first; when sampling, the number of draws."""
+    """Translations returned per sentence, best first; when sampling, the number of draws."""
     max_length: Annotated[int, AtLeast(1)] | None = None
-    """Target pieces, ``</s>`` not counted; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
+    """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
-    """Sample instead of searching; below 1 sharpens the distribution, above 1 flattens it; null: off."""
+    """Sample instead of searching: values below 1 sharpen the distribution, above 1 flatten it; null: off."""
     top_k: Annotated[int, AtLeast(1)] | None = None
-    """Sample among the k likeliest pieces only; null: among all."""
+    """Sample from the k most likely pieces only; null: from all."""
     seed: Annotated[int, AtLeast(0)] = 1
-    """Of the samples; a sentence's draws depend on it and on the sentence, not on its neighbours."""
+    """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
     keep_weights: bool = False
-    """Return read weights and alignment with every hypothesis: asked for by programs, not by people."""
+    """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             value = getattr(self, name)
-            if value is not None and (problems := broken(value, _bounds(hint))):
+            if value is not None and (problems := violations(value, _bounds(hint))):
                 raise UserError(f"search.{name}={value}: {problems[0]}")
         if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
-            raise UserError(f"search.max_length={self.max_length}: must be ≤ {MAX_LENGTH_CEILING}")
+            raise UserError(f"search.max_length={self.max_length}: must be at most {MAX_LENGTH_CEILING}")
         if self.method != "beam" and self.coverage_penalty:
             raise UserError(
-                f"search.coverage_penalty={self.coverage_penalty:g}: ranks the hypotheses of a beam; leave it away, or "
-                + ("set search.beam_size=5" if self.method == "greedy" else "search.temperature")
+                f"search.coverage_penalty={self.coverage_penalty:g}: needs beam search; remove it, or "
+                + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
             )
         if self.method != "sample" and self.n_best > self.beam_size:
-            raise UserError(f"search.n_best={self.n_best}: must be ≤ search.beam_size={self.beam_size}")
+            raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
         if self.method != "sample" and self.top_k is not None:
-            raise UserError(f"search.top_k={self.top_k}: is for sampling; set search.temperature as well")
+            raise UserError(f"search.top_k={self.top_k}: needs sampling; set search.temperature as well")
 
     @property
     def method(self) -> Literal["greedy", "beam", "sample"]:
-        """Which search these options ask for."""
+        """The search method that these options select."""
         if self.temperature is not None:
             return "sample"
         return "greedy" if self.beam_size == 1 else "beam"
 
     def limits(self, source_lengths: Integers) -> Integers:
-        """The most target pieces (B,), without ``</s>``, for sources of these lengths, with ``</s>``."""
+        """Return the maximum target pieces (B,), without ``</s>``, for source lengths (B,) with ``</s>``."""
         if self.max_length is not None:
             return np.full_like(source_lengths, self.max_length)
         return np.minimum(2 * source_lengths + 10, MAX_LENGTH_CEILING)
 
 
 def _bounds(hint: Any) -> Iterator[Any]:
-    """The bounds anywhere within an annotation, such as ``Annotated[int, AtLeast(1)] | None``."""
+    """Yield the bounds found anywhere in an annotation, such as ``Annotated[int, AtLeast(1)] | None``."""
     yield from getattr(hint, "__metadata__", ())
     for part in get_args(hint):
         yield from _bounds(part)

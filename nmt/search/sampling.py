@@ -1,4 +1,4 @@
-"""Sampling: independent draws from the model, tempered and cut to its likeliest pieces on request."""
+"""Sampling: independent draws from the model, optionally with a temperature and from the top k pieces only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
 
-_EVERYTHING = sys.maxsize
+_WHOLE_VOCABULARY = sys.maxsize
 
 
 def sampling_search(
@@ -24,12 +24,12 @@ def sampling_search(
     options: SearchOptions,
     history: History,
 ) -> Endings:
-    """``n_best`` endings a sentence, one a draw, each with its log-probability under the model as it is.
+    """Return ``n_best`` endings per sentence, one per draw, with log-probabilities before temperature and top k.
 
-    The draws of a sentence share the axis N. One that is over idles until its sentence's last one is.
+    The draws of a sentence share the axis N. A draw that has ended idles until the last draw of its sentence ends.
     """
-    draws, k = options.n_best, options.top_k or _EVERYTHING
-    chances = _chances(seeds, limits, draws, options.seed)
+    draws, k = options.n_best, options.top_k or _WHOLE_VOCABULARY
+    uniforms = _uniform_numbers(seeds, limits, draws, options.seed)
     state = engine.init(source)
     rows = np.arange(len(limits))
     tokens = np.full((len(rows), 1), BOS)
@@ -39,10 +39,10 @@ def sampling_search(
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
         state, log_probs, ids, weights = engine.step(state, tokens, parents, k, BANNED)
-        # The single hypothesis of the first step feeds all draws; from then on every draw is its own parent.
+        # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
-        pick, gain = _draw(log_probs[:, parents[0]], chances[rows, time], options.temperature or 1.0)
-        tokens = np.take_along_axis(ids[:, parents[0]], pick[..., None], axis=2)[..., 0]
+        choice, gain = _sample(log_probs[:, parents[0]], uniforms[rows, time], options.temperature or 1.0)
+        tokens = np.take_along_axis(ids[:, parents[0]], choice[..., None], axis=2)[..., 0]
         history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)
@@ -50,7 +50,7 @@ def sampling_search(
         over = running & (finished | ~possible | (limits[rows] == time)[:, None])
         total = np.where(running & (finished | ~over), total + np.where(possible, gain, 0.0), total)
         row, draw = np.nonzero(over)
-        # The slot before this step: all draws shared slot 0 when they had no token yet.
+        # The slot before this step: at time 0, all draws share slot 0.
         slot = draw if time else np.zeros_like(draw)
         length = np.full_like(row, time)
         endings.append(Endings(rows[row], length, slot, total[row, draw], finished[row, draw]))
@@ -63,32 +63,36 @@ def sampling_search(
             state = engine.drop(state, keep)
             rows, tokens, parents = rows[keep], tokens[keep], parents[keep]
             total, running = total[keep], running[keep]
-    return Endings.join(endings)
+    return Endings.concatenate(endings)
 
 
-def sentence_seed(ids: Sequence[int], before: int = 0) -> int:
-    """A number for a source's ids; ``before`` is that of its first part, where it comes in several."""
-    return crc32(np.asarray(ids, dtype=np.int64).tobytes(), before)
+def sentence_seed(ids: Sequence[int], previous: int = 0) -> int:
+    """Return a seed computed from a source's ids.
+
+    If a source comes in several parts, ``previous`` is the seed of the parts before this one.
+    """
+    return crc32(np.asarray(ids, dtype=np.int64).tobytes(), previous)
 
 
-def _chances(seeds: Sequence[int], limits: Integers, draws: int, seed: int) -> Floats:
-    """Uniform numbers in [0, 1), (B, steps, draws): each sentence has its own stream, whatever its batch."""
-    chances = np.zeros((len(seeds), int(limits.max()) + 1, draws))
-    for row, (own, limit) in enumerate(zip(seeds, limits, strict=True)):
-        chances[row, : limit + 1] = np.random.default_rng([seed, own]).random((limit + 1, draws))
-    return chances
+def _uniform_numbers(seeds: Sequence[int], limits: Integers, draws: int, seed: int) -> Floats:
+    """Return uniform numbers in [0, 1), (B, steps, draws). A sentence's numbers do not depend on its batch."""
+    uniforms = np.zeros((len(seeds), int(limits.max()) + 1, draws))
+    for row, (own_seed, limit) in enumerate(zip(seeds, limits, strict=True)):
+        uniforms[row, : limit + 1] = np.random.default_rng([seed, own_seed]).random((limit + 1, draws))
+    return uniforms
 
 
-def _draw(log_probs: Floats, chance: Floats, temperature: float) -> tuple[Integers, Floats]:
-    """(pick (b,N), its log-probability): the candidate (b,N,k) on which each chance (b,N) falls.
+def _sample(log_probs: Floats, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
+    """Choose one of the k candidates (b,N,k) by each uniform number (b,N).
 
-    The log-probability is -inf where no candidate is possible.
+    Return (choice (b,N), log-probability (b,N)). The log-probability is the model's, before the temperature; it is
+    -inf if no candidate is possible.
     """
     possible = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
     peak = possible.max(axis=2, keepdims=True)
     mass = np.exp((possible - np.where(np.isfinite(peak), peak, 0.0)) / temperature)
     mass = mass.cumsum(axis=2)
-    # Chances are below 1, so that the count stops at a candidate with mass: impossible ones add none.
-    pick = (mass <= chance[..., None] * mass[..., -1:]).sum(axis=2)
-    pick = np.minimum(pick, log_probs.shape[2] - 1)
-    return pick, np.take_along_axis(possible, pick[..., None], axis=2)[..., 0]
+    # Uniform numbers are below 1 and impossible candidates add no mass, so the count stops at a possible candidate.
+    choice = (mass <= uniforms[..., None] * mass[..., -1:]).sum(axis=2)
+    choice = np.minimum(choice, log_probs.shape[2] - 1)
+    return choice, np.take_along_axis(possible, choice[..., None], axis=2)[..., 0]

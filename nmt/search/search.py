@@ -1,4 +1,4 @@
-"""The doors: ``search`` for one batch, ``search_all`` for any number of sentences, ``search_encoded`` for memories."""
+"""Entry points: ``search`` for one batch, ``search_all`` for many sentences, ``search_encoded`` for memories."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
-from nmt.search.ranking import Ranking
 from nmt.search.sampling import sampling_search, sentence_seed
+from nmt.search.scoring import Scorer
 
 
 def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-    """Translations of each source, best first, in the order of the sources; all in one batch.
+    """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
 
-    A source is a list of piece ids that ends in ``</s>``. Each gets at least one hypothesis and at most
-    ``options.n_best``; with ``options.keep_weights``, they carry read weights and alignment. Raises
-    ``ValueError`` for a source without ids.
+    A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses. With
+    ``options.keep_weights``, hypotheses carry read weights and alignment. Raises ValueError for a source without ids.
     """
     if not sources:
         return []
     lengths = np.array([len(ids) for ids in sources])
     if not lengths.all():
-        raise ValueError(f"source {int(lengths.argmin())} is empty: it must hold </s> at least")
+        raise ValueError(f"source {int(lengths.argmin())} is empty: it must end in </s>")
     return search_encoded(engine, engine.encode(sources), lengths, [sentence_seed(ids) for ids in sources], options)
 
 
 def search_encoded(
     engine: Engine[Source, State], source: Source, lengths: Integers, seeds: Sequence[int], options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """As ``search``, for sources that were encoded before, of these ``lengths`` (B,); ``seeds`` are for sampling."""
+    """Search like ``search``, from encoded sources of ``lengths`` (B,). Only sampling uses ``seeds`` (B,)."""
     limits = options.limits(lengths)
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
-    ranking = Ranking(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
+    scorer = Scorer(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
     if options.method == "greedy":
         endings = greedy_search(engine, source, limits, history)
     elif options.method == "beam":
-        endings = beam_search(engine, source, limits, options, history, ranking)
+        endings = beam_search(engine, source, limits, options, history, scorer)
     else:
         endings = sampling_search(engine, source, seeds, limits, options, history)
-    found = _hypotheses(history, endings, ranking, len(lengths))
+    results = _collect_hypotheses(history, endings, scorer, len(lengths))
     if not options.keep_weights:
-        return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in found]
+        return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in results]
     return [
-        [_aligned(engine, source, row, hypothesis, int(lengths[row])) for hypothesis in hypotheses]
-        for row, hypotheses in enumerate(found)
+        [_add_alignment(engine, source, row, hypothesis, int(lengths[row])) for hypothesis in hypotheses]
+        for row, hypotheses in enumerate(results)
     ]
 
 
 def search_all(
     engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions, *, max_tokens: int = 4096
 ) -> list[list[Hypothesis]]:
-    """As ``search``, for any number of sources: cut into batches of similar length, order restored.
+    """Search like ``search``, for any number of sources: batches hold sources of similar length; the order is kept.
 
-    ``max_tokens`` bounds a batch's source pieces, padding counted; a longer source makes a batch of its own.
+    ``max_tokens`` is the maximum number of source pieces per batch, padding included. A longer source forms a batch
+    alone.
     """
-    found: list[list[Hypothesis]] = [[] for _ in sources]
+    results: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in batches_by_length([len(ids) for ids in sources], max_tokens=max_tokens):
         batch = [sources[row] for row in rows]
         for row, hypotheses in zip(rows, search(engine, batch, options), strict=True):
-            found[row] = hypotheses
-    return found
+            results[row] = hypotheses
+    return results
 
 
 def batches_by_length(lengths: list[int], *, max_tokens: int) -> list[list[int]]:
-    """Every index once, longest first, cut so that sentences × longest ≤ max_tokens in each batch.
+    """Split the indices into batches, longest first, so that sentences × longest ≤ max_tokens in each batch.
 
-    Longest first: what does not fit in memory fails at once, not after an hour.
+    The longest come first because a batch that does not fit in memory then fails at once, not after an hour.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
@@ -82,13 +82,13 @@ def batches_by_length(lengths: list[int], *, max_tokens: int) -> list[list[int]]
     return batches
 
 
-def _hypotheses(history: History, endings: Endings, ranking: Ranking, sentences: int) -> list[list[Hypothesis]]:
-    """The endings read out and ranked, a list for each sentence."""
-    scores = ranking.scores(endings)
+def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sentences: int) -> list[list[Hypothesis]]:
+    """Return the endings as hypotheses, one list per sentence, best first."""
+    scores = scorer.score_endings(endings)
     tokens, weights = history.trace(endings)
-    found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+    results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for at in np.argsort(-scores, kind="stable"):
-        found[endings.sentence[at]].append(
+        results[endings.sentence[at]].append(
             Hypothesis(
                 tokens=tokens[at],
                 log_prob=float(endings.log_prob[at]),
@@ -97,13 +97,13 @@ def _hypotheses(history: History, endings: Endings, ranking: Ranking, sentences:
                 weights=weights[at],
             )
         )
-    return found
+    return results
 
 
-def _aligned(
+def _add_alignment(
     engine: Engine[Source, State], source: Source, row: int, hypothesis: Hypothesis, source_length: int
 ) -> Hypothesis:
-    """The hypothesis with its alignment (T+1, S), the padding of the batch cut away."""
+    """Return the hypothesis with its alignment (T+1, S), without the padding of the batch."""
     if hypothesis.weights is None:
         return hypothesis
     return hypothesis._replace(alignment=engine.align(source, row, hypothesis.weights)[:, :source_length])

@@ -18,7 +18,7 @@ from nmt.text.pair import Pair
 PARTS = ("train", "valid", "test")
 SHARED = ("lowercase", "max_length", "max_ratio")
 DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel"))
-PREPARED = "nmt.text.prepare.open_prepared"  # what conf/data/prepared.yaml names: text that needs no source any more
+PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 
 def is_prepared(data: Mapping[str, Any]) -> bool:
@@ -31,7 +31,7 @@ def load_pairs(
 ) -> dict[str, list[Pair]]:
     """Return the sentence pairs of every part, lower-cased if ``data`` says so.
 
-    Raises UserError where the source returns anything else, or not all ``needed`` parts.
+    Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
     """
     parts = construct(_block(data), DATA_SOURCE, trust=trust)
     if callable(parts):
@@ -46,7 +46,7 @@ def load_pairs(
 
 
 def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what the class of a data source refuses, and the ``needed`` parts whose files are not named."""
+    """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
     for part in needed:
         files = data.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):

@@ -1,1 +1,1 @@
-"""From text to batches of ids: tokenizer, corpus on disk, token-budget batches, the generated tasks."""
+"""From text to batches of ids: text files, tokenizer, corpus on disk, and batches that fill a token budget."""

@@ -1,4 +1,4 @@
-"""A parallel corpus on disk: one Arrow IPC file of piece ids, texts and gold links, read by memory map."""
+"""A parallel corpus on disk: one memory-mapped Arrow IPC file with piece ids, texts and gold links."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from nmt.errors import UserError
-from nmt.storage import replace_file
+from nmt.storage import replace_file, require_format
+from nmt.text.links import Link, Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
 ROWS_PER_WRITE = 8192
-FORMAT = b"1"
+FORMAT = 2
+FORMAT_KEY = b"nmt.corpus"
 IDS = pa.list_(pa.int32())
 SCHEMA = pa.schema(
     {
@@ -26,15 +28,16 @@ SCHEMA = pa.schema(
         "target_ids": IDS,
         "source": pa.string(),
         "target": pa.string(),
-        "links": IDS,  # i₀ j₀ i₁ j₁ …, or null where there is no gold
+        "links": IDS,  # sure links as i₀ j₀ i₁ j₁ …, or null if the pair has no gold alignment
+        "possible": IDS,  # possible links that are not sure, in the same form
     },
-    metadata={b"nmt.corpus": FORMAT},
+    metadata={FORMAT_KEY: str(FORMAT).encode()},
 )
 
 
 @dataclass
 class Account:
-    """What became of the pairs: how many were kept, how many dropped for which reason; lengths in pieces."""
+    """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces."""
 
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -46,10 +49,10 @@ class Account:
         return self.kept + self.dropped.total()
 
     def lines(self) -> list[str]:
-        """One line for what was kept, then one for each reason, the commonest first."""
+        """Return one line about the kept pairs, then one for each reason, most frequent first."""
         kept = f"{self.kept:,} of {self.total:,} pairs kept"
         sizes = f"{self.source_pieces:,} source and {self.target_pieces:,} target pieces"
-        return [f"{kept}: {sizes}"] + [f"{n:,} dropped: {why}" for why, n in self.dropped.most_common()]
+        return [f"{kept}: {sizes}"] + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -65,18 +68,17 @@ def write_corpus(
     max_ratio: float | None,
     keep_empty: bool = False,
 ) -> Account:
-    """The account of what was written to ``path``; the file appears whole or not at all.
+    """Write a corpus to ``path`` atomically and return how many pairs were kept and dropped.
 
-    Dropped are pairs with an empty side (unless ``keep_empty``: a test set stays whole), with a side longer
-    than ``max_length`` pieces (``</s>`` not counted), or whose longer side has more than ``max_ratio`` times
-    the pieces of the shorter.
-    UserError: nothing is left, or the disk is full.
+    A pair is dropped if a side is empty (unless ``keep_empty``, for test sets), if a side is longer than
+    ``max_length`` pieces (not counting ``</s>``), or if the longer side has more than ``max_ratio`` times the pieces
+    of the shorter one. Raises UserError if no pair is left or the disk is full.
     """
     account = Account()
     with (
         replace_file(path) as temporary,
-        open(temporary, "wb") as sink,
-        pa.ipc.new_file(sink, SCHEMA) as writer,
+        open(temporary, "wb") as stream,
+        pa.ipc.new_file(stream, SCHEMA) as writer,
     ):
         for group in _groups(pairs):
             rows = []
@@ -92,20 +94,21 @@ def write_corpus(
                 account.kept += 1
                 account.source_pieces += len(x)
                 account.target_pieces += len(y)
-                links = None if pair.links is None else [word for link in pair.links for word in link]
-                rows.append((x, y, pair.source, pair.target, links))
+                links = None if pair.links is None else _flatten(pair.links)
+                rows.append((x, y, pair.source, pair.target, links, _flatten(pair.possible)))
             if rows:
                 columns = zip(*rows, strict=True)
-                arrays = [pa.array(values, of.type) for values, of in zip(columns, SCHEMA, strict=True)]
+                arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
                 writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
         if account.kept == 0:
-            reasons = ", ".join(f"{n:,} {why}" for why, n in account.dropped.most_common()) or "none given"
-            raise UserError(f"{path}: no pair of {account.total:,} is left ({reasons}); loosen the filters")
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.dropped.most_common())
+            detail = f"all {account.total:,} pairs were dropped ({reasons})" if reasons else "no pairs were given"
+            raise UserError(f"{path}: {detail}; relax the filters or give more text")
     return account
 
 
 class Corpus:
-    """The pairs of one Arrow file; nothing is read before it is asked for, and piece ids are never copied."""
+    """The sentence pairs of one Arrow file. Data is read on access, and piece ids are never copied."""
 
     def __init__(self, path: Path, table: Any) -> None:
         self.path = path
@@ -117,27 +120,28 @@ class Corpus:
 
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
-        """The corpus at ``path``, memory-mapped. UserError: missing, no corpus, or of a newer format."""
-        remedy = "prepare the corpus again with nmt-prepare"
+        """Memory-map the corpus at ``path``.
+
+        Raises UserError if the file is missing, is not a corpus, or has another format version.
+        """
+        fix = "prepare the corpus again with nmt-prepare"
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
-            version = (reader.schema.metadata or {}).get(b"nmt.corpus")
-            if version != FORMAT:
-                raise UserError(f"{path}: corpus format {(version or b'none').decode()}, not 1; {remedy}")
+            require_format((reader.schema.metadata or {}).get(FORMAT_KEY), FORMAT, place=path, fix=fix)
             return cls(Path(path), reader.read_all())
         except FileNotFoundError:
-            raise UserError(f"{path}: no such corpus; {remedy}") from None
+            raise UserError(f"{path}: no such corpus; {fix}") from None
         except (pa.ArrowException, OSError) as error:
-            raise UserError(f"{path}: not a corpus ({str(error).splitlines()[0]}); {remedy}") from None
+            raise UserError(f"{path}: not a corpus ({str(error).splitlines()[0]}); {fix}") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Corpus.open, (self.path,)  # a worker process maps the file anew
+        return Corpus.open, (self.path,)  # a worker process maps the file itself
 
     def __len__(self) -> int:
         return len(self.source_lengths)
 
     def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """Views of the (source, target) piece ids of one row, int32, without BOS and EOS."""
+        """Return views of the (source, target) piece ids of one row: int32, without BOS and EOS."""
         return self._source[row], self._target[row]
 
     def sources(self) -> list[str]:
@@ -148,12 +152,16 @@ class Corpus:
         texts: list[str] = self._table.column("target").to_pylist()
         return texts
 
-    def links(self) -> list[tuple[tuple[int, int], ...]] | None:
-        """Gold (source word, target word) links of every row; None where any row has none."""
-        column = self._table.column("links")
-        if column.null_count:
+    def links(self) -> list[Links] | None:
+        """Return the gold links of every row, or None if any row has no gold alignment."""
+        links, possible = self._table.column("links"), self._table.column("possible")
+        if links.null_count:
             return None
-        return [tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in column.to_pylist()]
+        golds = []
+        for flat_sure, flat_possible in zip(links.to_pylist(), possible.to_pylist(), strict=True):
+            sure = _unflatten(flat_sure)
+            golds.append(Links(sure, sure | _unflatten(flat_possible)))
+        return golds
 
 
 class _Lists:
@@ -167,8 +175,8 @@ class _Lists:
 
     def __getitem__(self, row: int) -> np.ndarray:
         chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
-        within = row - int(self._starts[chunk])
-        begin, end = self._offsets[chunk][within : within + 2]
+        row_in_chunk = row - int(self._starts[chunk])
+        begin, end = self._offsets[chunk][row_in_chunk : row_in_chunk + 2]
         view: np.ndarray = self._values[chunk][begin:end]
         return view
 
@@ -189,3 +197,11 @@ def _reason_to_drop(source: int, target: int, max_length: int | None, max_ratio:
     if max_ratio is not None and max(source, target) > max_ratio * min(source, target):
         return f"length ratio over {max_ratio:g}"
     return None
+
+
+def _flatten(links: Iterable[Link]) -> list[int]:
+    return [word for link in links for word in link]
+
+
+def _unflatten(flat: list[int]) -> frozenset[Link]:
+    return frozenset(zip(flat[::2], flat[1::2], strict=True))

@@ -1,13 +1,20 @@
-"""One sentence and its translation, and which words are known to translate which."""
+"""A sentence pair and its gold word alignment."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from nmt.text.links import Link
+
 
 class Pair(NamedTuple):
-    """A sentence pair; ``links`` are gold (source word, target word) pairs, 0-based over whitespace words."""
+    """A sentence and its translation.
+
+    ``links`` are the sure gold links (source word, target word), or None if the pair has no gold alignment.
+    ``possible`` are links that are not sure but count as correct. Words are split at whitespace and counted from 0.
+    """
 
     source: str
     target: str
-    links: tuple[tuple[int, int], ...] | None = None
+    links: tuple[Link, ...] | None = None
+    possible: tuple[Link, ...] = ()

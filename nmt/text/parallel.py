@@ -13,14 +13,14 @@ NO_FILES: Files = {"src": None, "tgt": None}
 
 
 class Sides(TypedDict):
-    """The files of one part, one sentence a line, plain or ``.gz``; null where the part is absent."""
+    """The files of one part, one sentence per line, plain or ``.gz``; null where the part is absent."""
 
     src: str | None
     tgt: str | None
 
 
 class Files(Sides, total=False):
-    """The same with ``links``, a file of gold word alignments whose words are counted from ``links_base``."""
+    """The files of the test part, with ``links``: gold word alignments whose words are counted from ``links_base``."""
 
     links: str | None
     links_base: Literal[0, 1]

@@ -1,6 +1,6 @@
-"""The four ids that every vocabulary starts with; ordinary pieces begin at 4.
+"""The four special ids of every vocabulary. Ordinary pieces begin at 4.
 
-They live in a file without imports, so that search can know them without loading a tokenizer.
+This file imports nothing, so that search can use the ids without loading a tokenizer.
 """
 
 from __future__ import annotations

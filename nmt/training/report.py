@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import Links, format_pharaoh
+from nmt.alignment.links import format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import piece_weights, weights_between
-from nmt.alignment.words import AER_METHOD
+from nmt.alignment.word_weights import fit_word_weights, piece_weights
 from nmt.evaluation import corpus_scores
-from nmt.inference.forced import force, forced_links
+from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.storage import write_lines
@@ -57,13 +56,13 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
-    if translator.attention.looks:
+    if translator.attention.reads_source:
         links, golds = forced_links(translator, sources, references), test.links()
         write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
         if golds is not None:
-            found["aer"] = alignment_error_rate(links, [Links(frozenset(gold), frozenset(gold)) for gold in golds])
+            found["aer"] = alignment_error_rate(links, golds)
         draw(translator, test, folder)
-    return {"test": found, "signatures": {**scores.signatures, "aer": f"{AER_METHOD}; possible links are left out"}}
+    return {"test": found, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
@@ -76,7 +75,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
         print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
         return
     chosen = [int(short[row]) for row in spread(pieces[1][short], EXAMPLES)]
-    forced = force(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
+    forced = force_decode(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
     signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)
@@ -88,7 +87,8 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     examples = []
     for at, one in zip(chosen, forced, strict=True):
         left, right = sources[at].split(), references[at].split()
-        examples.append(Example(at + 1, weights_between(one, left, right), left, right, golds[at] if golds else None))
+        gold = golds[at].possible if golds else None
+        examples.append(Example(at + 1, fit_word_weights(one, left, right), left, right, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))

@@ -1,11 +1,11 @@
-"""Links, error rates and word weights against worked examples and naive counts."""
+"""Links, error rates and word weights against worked examples and naive counts; heatmaps and pages."""
 
 from __future__ import annotations
 
 import errno
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,35 +15,36 @@ from matplotlib.figure import Figure
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import Links, format_pharaoh, parse_pharaoh, read_gold
+from nmt.alignment.links import argmax_links, format_pharaoh, read_gold
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.words import argmax_links, normalise, word_matrix
+from nmt.alignment.word_weights import fit_word_weights, merge_pieces, normalise_rows, word_weights
 from nmt.errors import UserError
+from nmt.text.links import Links, parse_pharaoh
 
 
-def test_pharaoh_round_trip() -> None:
+def test_parsed_links_are_formatted_in_source_order() -> None:
     assert format_pharaoh(parse_pharaoh("2-0 0-1 10-3").sure) == "0-1 2-0 10-3"
 
 
-def test_possible_links_and_base() -> None:
+def test_possible_links_and_a_base_of_1() -> None:
     links = parse_pharaoh("1-1 2p3", base=1)
     assert links == Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [("1-1 x", "'x' is no link"), ("0-1", "links_base=0"), ("1--2", "no link")]
+    ("line", "message"), [("1-1 x", "'x': not a link"), ("0-1", "links_base=0"), ("1--2", "not a link")]
 )
-def test_bad_links_are_named(line: str, message: str) -> None:
+def test_bad_link_is_rejected_and_named(line: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_pharaoh(line, base=1)
 
 
-def test_link_outside_its_sentence() -> None:
+def test_link_outside_its_sentence_is_rejected() -> None:
     with pytest.raises(UserError, match="gold:3: 2p0 points outside the sentences of 2 and 1 words"):
         parse_pharaoh("1-0 2p0", place="gold:3", sentences=("a man", "Mann"))
 
 
-def test_gold_file_names_the_line(tmp_path: Path) -> None:
+def test_bad_gold_file_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0\n0:0\n")
     with pytest.raises(UserError, match="gold:2"):
         read_gold(tmp_path / "gold")
@@ -61,36 +62,51 @@ def test_error_rate_against_a_naive_count() -> None:
     for _ in range(50):
         hypotheses, golds, hits, size = [], [], 0, 0
         for _ in range(3):
-            found, sure, more = (set(draw.sample(cells, draw.randint(0, 8))) for _ in range(3))
-            hypotheses.append(found)
-            golds.append(Links(frozenset(sure), frozenset(sure | more)))
-            for link in found:
-                hits += (link in sure) + (link in sure | more)
-            size += len(found) + len(sure)
+            links, sure, possible = (set(draw.sample(cells, draw.randint(0, 8))) for _ in range(3))
+            hypotheses.append(links)
+            golds.append(Links(frozenset(sure), frozenset(sure | possible)))
+            for link in links:
+                hits += (link in sure) + (link in sure | possible)
+            size += len(links) + len(sure)
         expected = 1 - hits / size if size else 0.0
         assert alignment_error_rate(hypotheses, golds) == pytest.approx(expected)
 
 
-def test_normalise_keeps_zero_rows_and_drops_signs() -> None:
-    np.testing.assert_allclose(normalise(np.array([[1.0, -3.0], [0.0, 0.0]])), [[0.25, 0.75], [0, 0]])
+def test_normalise_rows_keeps_zero_rows_and_drops_signs() -> None:
+    np.testing.assert_allclose(normalise_rows(np.array([[1.0, -3.0], [0.0, 0.0]])), [[0.25, 0.75], [0, 0]])
 
 
 def test_word_weights_of_a_worked_example() -> None:
-    """Source pieces a|b b, target pieces x x|y: sums over source pieces, means over target pieces."""
+    """Source pieces a|b b, target pieces x x|y: sum over source pieces, mean over target pieces."""
     alignment = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
-    weights = word_matrix(alignment, [0, 1, 1], [0, 0, 1])
+    weights = merge_pieces(alignment, [0, 1, 1], [0, 0, 1])
     np.testing.assert_allclose(weights, [[0.25, 0.75], [1.0, 0.0]])
     assert argmax_links(weights) == {(1, 0), (0, 1)}
 
 
+class Translation(NamedTuple):
+    alignment: np.ndarray
+    source_words: list[int]
+    target_words: list[int]
+
+
+def test_fit_word_weights_cuts_extra_words_and_pads_missing_ones() -> None:
+    # Source a b </s>, target x y </s>, all words of one piece.
+    raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])
+    translation = Translation(raw.T, [0, 1], [0, 1])
+    np.testing.assert_allclose(word_weights(translation), [[0.6, 0.4], [0.3, 0.7]])
+    np.testing.assert_allclose(fit_word_weights(translation, ["ab"], ["x", "y", "z"]), [[0.6], [0.3], [0.0]])
+    np.testing.assert_allclose(fit_word_weights(translation, ["a", "b", "c"], ["xy"]), [[0.6, 0.4, 0.0]])
+
+
 def test_word_without_weight_has_no_link() -> None:
     assert argmax_links(np.zeros((2, 3))) == frozenset()
-    assert argmax_links(word_matrix(np.zeros((0, 2)), [0, 1], [])) == frozenset()
+    assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 @pytest.mark.parametrize("signed", [False, True])
-def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
+def test_heatmap_accepts_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
     path = tmp_path / f"picture{suffix}"
     matrix = np.array([[0.1, -0.9], [1.0, 0.0], [0.0, 0.0]])
     save_heatmap(matrix, ["$x_", "猫"], ["ä", "</s>", "\\"], path, title="50% $", signed=signed, gold=[(0, 1)])
@@ -101,13 +117,13 @@ def test_heatmap_draws_any_text(tmp_path: Path, suffix: str, signed: bool) -> No
 CONTROLS = ["a\x00b", "\x0b\x1b", "\x07", "c\ud800", "\ufffe\uffff", "<&--\t😀\x85"]
 
 
-def test_a_drawing_of_control_characters_is_xml(tmp_path: Path) -> None:
+def test_svg_heatmap_of_control_characters_is_valid_xml(tmp_path: Path) -> None:
     save_heatmap(np.ones((6, 6)), CONTROLS, CONTROLS, tmp_path / "picture.svg", title="a\x08b")
     assert "a\ufffdb" in (tmp_path / "picture.svg").read_text("utf-8")
     assert ElementTree.parse(tmp_path / "picture.svg").getroot().tag.endswith("svg")
 
 
-def test_a_page_of_control_characters_shows_that_they_were_there() -> None:
+def test_page_replaces_control_characters_visibly() -> None:
     page = alignment_page(
         [Example(1, np.ones((6, 6)), CONTROLS, CONTROLS)], title="a\x08b", note="\x01", attention="\x02"
     )
@@ -115,16 +131,16 @@ def test_a_page_of_control_characters_shows_that_they_were_there() -> None:
     assert "<h1>a\ufffdb</h1>" in page and "\ud800" not in page.encode("utf-8").decode()
 
 
-def painted(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
-    """The axes of the picture that is written of ``matrix``."""
+def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
+    """Save a heatmap of ``matrix`` and return its axes."""
     figures: list[Figure] = []
     save = Figure.savefig
 
-    def note(self: Figure, *given: Any, **more: Any) -> None:
+    def record(self: Figure, *args: Any, **options: Any) -> None:
         figures.append(self)
-        save(self, *given, **more)
+        save(self, *args, **options)
 
-    monkeypatch.setattr(Figure, "savefig", note)
+    monkeypatch.setattr(Figure, "savefig", record)
     target, source = ([f"{side}{k}" for k in range(size)] for side, size in zip("ts", matrix.shape, strict=True))
     save_heatmap(matrix, source, target, path, signed=signed)
     return figures[0].axes[0]
@@ -137,35 +153,35 @@ def painted(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, 
 def test_heatmap_colours_reach_the_largest_weight(
     weights: list[float], signed: bool, limits: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    axes = painted(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
+    axes = draw_axes(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
     assert axes.images[0].get_clim() == limits
 
 
-def test_heatmap_numbers_a_side_of_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    axes = painted(np.ones((120, 121)), tmp_path / "picture.svg", monkeypatch)
+def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = draw_axes(np.ones((120, 121)), tmp_path / "picture.svg", monkeypatch)
     assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(120)]
-    across = [label.get_text() for label in axes.get_xticklabels()]
-    assert len(across) < 30 and "100" in across
+    source_labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(source_labels) < 30 and "100" in source_labels
 
 
 @pytest.mark.filterwarnings("error")
-def test_heatmap_has_room_for_long_tokens_and_cuts_endless_ones(tmp_path: Path) -> None:
+def test_heatmap_shortens_very_long_tokens(tmp_path: Path) -> None:
     for length in (41, 40_000):
         save_heatmap(np.ones((1, 2)), ["a", "b" * length], ["c" * length], tmp_path / f"{length}.png")
     assert (tmp_path / "41.png").read_bytes() == (tmp_path / "40000.png").read_bytes()
 
 
-def test_heatmap_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_unsupported_heatmap_format_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\.png or \.svg"):
         save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
 
 
-def test_a_heatmap_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Figure, place: Path, **_: object) -> None:
-        place.write_bytes(b"half")
+def test_failed_heatmap_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Figure, path: Path, **_: object) -> None:
+        path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Figure, "savefig", full)
+    monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(UserError, match=r"picture\.png: cannot write: No space left"):
         save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.png")
     assert list(tmp_path.iterdir()) == []
@@ -180,7 +196,7 @@ def test_page_is_self_contained_and_escaped() -> None:
     assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page
 
 
-def test_page_of_signed_weights_has_a_hue_for_each_sign() -> None:
+def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
     page = alignment_page([Example(1, np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
     assert 'title="-40" style="background:hsl(211 75% 50% / 1.000)"' in page
     assert 'title="10" style="background:hsl(8 75% 50% / 0.250)"' in page

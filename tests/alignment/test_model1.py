@@ -1,4 +1,4 @@
-"""IBM Model 1 against the example that textbooks work through, and against loops."""
+"""IBM Model 1 against a textbook example and against loops."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from nmt.alignment.model1 import model_1
+from nmt.alignment.model1 import train_ibm_model_1
 
 DAS, HAUS, BUCH, EIN = range(4, 8)
 THE, HOUSE, BOOK, A = range(4, 8)
@@ -19,8 +19,8 @@ def arrays(pairs: list[tuple[list[int], list[int]]]) -> list[tuple[np.ndarray, n
 
 
 def table(pairs: list[tuple[list[int], list[int]]], iterations: int) -> dict[tuple[int, int], float]:
-    found = model_1(arrays(pairs), iterations=iterations)
-    return {(int(e), int(f)): float(p) for e, f, p in zip(found.source, found.target, found.probability, strict=True)}
+    t = train_ibm_model_1(arrays(pairs), iterations=iterations)
+    return {(int(e), int(f)): float(p) for e, f, p in zip(t.source, t.target, t.probability, strict=True)}
 
 
 # Koehn (2010), Statistical Machine Translation, figure 4.4.
@@ -37,12 +37,12 @@ def table(pairs: list[tuple[list[int], list[int]]], iterations: int) -> dict[tup
         (HAUS, HOUSE, (0.5, 0.5714, 0.6534)),
     ],
 )
-def test_the_worked_example(source: int, target: int, values: tuple[float, ...]) -> None:
+def test_textbook_example(source: int, target: int, values: tuple[float, ...]) -> None:
     for iterations, value in enumerate(values, 1):
         assert table(PAIRS, iterations)[source, target] == pytest.approx(value, abs=5e-5)
 
 
-def test_equals_loops_with_repeated_pieces() -> None:
+def test_repeated_pieces_equal_naive_loops() -> None:
     random = np.random.default_rng(3)
     pairs = [
         (random.integers(4, 9, size).tolist(), random.integers(4, 12, other).tolist())
@@ -62,6 +62,6 @@ def test_equals_loops_with_repeated_pieces() -> None:
     assert table(pairs, 4) == pytest.approx(dict(expected))
 
 
-def test_nothing_was_seen() -> None:
-    assert len(model_1([]).source) == 0
-    assert len(model_1(arrays([([4], []), ([], [4])])).source) == 0
+def test_no_pairs_give_an_empty_table() -> None:
+    assert len(train_ibm_model_1([]).source) == 0
+    assert len(train_ibm_model_1(arrays([([4], []), ([], [4])])).source) == 0

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import ``toy``: the tests are no package."""
+"""Adds this folder to ``sys.path`` so that its tests can import ``toy``: the tests are not a package."""
 
 from __future__ import annotations
 

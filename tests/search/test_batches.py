@@ -19,7 +19,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_batch_is_each_sentence_alone_in_any_order(method: str) -> None:
+def test_batch_equals_single_sentences_in_any_order(method: str) -> None:
     engine, sources, options = ToyEngine(pieces=8, seed=1), ragged_sources(1, 15), METHODS[method]
     together = search(engine, sources, options)
     assert together == [search(engine, [source], options)[0] for source in sources]
@@ -28,30 +28,31 @@ def test_a_batch_is_each_sentence_alone_in_any_order(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sentences_that_end_leave_once_and_for_good(method: str) -> None:
+def test_ended_sentences_are_dropped_once(method: str) -> None:
     engine, sources = ToyEngine(pieces=8, seed=1), ragged_sources(1, 15)
     search(engine, sources, METHODS[method])
+    # A dropped sentence does not come back.
     assert engine.dropped and max(Counter(engine.dropped).values()) == 1
     for before, after in zip(engine.steps, engine.steps[1:], strict=False):
-        assert [one for one in before if one in after] == list(after)
-    # Those that ended together with the last one needed no drop.
+        assert [sentence for sentence in before if sentence in after] == list(after)
+    # Sentences that end in the last step are not dropped.
     assert sorted(engine.dropped + list(engine.steps[-1])) == sorted(map(tuple, sources))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("max_length", [1, 3, None])
-def test_kept_weights_are_those_that_each_token_was_predicted_from(method: str, max_length: int | None) -> None:
+def test_kept_weights_belong_to_the_predictions_of_their_tokens(method: str, max_length: int | None) -> None:
     engine, sources = ToyEngine(pieces=8, seed=3), ragged_sources(2, 15)
     options = replace(METHODS[method], max_length=max_length)
     kept = search(engine, sources, replace(options, keep_weights=True))
-    for source, found in zip(sources, kept, strict=True):
-        for one in found:
-            truth = forced_weights(engine, source, one.tokens, finished=one.finished)
-            assert one.alignment is not None and one.weights is not None
-            assert one.weights.shape == (len(truth), max(map(len, sources)))
-            np.testing.assert_array_equal(one.alignment, truth.astype(np.float32))
+    for source, hypotheses in zip(sources, kept, strict=True):
+        for hypothesis in hypotheses:
+            expected = forced_weights(engine, source, hypothesis.tokens, finished=hypothesis.finished)
+            assert hypothesis.alignment is not None and hypothesis.weights is not None
+            assert hypothesis.weights.shape == (len(expected), max(map(len, sources)))
+            np.testing.assert_array_equal(hypothesis.alignment, expected.astype(np.float32))
     plain = search(engine, sources, options)
-    assert plain == [[one._replace(weights=None, alignment=None) for one in found] for found in kept]
+    assert plain == [[best._replace(weights=None, alignment=None) for best in hypotheses] for hypotheses in kept]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -61,7 +62,7 @@ def test_search_all_restores_the_order(method: str) -> None:
     assert search_all(engine, sources, options, max_tokens=20) == search(engine, sources, options)
 
 
-def test_batches_hold_every_row_once_within_the_budget() -> None:
+def test_batches_contain_each_row_once_within_the_token_budget() -> None:
     lengths = np.random.default_rng(0).integers(1, 30, size=200).tolist()
     batches = batches_by_length(lengths, max_tokens=64)
     assert sorted(row for batch in batches for row in batch) == list(range(200))
@@ -70,7 +71,7 @@ def test_batches_hold_every_row_once_within_the_budget() -> None:
     assert batches_by_length([], max_tokens=10) == []
 
 
-def test_nothing_in_nothing_out_and_an_empty_source_is_refused() -> None:
+def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
     engine = ToyEngine()
     assert search(engine, [], SearchOptions()) == []
     assert search_all(engine, [], SearchOptions()) == []

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import TiedEngine, ToyEngine, brute_force, forced, forced_weights, ragged_sources
+from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weights, ragged_sources
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.beam import beam_search
 from nmt.search.engine import BANNED
 from nmt.search.history import History
 from nmt.search.penalties import coverage_penalty
-from nmt.search.ranking import Ranking
-from nmt.search.search import _hypotheses
+from nmt.search.scoring import Scorer
+from nmt.search.search import _collect_hypotheses
 from nmt.text.specials import EOS
 
 ALPHAS = [0.0, 0.6, 1.0, 2.0]
@@ -22,27 +22,29 @@ ALPHAS = [0.0, 0.6, 1.0, 2.0]
 @pytest.mark.parametrize("beta", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beam_that_holds_everything_finds_what_brute_force_finds(alpha: float, seed: int, beta: float) -> None:
+def test_full_beam_equals_brute_force(alpha: float, seed: int, beta: float) -> None:
     engine = ToyEngine(pieces=2, seed=seed, sharpness=0.7)
     source = [7, 5, EOS]
     options = SearchOptions(beam_size=4 * 2**5, length_penalty=alpha, coverage_penalty=beta, n_best=8, max_length=5)
     truth = brute_force(engine, source, longest=5, alpha=alpha, beta=beta)
-    [found] = search(engine, [source], options)
-    assert [one.tokens for one in found] == [tokens for _, tokens in truth[:8]]
+    [hypotheses] = search(engine, [source], options)
+    assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in truth[:8]]
     np.testing.assert_allclose(
-        [one.score for one in found], [score for score, _ in truth[:8]], rtol=1e-12 if not beta else 1e-6
+        [hypothesis.score for hypothesis in hypotheses],
+        [score for score, _ in truth[:8]],
+        rtol=1e-12 if not beta else 1e-6,
     )
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5])
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_a_batch_of_brute_forces(alpha: float, beta: float) -> None:
+def test_full_beam_of_a_batch_equals_brute_force_of_each_sentence(alpha: float, beta: float) -> None:
     engine = ToyEngine(pieces=3, seed=11)
     sources = ragged_sources(3, 5)
     options = SearchOptions(beam_size=4 * 3**3, length_penalty=alpha, coverage_penalty=beta, n_best=3, max_length=3)
-    for source, found in zip(sources, search(engine, sources, options), strict=True):
+    for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
         truth = brute_force(engine, source, longest=3, alpha=alpha, beta=beta)
-        assert [one.tokens for one in found] == [tokens for _, tokens in truth[:3]]
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in truth[:3]]
 
 
 @pytest.mark.parametrize("max_length", [1, 2, None])
@@ -54,32 +56,33 @@ def test_beam_1_without_length_penalty_is_greedy(seed: int, max_length: int | No
     assert options.method == "greedy"
     history = History(keep_weights=False)
     limits = options.limits(np.array([len(source) for source in sources]))
-    ranking = Ranking(options, history, lambda row, reads: reads)
-    endings = beam_search(engine, engine.encode(sources), limits, options, history, ranking)
-    beams = _hypotheses(history, endings, ranking, len(sources))
+    scorer = Scorer(options, history, lambda row, reads: reads)
+    endings = beam_search(engine, engine.encode(sources), limits, options, history, scorer)
+    beams = _collect_hypotheses(history, endings, scorer, len(sources))
     assert beams == search(engine, sources, options)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
-def test_the_score_of_a_hypothesis_is_that_of_forcing_it(alpha: float, beam_size: int) -> None:
+def test_score_of_a_hypothesis_equals_forced_decoding(alpha: float, beam_size: int) -> None:
     engine = ToyEngine(pieces=8, seed=4)
     sources = ragged_sources(5, 10)
     options = SearchOptions(beam_size=beam_size, n_best=beam_size, length_penalty=alpha, max_length=6)
-    for source, found in zip(sources, search(engine, sources, options), strict=True):
-        assert found and [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-        assert len({tuple(one.tokens) for one in found}) == len(found)
-        for one in found:
-            truth = forced(engine, source, one.tokens, finished=one.finished)
-            assert one.log_prob == pytest.approx(truth, rel=1e-12)
-            length = len(one.tokens) + one.finished
-            assert one.score == pytest.approx(truth / float(length_penalty(length, alpha)), rel=1e-12)
-            assert len(one.tokens) <= 6
-            assert not {*BANNED, EOS} & set(one.tokens)
+    for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert hypotheses and scores == sorted(scores, reverse=True)
+        assert len({tuple(hypothesis.tokens) for hypothesis in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            truth = forced_log_prob(engine, source, hypothesis.tokens, finished=hypothesis.finished)
+            assert hypothesis.log_prob == pytest.approx(truth, rel=1e-12)
+            length = len(hypothesis.tokens) + hypothesis.finished
+            assert hypothesis.score == pytest.approx(truth / float(length_penalty(length, alpha)), rel=1e-12)
+            assert len(hypothesis.tokens) <= 6
+            assert not {*BANNED, EOS} & set(hypothesis.tokens)
 
 
 def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, limit: int) -> list[list[int]]:
-    """The same search written for one sentence with lists, and without any early stop."""
+    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
     width, alpha = options.beam_size, options.length_penalty
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     finished: list[tuple[float, list[int]]] = []
@@ -100,76 +103,77 @@ def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, lim
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (3, 3), (5, 2)])
 @pytest.mark.parametrize("max_length", [1, 4, None])
-def test_stopping_early_changes_nothing(alpha: float, beam_size: int, n_best: int, max_length: int | None) -> None:
+def test_early_stop_does_not_change_results(alpha: float, beam_size: int, n_best: int, max_length: int | None) -> None:
     engine = ToyEngine(pieces=7, seed=21)
     sources = ragged_sources(beam_size, 8, longest=5)
     options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=alpha, max_length=max_length)
-    for source, found in zip(sources, search(engine, sources, options), strict=True):
+    for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
         limit = max_length or 2 * len(source) + 10
-        assert [one.tokens for one in found] == naive_beam(engine, source, options, limit)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == naive_beam(engine, source, options, limit)
 
 
 @pytest.mark.parametrize("n_best", [1, 8, 20])
 @pytest.mark.parametrize("seed", range(5))
-def test_an_older_ending_wins_a_tie_of_a_beam_that_holds_everything(seed: int, n_best: int) -> None:
+def test_older_ending_wins_a_tie_in_a_full_beam(seed: int, n_best: int) -> None:
     engine, source = TiedEngine(pieces=2, seed=seed), [7, 5, EOS]
     options = SearchOptions(beam_size=4 * 2**5, length_penalty=0.0, n_best=n_best, max_length=5)
     truth = [(score, len(tokens)) for score, tokens in brute_force(engine, source, longest=5, alpha=0.0)]
-    [found] = search(engine, [source], options)
+    [hypotheses] = search(engine, [source], options)
     older_first = sorted(truth, key=lambda pair: (-pair[0], pair[1]))
-    assert [(one.score, len(one.tokens)) for one in found] == older_first[:n_best]
+    assert [(best.score, len(best.tokens)) for best in hypotheses] == older_first[:n_best]
 
 
 @pytest.mark.parametrize(("beam_size", "n_best"), [(2, 1), (2, 2), (3, 3), (5, 2)])
 @pytest.mark.parametrize("max_length", [1, 4, None])
-def test_stopping_early_changes_nothing_where_much_ties(beam_size: int, n_best: int, max_length: int | None) -> None:
+def test_early_stop_does_not_change_results_with_many_ties(beam_size: int, n_best: int, max_length: int | None) -> None:
     engine = TiedEngine(pieces=7, seed=21)
     sources = ragged_sources(beam_size, 8, longest=5)
     options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=0.0, max_length=max_length)
-    for source, found in zip(sources, search(engine, sources, options), strict=True):
+    for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
         limit = max_length or 2 * len(source) + 10
-        assert [one.tokens for one in found] == naive_beam(engine, source, options, limit)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == naive_beam(engine, source, options, limit)
 
 
-def test_the_exact_stop_saves_steps() -> None:
+def test_early_stop_saves_steps() -> None:
     engine = ToyEngine(pieces=4, seed=2, sharpness=3.0)
     search(engine, [[5, EOS]], SearchOptions(beam_size=3, length_penalty=0.0, max_length=500))
     assert len(engine.steps) < 50
 
 
-def test_unfinished_hypotheses_come_back_only_where_nothing_finished() -> None:
+def test_unfinished_hypotheses_are_returned_only_if_none_finished() -> None:
     engine = ToyEngine(pieces=8, seed=4)
     sources = ragged_sources(5, 30)
     kinds = set()
-    for found in search(engine, sources, SearchOptions(beam_size=2, n_best=2, max_length=2)):
-        finished = {one.finished for one in found}
+    for hypotheses in search(engine, sources, SearchOptions(beam_size=2, n_best=2, max_length=2)):
+        finished = {hypothesis.finished for hypothesis in hypotheses}
         assert len(finished) == 1
         kinds |= finished
-        assert all(one.finished or len(one.tokens) == 2 for one in found)
+        assert all(hypothesis.finished or len(hypothesis.tokens) == 2 for hypothesis in hypotheses)
     assert kinds == {True, False}
 
 
-def test_coverage_by_hand() -> None:
-    # Two steps look at the first piece with shares 0.5 and 1, at the second with 0.5 (by size), never at the third.
+def test_coverage_penalty_computed_by_hand() -> None:
+    # Shares by absolute value: the first piece gets 0.5 and 1, the second 0.5, the third nothing.
     alignment = np.array([[1.0, -1.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     expected = 0.2 * (log(1.0) + log(0.5) + log(1e-9))
     assert coverage_penalty(alignment, 0.2) == pytest.approx(expected)
 
 
-def test_a_cut_hypothesis_is_ranked_by_its_coverage_as_well() -> None:
+def test_score_of_a_cut_hypothesis_includes_coverage() -> None:
     engine = ToyEngine(pieces=3, seed=3)
-    banned = engine.predict
+    predict = engine.predict
 
     def never_ends(source: tuple[int, ...], prefix: tuple[int, ...]) -> Any:
-        log_probs, weights = banned(source, prefix)
+        log_probs, weights = predict(source, prefix)
         return np.where(np.arange(engine.size) == EOS, -np.inf, log_probs), weights
 
     engine.predict = never_ends  # type: ignore[method-assign]
     source = [7, 5, 9, EOS]
     options = SearchOptions(beam_size=27, n_best=27, coverage_penalty=1.0, max_length=3)
-    [found] = search(engine, [source], options)
-    for one in found:
-        assert not one.finished and one.weights is None
-        covered = np.log(forced_weights(engine, source, one.tokens, finished=False).sum(0).clip(max=1)).sum()
-        plain = forced(engine, source, one.tokens, finished=False) / length_penalty(3, 1.0)
-        assert one.score == pytest.approx(plain + covered, rel=1e-5)
+    [hypotheses] = search(engine, [source], options)
+    for hypothesis in hypotheses:
+        assert not hypothesis.finished and hypothesis.weights is None
+        weights = forced_weights(engine, source, hypothesis.tokens, finished=False)
+        coverage = np.log(weights.sum(0).clip(max=1)).sum()
+        plain = forced_log_prob(engine, source, hypothesis.tokens, finished=False) / length_penalty(3, 1.0)
+        assert hypothesis.score == pytest.approx(plain + coverage, rel=1e-5)

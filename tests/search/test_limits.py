@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import ToyEngine, ToyState, forced, ragged_sources
+from toy import ToyEngine, ToyState, forced_log_prob, ragged_sources
 
 from nmt.errors import UserError
 from nmt.search import MAX_LENGTH_CEILING, SearchOptions, length_penalty, search
@@ -22,7 +22,7 @@ METHODS = {
 
 
 class Endless(ToyEngine):
-    """Never ends by itself."""
+    """An engine whose translations never end: ``</s>`` is impossible."""
 
     def predict(self, source: tuple[int, ...], prefix: tuple[int, ...]) -> tuple[Floats, Floats]:
         log_probs, weights = super().predict(source, prefix[-3:])
@@ -30,7 +30,7 @@ class Endless(ToyEngine):
 
 
 class Broken(ToyEngine):
-    """Answers with ``value`` to sources that start with 13, from step ``since`` on."""
+    """An engine whose log-probabilities are all ``value`` if the source starts with 13, from step ``since`` on."""
 
     def __init__(self, *, value: float, since: int) -> None:
         super().__init__(pieces=8, seed=8)
@@ -47,22 +47,23 @@ class Broken(ToyEngine):
         time = len(state.prefixes[0][0])
         state, log_probs, ids, weights = super().step(state, tokens, parents, k, banned)
         if time >= self.since:
-            log_probs[[one[0] == 13 for one in state.sentences]] = self.value
+            log_probs[[sentence[0] == 13 for sentence in state.sentences]] = self.value
         return state, log_probs, ids, weights
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_translation_that_does_not_end_is_cut_at_the_length_of_its_own_source(method: str) -> None:
+def test_translation_without_end_is_cut_at_a_limit_set_by_its_own_source(method: str) -> None:
     engine, sources = Endless(seed=1), ragged_sources(1, 6)
-    for source, found in zip(sources, search(engine, sources, METHODS[method]), strict=True):
-        assert len(found) == METHODS[method].n_best
-        for one in found:
-            assert not one.finished and len(one.tokens) == 2 * len(source) + 10
-            assert one.score == pytest.approx(one.log_prob / float(length_penalty(len(one.tokens), 1.0)))
+    for source, hypotheses in zip(sources, search(engine, sources, METHODS[method]), strict=True):
+        assert len(hypotheses) == METHODS[method].n_best
+        for hypothesis in hypotheses:
+            length = len(hypothesis.tokens)
+            assert not hypothesis.finished and length == 2 * len(source) + 10
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / float(length_penalty(length, 1.0)))
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])
-def test_a_source_of_ten_thousand_pieces_ends_at_the_ceiling(method: str) -> None:
+def test_source_of_ten_thousand_pieces_is_cut_at_the_ceiling(method: str) -> None:
     engine = Endless(pieces=2)
     [[best, *_]] = search(engine, [[5] * 10_000 + [EOS]], METHODS[method])
     assert len(best.tokens) == MAX_LENGTH_CEILING == 1000
@@ -71,41 +72,42 @@ def test_a_source_of_ten_thousand_pieces_ends_at_the_ceiling(method: str) -> Non
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("since", [0, 2])
-def test_a_sentence_without_finite_numbers_harms_no_other(method: str, value: float, since: int) -> None:
+def test_sentence_without_finite_numbers_does_not_change_others(method: str, value: float, since: int) -> None:
     engine, sources = Broken(value=value, since=since), ragged_sources(1, 6)
-    ill = [[13, 6, EOS], *sources, [13, EOS]]
-    found = search(engine, ill, METHODS[method])
-    assert found[1:-1] == search(engine, sources, METHODS[method])
-    for source, hypotheses in [(ill[0], found[0]), (ill[-1], found[-1])]:
+    mixed = [[13, 6, EOS], *sources, [13, EOS]]
+    results = search(engine, mixed, METHODS[method])
+    assert results[1:-1] == search(engine, sources, METHODS[method])
+    for source, hypotheses in [(mixed[0], results[0]), (mixed[-1], results[-1])]:
         assert hypotheses
-        for one in hypotheses:
-            assert len(one.tokens) <= since
-            truth = forced(engine, source, one.tokens, finished=one.finished)
-            assert one.log_prob == pytest.approx(truth) and np.isfinite(one.score)
+        for hypothesis in hypotheses:
+            assert len(hypothesis.tokens) <= since
+            expected = forced_log_prob(engine, source, hypothesis.tokens, finished=hypothesis.finished)
+            assert hypothesis.log_prob == pytest.approx(expected) and np.isfinite(hypothesis.score)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_special_ids_are_never_produced(method: str) -> None:
     sources = ragged_sources(1, 20)
     for seed in range(5):
-        for found in search(ToyEngine(pieces=2, seed=seed), sources, METHODS[method]):
-            assert all(not {*BANNED, EOS} & set(one.tokens) for one in found)
+        for hypotheses in search(ToyEngine(pieces=2, seed=seed), sources, METHODS[method]):
+            assert all(not {*BANNED, EOS} & set(hypothesis.tokens) for hypothesis in hypotheses)
 
 
 def test_samples_follow_the_distribution_and_the_seed() -> None:
     engine, source = ToyEngine(pieces=2, seed=5), [9, 4, EOS]
     options = SearchOptions(temperature=2.0, n_best=4000, max_length=1, seed=3)
-    [found] = search(engine, [source], options)
-    assert [found] == search(engine, [source], options)
-    first = np.array([one.tokens[0] if one.tokens else EOS for one in found])
+    [samples] = search(engine, [source], options)
+    assert [samples] == search(engine, [source], options)
+    first = np.array([sample.tokens[0] if sample.tokens else EOS for sample in samples])
     tempered = np.exp(engine.predict(tuple(source), (2,))[0][3:] / 2.0)
-    drawn = np.array([(first == piece).mean() for piece in (EOS, 4, 5)])
-    np.testing.assert_allclose(drawn, tempered / tempered.sum(), atol=0.03)
-    for one in found[::500]:
-        assert one.log_prob == pytest.approx(forced(engine, source, one.tokens, finished=one.finished))
+    frequencies = np.array([(first == piece).mean() for piece in (EOS, 4, 5)])
+    np.testing.assert_allclose(frequencies, tempered / tempered.sum(), atol=0.03)
+    for sample in samples[::500]:
+        expected = forced_log_prob(engine, source, sample.tokens, finished=sample.finished)
+        assert sample.log_prob == pytest.approx(expected)
 
 
-def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
+def test_sampling_with_top_k_1_is_greedy() -> None:
     engine, sources = ToyEngine(pieces=8, seed=5), ragged_sources(4, 10)
     greedy = search(engine, sources, SearchOptions(beam_size=1))
     assert search(engine, sources, SearchOptions(temperature=5.0, top_k=1)) == greedy
@@ -114,28 +116,28 @@ def test_sampling_among_the_likeliest_alone_is_greedy() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_size": 0}, r"search.beam_size=0: must be ≥ 1"),
-        ({"n_best": 0}, r"search.n_best=0: must be ≥ 1"),
-        ({"n_best": 6}, r"search.n_best=6: must be ≤ search.beam_size=5"),
-        ({"length_penalty": -0.5}, r"search.length_penalty=-0.5: must be ≥ 0"),
-        ({"length_penalty": float("nan")}, r"search.length_penalty=nan: must be ≥ 0"),
-        ({"max_length": 0}, r"search.max_length=0: must be ≥ 1"),
-        ({"max_length": 1001}, r"search.max_length=1001: must be ≤ 1000"),
-        ({"temperature": 0.0}, r"search.temperature=0.0: must be ≥ 0.001"),
-        ({"temperature": float("nan")}, r"search.temperature=nan: must be ≥ 0.001"),
-        ({"temperature": float("inf")}, r"search.temperature=inf: must be ≤ 1000"),
-        ({"length_penalty": 1e3}, r"search.length_penalty=1000.0: must be ≤ 100"),
-        ({"length_penalty": float("inf")}, r"search.length_penalty=inf: must be ≤ 100"),
+        ({"beam_size": 0}, r"search.beam_size=0: must be at least 1"),
+        ({"n_best": 0}, r"search.n_best=0: must be at least 1"),
+        ({"n_best": 6}, r"search.n_best=6: must be at most search.beam_size=5"),
+        ({"length_penalty": -0.5}, r"search.length_penalty=-0.5: must be at least 0"),
+        ({"length_penalty": float("nan")}, r"search.length_penalty=nan: must be at least 0"),
+        ({"max_length": 0}, r"search.max_length=0: must be at least 1"),
+        ({"max_length": 1001}, r"search.max_length=1001: must be at most 1000"),
+        ({"temperature": 0.0}, r"search.temperature=0.0: must be at least 0.001"),
+        ({"temperature": float("nan")}, r"search.temperature=nan: must be at least 0.001"),
+        ({"temperature": float("inf")}, r"search.temperature=inf: must be at most 1000"),
+        ({"length_penalty": 1e3}, r"search.length_penalty=1000.0: must be at most 100"),
+        ({"length_penalty": float("inf")}, r"search.length_penalty=inf: must be at most 100"),
         ({"coverage_penalty": float("inf")}, r"search.coverage_penalty=inf: must be finite"),
         (
             {"coverage_penalty": 0.5, "beam_size": 1},
-            r"search.coverage_penalty=0.5: ranks .*; leave it away, or set search.beam_size=5",
+            r"search.coverage_penalty=0.5: needs beam search; remove it, or set search.beam_size=5",
         ),
-        ({"coverage_penalty": -1.0}, r"search.coverage_penalty=-1.0: must be ≥ 0"),
-        ({"top_k": 3}, r"search.top_k=3: is for sampling; set search.temperature as well"),
+        ({"coverage_penalty": -1.0}, r"search.coverage_penalty=-1.0: must be at least 0"),
+        ({"top_k": 3}, r"search.top_k=3: needs sampling; set search.temperature as well"),
     ],
 )
-def test_impossible_options_are_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+def test_impossible_options_are_rejected_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}$"):
         SearchOptions(**options)
 
@@ -149,12 +151,12 @@ def test_impossible_options_are_refused_in_one_line(options: dict[str, Any], mes
         {"coverage_penalty": 1e9},
     ],
 )
-def test_the_largest_options_are_finite(largest: dict[str, Any]) -> None:
-    for found in search(ToyEngine(pieces=2, seed=5), ragged_sources(1, 6), SearchOptions(**largest)):
-        assert all(np.isfinite(one.score) for one in found)
+def test_extreme_options_give_finite_scores(largest: dict[str, Any]) -> None:
+    for hypotheses in search(ToyEngine(pieces=2, seed=5), ragged_sources(1, 6), SearchOptions(**largest)):
+        assert all(np.isfinite(hypothesis.score) for hypothesis in hypotheses)
 
 
-def test_the_length_penalty_is_the_papers() -> None:
+def test_length_penalty_equals_the_paper() -> None:
     assert float(length_penalty(1, 0.7)) == 1.0
     np.testing.assert_allclose(length_penalty([7, 13], 1.0), [2.0, 3.0])
     np.testing.assert_allclose(length_penalty([1, 100], 0.0), [1.0, 1.0])

@@ -1,7 +1,7 @@
-"""A language model small enough to enumerate and as awkward as one can be: it looks at the whole prefix.
+"""A language model that is small enough to enumerate, with the engine around it.
 
-The next-piece distribution is random, drawn afresh for every (source, prefix), so that nothing is Markov and
-no short cut of a search goes unnoticed. The engine around it checks the contract of ``nmt.search.engine``.
+The next-piece distribution is random and depends on the source and on the whole prefix. The model is therefore not
+Markov, and a search that takes a short cut fails. The engine checks the contract of ``nmt.search.engine``.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class ToyState(NamedTuple):
 
 
 class ToyEngine:
-    """``pieces`` ordinary pieces beside the four special ones; ``sharpness`` scales the random logits."""
+    """``pieces`` ordinary pieces and the four special ones; ``sharpness`` scales the random logits."""
 
     def __init__(self, *, pieces: int = 3, seed: int = 0, sharpness: float = 1.5) -> None:
         self.size, self.seed, self.sharpness = 4 + pieces, seed, sharpness
         self.steps: list[tuple[Prefix, ...]] = []
         self.dropped: list[Prefix] = []
-        self._known: dict[tuple[Prefix, Prefix], tuple[Floats, Floats]] = {}
+        self._cache: dict[tuple[Prefix, Prefix], tuple[Floats, Floats]] = {}
 
     def predict(self, source: Prefix, prefix: Prefix) -> tuple[Floats, Floats]:
-        """(log-probabilities of the next piece (V,), read weights (S,)); ``prefix`` starts with BOS."""
-        if (source, prefix) not in self._known:
+        """Return (log-probabilities of the next piece (V,), read weights (S,)). ``prefix`` starts with BOS."""
+        if (source, prefix) not in self._cache:
             random = np.random.default_rng([self.seed, len(source), *source, *prefix])
             logits = random.normal(size=self.size) * self.sharpness
             scores = random.normal(size=len(source))
-            self._known[source, prefix] = (log_softmax(logits), np.exp(log_softmax(scores)))
-        return self._known[source, prefix]
+            self._cache[source, prefix] = (log_softmax(logits), np.exp(log_softmax(scores)))
+        return self._cache[source, prefix]
 
     def encode(self, sources: list[list[int]]) -> ToySource:
         return ToySource(tuple(map(tuple, sources)))
@@ -65,7 +65,7 @@ class ToyEngine:
     ) -> tuple[ToyState, Floats, Integers, Floats]:
         assert tokens.dtype == parents.dtype == np.int64
         assert tokens.shape == parents.shape and len(tokens) == len(state.sentences) > 0
-        assert tokens.flags.writeable and parents.flags.writeable  # torch refuses to borrow read-only arrays
+        assert tokens.flags.writeable and parents.flags.writeable  # torch warns about read-only arrays
         assert parents.min() >= 0 and parents.max() < len(state.prefixes[0])
         self.steps.append(state.sentences)
         prefixes = tuple(
@@ -84,7 +84,7 @@ class ToyEngine:
     def drop(self, state: ToyState, keep: Integers) -> ToyState:
         rows = keep.tolist()
         assert rows == sorted(set(rows)) and 0 < len(rows) < len(state.sentences)
-        self.dropped += [one for row, one in enumerate(state.sentences) if row not in rows]
+        self.dropped += [sentence for row, sentence in enumerate(state.sentences) if row not in rows]
         return state._replace(
             sentences=tuple(state.sentences[row] for row in rows),
             prefixes=tuple(state.prefixes[row] for row in rows),
@@ -96,7 +96,7 @@ class ToyEngine:
 
 
 class TiedEngine(ToyEngine):
-    """Scores are whole numbers, 0 among them: sums are exact, and translations of any lengths tie again and again."""
+    """An engine whose log-probabilities are 0, -1 or -2: sums are exact, and translations of all lengths often tie."""
 
     def predict(self, source: Prefix, prefix: Prefix) -> tuple[Floats, Floats]:
         _, weights = super().predict(source, prefix)
@@ -109,8 +109,8 @@ def log_softmax(logits: Floats) -> Floats:
     return shifted - np.log(np.exp(shifted).sum())
 
 
-def forced(engine: ToyEngine, source: list[int], tokens: list[int], *, finished: bool = True) -> float:
-    """The log-probability of a translation, straight from the model."""
+def forced_log_prob(engine: ToyEngine, source: list[int], tokens: list[int], *, finished: bool = True) -> float:
+    """Return the log-probability of a translation, computed from the model without search."""
     target = [*tokens, EOS] if finished else tokens
     prefixes = ((BOS, *target[:time]) for time in range(len(target)))
     return sum(
@@ -119,13 +119,13 @@ def forced(engine: ToyEngine, source: list[int], tokens: list[int], *, finished:
 
 
 def forced_weights(engine: ToyEngine, source: list[int], tokens: list[int], *, finished: bool = True) -> Floats:
-    """The read weights (T + finished, S) along a translation, straight from the model."""
+    """Return the read weights (T + finished, S) of a translation, computed from the model without search."""
     times = range(len(tokens) + finished)
     return np.array([engine.predict(tuple(source), (BOS, *tokens[:time]))[1] for time in times])
 
 
 def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
-    """All that can be said with at most ``longest`` ordinary pieces."""
+    """Yield all sentences of at most ``longest`` ordinary pieces."""
     ordinary = [piece for piece in range(engine.size) if piece not in (PAD, UNK, BOS, EOS)]
     for length in range(longest + 1):
         yield from map(list, itertools.product(ordinary, repeat=length))
@@ -134,18 +134,18 @@ def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
 def brute_force(
     engine: ToyEngine, source: list[int], *, longest: int, alpha: float, beta: float = 0.0
 ) -> list[tuple[float, list[int]]]:
-    """(score, tokens) of every possible translation, best first."""
+    """Return (score, tokens) of every possible translation, best first."""
     scored = []
     for tokens in every_sentence(engine, longest):
         penalty = float(length_penalty(len(tokens) + 1, alpha))
-        looked = forced_weights(engine, source, tokens).astype(np.float32).sum(axis=0)
-        covered = sum(log(min(float(one), 1.0)) for one in looked)
-        scored.append((forced(engine, source, tokens) / penalty + beta * covered, tokens))
+        attention = forced_weights(engine, source, tokens).astype(np.float32).sum(axis=0)
+        coverage = sum(log(min(float(total), 1.0)) for total in attention)
+        scored.append((forced_log_prob(engine, source, tokens) / penalty + beta * coverage, tokens))
     return sorted(scored, key=lambda pair: -pair[0])
 
 
 def ragged_sources(seed: int, count: int, *, longest: int = 9) -> list[list[int]]:
-    """Distinct sources of random lengths; the last is ``</s>`` alone."""
+    """Return distinct sources of random lengths; the last is ``</s>`` alone."""
     random = np.random.default_rng(seed)
     sources: list[list[int]] = [[EOS]]
     while len(sources) < count:

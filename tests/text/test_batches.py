@@ -1,4 +1,4 @@
-"""Batches: every row once, never over budget, little padding, the same on every machine for (seed, epoch)."""
+"""Batches hold every row once, stay within the budget, pad little, and depend only on (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nmt.text.tokenizer import Tokenizer
 
 
 def lengths(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Piece counts like those of Multi30k: log-normal around 14, correlation 0.85 between the sides."""
+    """Return piece counts like those of Multi30k: log-normal around 14, correlation 0.85 between the sides."""
     normal = np.random.default_rng(seed).normal(size=(2, count))
     sides = np.exp(2.6 + 0.3 * np.stack([normal[0], 0.85 * normal[0] + 0.53 * normal[1]]))
     source, target = np.clip(np.round(sides), 1, 90).astype(np.int32)
@@ -33,7 +33,7 @@ def padding_share(batches: list[list[int]], source: np.ndarray, target: np.ndarr
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("max_tokens", [1024, 4096])
-def test_little_padding_and_well_filled_batches(max_tokens: int, shuffle: bool) -> None:
+def test_batches_are_well_filled_and_pad_little(max_tokens: int, shuffle: bool) -> None:
     source, target = lengths(29_000)
     batches = list(TokenBatches(source, target, max_tokens=max_tokens, shuffle=shuffle))
     assert padding_share(batches, source, target) <= 0.05
@@ -42,7 +42,7 @@ def test_little_padding_and_well_filled_batches(max_tokens: int, shuffle: bool) 
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_row_once_within_budget_and_exact_length(seed: int) -> None:
+def test_every_row_occurs_once_within_the_budget_and_the_promised_length(seed: int) -> None:
     random = np.random.default_rng(seed)
     source, target = lengths(int(random.integers(1, 700)), seed)
     source[:: int(random.integers(3, 50))] = random.integers(1, 900)
@@ -73,7 +73,7 @@ def test_every_row_once_within_budget_and_exact_length(seed: int) -> None:
                 assert cost <= options["max_tokens"] or len(rows) == 1
 
 
-def test_epochs_differ_and_repeat_by_seed() -> None:
+def test_epochs_differ_and_are_repeatable() -> None:
     source, target = lengths(5000)
 
     def epoch(seed: int, number: int) -> list[list[int]]:
@@ -85,15 +85,15 @@ def test_epochs_differ_and_repeat_by_seed() -> None:
     assert epoch(1, 3) == epoch(1, 3)
     assert epoch(1, 3) != epoch(1, 4)
     assert epoch(1, 3) != epoch(2, 3)
-    # Not only the order changes: the company that a sentence keeps does, too.
+    # Sentences are grouped differently in each epoch, not only ordered differently.
     first, second = ({frozenset(rows) for rows in epoch(1, number)} for number in (0, 1))
     assert len(first & second) < 0.1 * len(first)
-    # Long batches come anywhere in the epoch, not all at its end.
+    # Long batches are spread over the epoch.
     costs = [source[rows].mean() for rows in epoch(1, 0)]
     assert abs(np.corrcoef(costs, np.arange(len(costs)))[0, 1]) < 0.5
 
 
-def test_unshuffled_is_the_same_every_epoch() -> None:
+def test_unshuffled_batches_are_the_same_in_every_epoch() -> None:
     source, target = lengths(500)
     sampler = TokenBatches(source, target, max_tokens=512, shuffle=False)
     first = list(sampler)
@@ -101,16 +101,16 @@ def test_unshuffled_is_the_same_every_epoch() -> None:
     assert list(sampler) == first
 
 
-def test_the_longest_sentences_travel_alone() -> None:
+def test_a_sentence_above_the_budget_is_a_batch_alone() -> None:
     source, target = np.array([5, 5, 100, 5]), np.array([5, 5, 3, 200])
     batches = list(TokenBatches(source, target, max_tokens=50))
     assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
 
 
-def test_multi30k_comes_back_whole_and_pads_little(tmp_path: Path) -> None:
+def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
     root = Path(os.environ.get("NMT_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
     if not root.is_dir():
-        pytest.skip(f"no Multi30k at {root}; set NMT_SHARED_DATA")
+        pytest.skip(f"{root}: Multi30k not found; set NMT_SHARED_DATA")
     pairs = read_pairs(root / "train.en.gz", root / "train.de.gz")
     tokenizer = Tokenizer.train((text for pair in pairs for text in pair[:2]), vocab_size=8000)
     write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
@@ -132,7 +132,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 
 @pytest.mark.parametrize("rows", [[0], [2, 0, 1], [1, 1]])
-def test_collate(corpus: Corpus, rows: list[int]) -> None:
+def test_collate_pads_and_shifts(corpus: Corpus, rows: list[int]) -> None:
     batch = collate(corpus, rows)
     assert batch.index.tolist() == rows
     for b, row in enumerate(rows):
@@ -150,4 +150,4 @@ def test_collate(corpus: Corpus, rows: list[int]) -> None:
         assert ids.dtype == torch.int64
         assert (ids[~mask] == PAD).all()
         assert mask[:, 0].all()
-        assert mask.any(dim=0).all()  # no column of nothing but padding
+        assert mask.any(dim=0).all()  # no column holds only padding

@@ -1,4 +1,4 @@
-"""The corpus on disk gives back what was put in, accounts for what was left out, and copies nothing."""
+"""A corpus returns what was written, counts what was dropped, and is read without copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.text import corpus as corpus_module
-from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.corpus import FORMAT, FORMAT_KEY, SCHEMA, Corpus, write_corpus
+from nmt.text.links import Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
@@ -26,12 +27,23 @@ def tokenizer() -> Tokenizer:
 
 
 def random_pairs(count: int) -> list[Pair]:
-    chance = random.Random(5)
-    sentence = lambda: " ".join(chance.choices(WORDS, k=chance.randrange(1, 9)))  # noqa: E731
-    return [Pair(sentence(), sentence(), ((0, 0),) * (row % 3)) for row in range(count)]
+    generator = random.Random(5)
+
+    def sentence() -> str:
+        return " ".join(generator.choices(WORDS, k=generator.randrange(1, 9)))
+
+    def links(number: int) -> tuple[tuple[int, int], ...]:
+        return tuple((generator.randrange(9), generator.randrange(9)) for _ in range(number))
+
+    return [Pair(sentence(), sentence(), links(row % 3), links(row % 4)) for row in range(count)]
 
 
-def test_everything_comes_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def gold(pair: Pair) -> Links:
+    assert pair.links is not None
+    return Links(frozenset(pair.links), frozenset(pair.links + pair.possible))
+
+
+def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "ROWS_PER_WRITE", 7)  # many record batches
     pairs = random_pairs(50)
     account = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer, max_length=None, max_ratio=None)
@@ -47,7 +59,7 @@ def test_everything_comes_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch
     assert corpus.target_lengths.sum() == account.target_pieces
     assert corpus.sources() == [pair.source for pair in pairs]
     assert corpus.targets() == [pair.target for pair in pairs]
-    assert corpus.links() == [pair.links for pair in pairs]
+    assert corpus.links() == [gold(pair) for pair in pairs]
     assert [p.name for p in tmp_path.iterdir()] == ["c.arrow"]
     assert pickle.loads(pickle.dumps(corpus)).ids(49)[0].tolist() == corpus.ids(49)[0].tolist()
 
@@ -60,7 +72,7 @@ def test_reading_copies_nothing(tmp_path: Path, tokenizer: Tokenizer) -> None:
     assert pa.total_allocated_bytes() - before < 64 * 1024
 
 
-def test_the_account_tells_what_was_dropped_and_why(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pairs = [
         Pair("a man", "ein Mann"),
         Pair(" ", "ein"),
@@ -84,8 +96,8 @@ def test_the_account_tells_what_was_dropped_and_why(tmp_path: Path, tokenizer: T
     assert Corpus.open(tmp_path / "c.arrow").links() is None
 
 
-def test_empty_sides_stay_on_request(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    pairs = [Pair("", "ein Mann", ()), Pair("a", " ", ()), Pair("man " * 9, "a", ((8, 0),))]
+def test_empty_sides_are_kept_on_request(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    pairs = [Pair("", "ein Mann", ()), Pair("a", " ", ()), Pair("man " * 9, "a", ((8, 0),), ((7, 0),))]
     account = write_corpus(
         tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None, keep_empty=True
     )
@@ -93,14 +105,14 @@ def test_empty_sides_stay_on_request(tmp_path: Path, tokenizer: Tokenizer) -> No
     assert account.kept == len(corpus) == 3
     assert corpus.ids(0)[0].tolist() == corpus.ids(1)[1].tolist() == []
     assert corpus.sources() == ["", "a", "man " * 9]
-    assert corpus.links() == [(), (), ((8, 0),)]
+    assert corpus.links() == [gold(pair) for pair in pairs]
 
 
-def test_nothing_left_is_an_error_that_writes_nothing(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    with pytest.raises(UserError, match=r"no pair of 3 is left \(2 empty source, 1 longer than 1 pieces\)"):
+def test_an_empty_corpus_is_rejected_and_not_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with pytest.raises(UserError, match=r"all 3 pairs were dropped \(2 empty source, 1 longer than 1 pieces\)"):
         pairs = [Pair("", "a"), Pair("", ""), Pair("a man", "a")]
         write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=1, max_ratio=None)
-    with pytest.raises(UserError, match="none given"):
+    with pytest.raises(UserError, match="no pairs were given"):
         write_corpus(tmp_path / "c.arrow", [], tokenizer, tokenizer, max_length=None, max_ratio=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -120,23 +132,37 @@ def test_a_failed_write_keeps_the_old_corpus(tmp_path: Path, tokenizer: Tokenize
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_says_so(tokenizer: Tokenizer) -> None:
+def test_a_full_disk_is_reported(tokenizer: Tokenizer) -> None:
     with pytest.raises(UserError, match=r"^/dev/full: cannot write: No space left on device;"):
         write_corpus("/dev/full", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
 
 
-def test_files_that_are_no_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_files_that_are_not_a_corpus_are_rejected(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with pytest.raises(UserError, match=r"absent\.arrow: no such corpus"):
         Corpus.open(tmp_path / "absent.arrow")
     for name, content in {"empty": b"", "text": b"hello\n" * 99}.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=f"{name}: not a corpus"):
             Corpus.open(tmp_path / name)
-    write_corpus(tmp_path / "whole", random_pairs(3), tokenizer, tokenizer, max_length=None, max_ratio=None)
-    (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[:-100])
-    with pytest.raises(UserError, match="cut: not a corpus"):
-        Corpus.open(tmp_path / "cut")
+    write_corpus(tmp_path / "complete", random_pairs(3), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    (tmp_path / "truncated").write_bytes((tmp_path / "complete").read_bytes()[:-100])
+    with pytest.raises(UserError, match="truncated: not a corpus"):
+        Corpus.open(tmp_path / "truncated")
     with pa.ipc.new_file(str(tmp_path / "other"), pa.schema({"x": pa.int32()})):
         pass
-    with pytest.raises(UserError, match="other: corpus format none"):
+    with pytest.raises(UserError, match="other: no valid format version"):
         Corpus.open(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("version", "fix"),
+    [(FORMAT - 1, "prepare the corpus again with nmt-prepare"), (FORMAT + 1, "update the toolkit")],
+)
+def test_a_corpus_of_another_format_is_rejected_in_one_line(tmp_path: Path, version: int, fix: str) -> None:
+    path = tmp_path / "c.arrow"
+    schema = SCHEMA.remove(SCHEMA.get_field_index("possible")) if version == 1 else SCHEMA
+    with pa.ipc.new_file(str(path), schema.with_metadata({FORMAT_KEY: str(version).encode()})):
+        pass
+    with pytest.raises(UserError) as caught:
+        Corpus.open(path)
+    assert str(caught.value) == f"{path}: format {version}, but this version reads format {FORMAT}; {fix}"

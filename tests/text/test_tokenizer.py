@@ -1,4 +1,4 @@
-"""The tokenizer: nothing is lost on the way there and back, and ids 0–3 are ours whatever the model."""
+"""The tokenizer loses no text when it encodes and decodes, and ids 0–3 are the specials for every model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HARD = [
     "",
     " ",
     "\t\n",
-    "a\tb  c\u00a0d\u3000e\u2028f\x85g\x1fh",  # every one of these is whitespace to str.split
+    "a\tb  c\u00a0d\u3000e\u2028f\x85g\x1fh",  # str.split treats all of these as whitespace
     "nul \x00 here",
     "emoji 😀👩‍👩‍👧 fin",
     "▁",
     "▁a b▁ c▁d",
     "<s> </s> <unk> <pad> <0x41>",
-    "e\u0301 ﬁ Ａ ½",  # what NFKC would change
+    "e\u0301 ﬁ Ａ ½",  # NFKC would change all of these
     "\ufeffmark \u200b zero",
     "日本語 はたらく",
     "x" * 5000,
@@ -41,7 +41,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return Tokenizer.train(SENTENCES, vocab_size=310, kind=request.param)
 
 
-def foreign(**options: object) -> bytes:
+def spm_train(**options: object) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES), model_writer=model, model_type="bpe", minloglevel=2, **options
@@ -50,32 +50,32 @@ def foreign(**options: object) -> bytes:
 
 
 @pytest.mark.parametrize("text", HARD)
-def test_hard_text_comes_back_single_spaced(tokenizer: Tokenizer, text: str) -> None:
+def test_hard_text_is_decoded_with_single_spaces(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == " ".join(text.split())
 
 
-def test_random_text_comes_back_and_its_words_are_its_whitespace_words(tokenizer: Tokenizer) -> None:
-    chance = random.Random(3)
+def test_random_text_is_decoded_and_split_into_its_words(tokenizer: Tokenizer) -> None:
+    generator = random.Random(3)
     alphabet = "abdeimnrst  ..ßü▁\t\x00é😀日\u2028\u00a0\u0301"
     for _ in range(500):
-        text = "".join(chance.choices(alphabet, k=chance.randrange(30)))
+        text = "".join(generator.choices(alphabet, k=generator.randrange(30)))
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == " ".join(text.split())
         assert sorted(set(tokenizer.words(ids))) == list(range(len(text.split())))
         for index, word in enumerate(text.split()):
-            own = [i for i, at in zip(ids, tokenizer.words(ids), strict=True) if at == index]
-            assert tokenizer.decode(own) == word
+            pieces = [i for i, word_index in zip(ids, tokenizer.words(ids), strict=True) if word_index == index]
+            assert tokenizer.decode(pieces) == word
 
 
-def test_words_of_any_ids_are_the_words_of_their_text(tokenizer: Tokenizer) -> None:
-    # A model may write anything: doubled spaces, half characters, whitespace in bytes, spaces at the end.
-    chance = random.Random(4)
-    spaces = [tokenizer.encode("a b")[0]] + [tokenizer.pieces(range(310)).index(p) for p in ("▁", "<0x0A>")]
-    nbsp = [tokenizer.pieces(range(310)).index(p) for p in ("<0xC2>", "<0xA0>")]
+def test_words_of_random_ids_are_the_words_of_their_text(tokenizer: Tokenizer) -> None:
+    # A model may generate double spaces, incomplete characters, whitespace in bytes, or trailing spaces.
+    generator = random.Random(4)
+    spaces = [tokenizer.encode("a b")[0]] + [tokenizer.pieces(range(310)).index(piece) for piece in ("▁", "<0x0A>")]
+    nbsp = [tokenizer.pieces(range(310)).index(piece) for piece in ("<0xC2>", "<0xA0>")]
     for _ in range(500):
         ids: list[int] = []
-        for _ in range(chance.randrange(1, 12)):
-            ids += chance.choice([[chance.choice(spaces)], nbsp, [chance.randrange(4, 310)]])
+        for _ in range(generator.randrange(1, 12)):
+            ids += generator.choice([[generator.choice(spaces)], nbsp, [generator.randrange(4, 310)]])
         words, text = tokenizer.words(ids), tokenizer.decode(ids)
         assert len(words) == len(ids)
         assert words == sorted(words)
@@ -84,7 +84,7 @@ def test_words_of_any_ids_are_the_words_of_their_text(tokenizer: Tokenizer) -> N
         assert "\n" not in text
 
 
-def test_words_of_specials(tokenizer: Tokenizer) -> None:
+def test_specials_belong_to_no_word_and_are_not_decoded(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("two dogs")
     words = tokenizer.words([BOS, *ids, EOS, PAD])
     assert words == [-1, *tokenizer.words(ids), -1, -1]
@@ -93,14 +93,14 @@ def test_words_of_specials(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([BOS, *ids, UNK, EOS, PAD]) == "two dogs"
 
 
-def test_what_it_cannot_carry_becomes_the_replacement_character(tokenizer: Tokenizer) -> None:
+def test_unsupported_characters_become_the_replacement_character(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode("a \ud800b")) == "a \ufffdb"
     for text in ("\U0010ffff", "a\U0010ffffb", "\U0010ffff▁ c\U0010ffff", "▁ \U0010ffff\ud800"):
         expected = text.replace("\U0010ffff", "\ufffd").replace("\ud800", "\ufffd")
         assert tokenizer.decode(tokenizer.encode(text)) == expected
 
 
-def test_size_pieces_and_serialisation(tokenizer: Tokenizer) -> None:
+def test_size_pieces_and_serialization(tokenizer: Tokenizer) -> None:
     assert len(tokenizer) == 310
     assert tokenizer.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
     ids = tokenizer.encode(SENTENCES[2])
@@ -116,21 +116,21 @@ def test_training_is_deterministic_and_silent(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr() == ("", "")
 
 
-def test_sentences_beyond_sentencepiece_limits_are_learnt_from() -> None:
+def test_sentences_beyond_the_limits_of_sentencepiece_are_used() -> None:
     tokenizer = Tokenizer.train(["wo " * 5000, "ß" * 200_000, "a-b" * 3000], vocab_size=275)
     assert "▁wo" in tokenizer.pieces(range(len(tokenizer)))
     assert "ß" in "".join(tokenizer.pieces(range(len(tokenizer))))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_too_large_a_vocabulary_names_the_largest(kind: str) -> None:
+def test_too_large_vocabulary_is_rejected_with_the_largest_size(kind: str) -> None:
     with pytest.raises(UserError, match=r"^tokenizer\.vocab_size=8000: .* at most (\d+) pieces") as caught:
         Tokenizer.train(SENTENCES, vocab_size=8000, kind=kind)
     largest = int(str(caught.value).split("at most ")[1].split()[0])
     assert len(Tokenizer.train(SENTENCES, vocab_size=largest, kind=kind)) == largest
 
 
-def test_too_small_a_vocabulary_names_the_smallest() -> None:
+def test_too_small_vocabulary_is_rejected_with_the_smallest_size() -> None:
     with pytest.raises(UserError, match=r"^tokenizer\.vocab_size=100: .* need (\d+) pieces") as caught:
         Tokenizer.train(SENTENCES, vocab_size=100)
     smallest = int(str(caught.value).split("need ")[1].split()[0])
@@ -138,24 +138,24 @@ def test_too_small_a_vocabulary_names_the_smallest() -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [""], ["  ", "\t"]])
-def test_no_words_to_learn_from(sentences: list[str]) -> None:
+def test_training_text_without_words_is_rejected(sentences: list[str]) -> None:
     with pytest.raises(UserError, match="no words"):
         Tokenizer.train(sentences, vocab_size=300)
 
 
-def test_an_error_of_the_sentences_reaches_the_caller_as_it_is() -> None:
-    def broken() -> object:
+def test_an_error_of_the_sentence_iterator_reaches_the_caller() -> None:
+    def failing() -> object:
         yield "a b"
         raise UserError("corpus.en:2: invalid UTF-8")
 
     with pytest.raises(UserError, match=r"^corpus\.en:2"):
-        Tokenizer.train(broken(), vocab_size=300)  # type: ignore[arg-type]
+        Tokenizer.train(failing(), vocab_size=300)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"vocab_size": 310, "byte_fallback": True},  # the default there: unk, bos, eos = 0, 1, 2, no pad
+        {"vocab_size": 310, "byte_fallback": True},  # the default: unk, bos, eos = 0, 1, 2, no pad
         {"vocab_size": 310, "byte_fallback": True, "pad_id": 3},
         {"vocab_size": 310, "byte_fallback": True, "eos_id": 0, "unk_id": 7, "bos_id": 300, "pad_id": 290},
         {"vocab_size": 310, "byte_fallback": True, "bos_id": -1, "eos_id": -1},
@@ -163,8 +163,8 @@ def test_an_error_of_the_sentences_reaches_the_caller_as_it_is() -> None:
         {"vocab_size": 60, "byte_fallback": False},
     ],
 )
-def test_a_given_model_gets_our_special_ids(options: dict[str, object]) -> None:
-    serialized = foreign(**options)
+def test_a_model_from_a_file_gets_our_special_ids(options: dict[str, object]) -> None:
+    serialized = spm_train(**options)
     tokenizer = Tokenizer.from_bytes(serialized)
     reference = sentencepiece.SentencePieceProcessor()
     reference.LoadFromSerializedProto(serialized)
@@ -180,24 +180,24 @@ def test_a_given_model_gets_our_special_ids(options: dict[str, object]) -> None:
         assert tokenizer.words(ids)[-1] == len(text.split()) - 1
 
 
-def test_unknown_characters_of_a_model_without_byte_fallback() -> None:
-    tokenizer = Tokenizer.from_bytes(foreign(vocab_size=60))
+def test_a_model_without_byte_fallback_loses_unknown_characters() -> None:
+    tokenizer = Tokenizer.from_bytes(spm_train(vocab_size=60))
     ids = tokenizer.encode("dogs Ω snow")
     assert UNK in ids
     assert sorted(set(tokenizer.words(ids))) == [0, 1, 2]
     assert tokenizer.decode(ids) == "dogs snow"
 
 
-def test_a_model_with_spaces_as_suffixes_knows_its_words() -> None:
-    tokenizer = Tokenizer.from_bytes(foreign(vocab_size=70, treat_whitespace_as_suffix=True))
+def test_words_are_correct_if_the_model_marks_spaces_as_suffixes() -> None:
+    tokenizer = Tokenizer.from_bytes(spm_train(vocab_size=70, treat_whitespace_as_suffix=True))
     ids = tokenizer.encode("two dogs run")
     for index, word in enumerate(["two", "dogs", "run"]):
-        own = [i for i, at in zip(ids, tokenizer.words(ids), strict=True) if at == index]
-        assert tokenizer.decode(own) == word
+        pieces = [i for i, word_index in zip(ids, tokenizer.words(ids), strict=True) if word_index == index]
+        assert tokenizer.decode(pieces) == word
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", bytes(1000), "größe".encode() * 50])
-def test_a_file_that_is_no_model(tmp_path, content: bytes) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_is_not_a_model_is_rejected(tmp_path, content: bytes) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "spm.model"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"spm\.model: not a SentencePiece model"):

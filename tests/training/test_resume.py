@@ -33,9 +33,7 @@ def test_resumes_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyP
     assert Translator.load(run).translate(["ban"])  # usable as it is
     monkeypatch.undo()
     monkeypatch.chdir(run.parents[1])
-    with pytest.raises(
-        UserError, match=r"slots=4: runs/demo was started with attention\.slots=3; remove it"
-    ):
+    with pytest.raises(UserError, match=r"slots=4: runs/demo was started with attention\.slots=3; remove it"):
         train(["resume=true", "attention.slots=4"])
     train(["resume=true"])  # the rest is as it began
     assert json.loads((run / "summary.json").read_text())["epochs"] == 2
@@ -229,7 +227,7 @@ def test_a_run_that_has_stopped_early_stays_so(
 ) -> None:
     words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.report.report", interrupted)
+        patch.setattr("nmt.training.run.report", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY, *words])
     assert len(validations(run)) == 2

@@ -207,7 +207,7 @@ class TestRun:
     @pytest.mark.parametrize("one", ["embeddings.shared", "decoder.tied"])
     def test_two_tables_do_not_become_one(self, run: Path, one: str) -> None:
         train([*TINY, "training.max_epochs=1", f"{one}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*leave embeddings and decoder away"):
+        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*remove the embeddings and decoder"):
             train([*TINY, f"{one}=true", f"init_from={run}"])
 
     def test_starts_from_a_trained_folder(self, run: Path) -> None:
@@ -218,9 +218,7 @@ class TestRun:
             torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
         with pytest.raises(UserError, match="other sizes"):
             train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
-        with pytest.raises(
-            UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="
-        ):
+        with pytest.raises(UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="):
             train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
     def test_what_is_not_said_of_a_start_is_as_it_was(self, run: Path) -> None:

@@ -1,0 +1,88 @@
+"""Train SentencePiece models that lose no character."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import sentencepiece
+
+from nmt.errors import UserError
+from nmt.text.specials import BOS, EOS, PAD, UNK
+
+SPACE = "▁"  # U+2581: how SentencePiece writes a space
+STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that it is never a character
+UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
+CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
+
+
+def train_pieces(
+    sentences: Iterable[str], *, vocab_size: int, kind: Literal["bpe", "unigram"], character_coverage: float
+) -> bytes:
+    """Train a SentencePiece model with byte fallback and return its serialized form.
+
+    Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
+    """
+    model = io.BytesIO()
+    failures: list[BaseException] = []
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_training_chunks(sentences, failures),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=vocab_size,
+            character_coverage=character_coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        if failures:  # the iterator's own error, of which SentencePiece keeps only the text
+            raise failures[0] from None
+        raise _training_error(str(error), vocab_size) from None
+    return model.getvalue()
+
+
+def clean_text(text: str) -> str:
+    """Replace unsupported characters by U+FFFD and every run of whitespace by one space."""
+    return " ".join(UNSUPPORTED.sub("\ufffd", text).split())
+
+
+def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
+    """Yield training text in chunks that SentencePiece accepts; append the sentences' own error to ``failures``."""
+    try:
+        for sentence in sentences:
+            # A literal U+2581 is left out: SentencePiece cannot distinguish it from a space.
+            text = clean_text(sentence.replace(SPACE, " "))
+            if len(text) <= CHUNK_CHARACTERS:
+                yield text
+            else:
+                yield from textwrap.wrap(text, CHUNK_CHARACTERS, break_on_hyphens=False)
+    except BaseException as error:
+        failures.append(error)
+        raise
+
+
+def _training_error(message: str, vocab_size: int) -> UserError:
+    """Return a UserError that explains SentencePiece's ``message``."""
+    if match := re.search(r"too high.*value <= (\d+)", message):
+        return UserError(
+            f"tokenizer.vocab_size={vocab_size}: this text yields at most {match[1]} pieces;"
+            f" set tokenizer.vocab_size={match[1]} or less, or give more text"
+        )
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return UserError(
+            f"tokenizer.vocab_size={vocab_size}: the characters of this text alone need {match[1]} pieces;"
+            f" set tokenizer.vocab_size={match[1]} or more, or lower tokenizer.character_coverage"
+        )
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
+    reason = " ".join(message.split())
+    return UserError(f"tokenizer.vocab_size={vocab_size}: SentencePiece cannot train on this text: {reason}")

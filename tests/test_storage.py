@@ -1,0 +1,406 @@
+"""Files and folders appear complete or not at all, and damage and foreign versions are noticed."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.errors import UserError
+from nmt.storage import (
+    ABANDONED_S,
+    archive_fingerprint,
+    checksum,
+    create_folder,
+    read_checkpoint,
+    replace_file,
+    replace_folder,
+    require_format,
+    tensors_digest,
+    verify_file,
+    write_checkpoint,
+    write_lines,
+)
+
+DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
+ERRORS = [DISK_FULL, KeyboardInterrupt(), UserError("no")]
+
+
+def raised(error: BaseException) -> type[BaseException]:
+    """Return what the user sees: an OSError becomes a UserError."""
+    return UserError if isinstance(error, OSError) else type(error)
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Return the text of every file in ``folder`` by its relative path."""
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+# Files.
+
+
+def test_a_new_file_appears_only_when_the_block_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with replace_file(path) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+        assert temporary.parent == tmp_path  # the same disk, so that renaming is atomic
+    assert content(tmp_path) == {"out.txt": "new"}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_a_failed_block_keeps_the_old_file(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(raised(error)) as caught, replace_file(path) as temporary:
+        temporary.write_text("new")
+        raise error
+    if error is DISK_FULL:
+        expected = f"{path}: cannot write: No space left on device; free some disk space, or choose another place"
+        assert str(caught.value) == expected
+    assert content(tmp_path) == {"out.txt": "old"}
+
+
+def test_a_symbolic_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link, real = tmp_path / "link.txt", tmp_path / "elsewhere" / "real.txt"
+    link.symlink_to(real)
+    for text in ("created", "replaced"):
+        write_lines(link, [text])
+        assert link.is_symlink()
+        assert real.read_text() == f"{text}\n"
+    assert [path.name for path in real.parent.iterdir()] == ["real.txt"]
+
+
+def test_a_pipe_is_written_directly_and_not_replaced(tmp_path: Path) -> None:
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
+    reader.start()
+    write_lines(pipe, ["a", "b"])
+    reader.join()
+    assert received == ["a\nb\n"]
+    assert pipe.is_fifo()
+
+
+def test_a_broken_pipe_is_left_to_the_command(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), replace_file(tmp_path / "out.txt"):
+        raise BrokenPipeError
+    assert content(tmp_path) == {}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_device_is_reported() -> None:
+    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
+        write_lines("/dev/full", ["a"] * 10)
+    assert not Path("/dev/full").is_file()
+
+
+def test_unwritable_places_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot write: No such file or directory; create its folder first"):
+        write_lines(tmp_path / "absent" / "out.txt", ["a"])
+    with pytest.raises(UserError, match="cannot write: Is a directory"):
+        write_lines(tmp_path, ["a"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_place_of_a_file_is_rejected_before_the_block_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Is a directory"), replace_file(tmp_path):
+        pytest.fail("the block ran")
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_failing_lines_keep_the_old_file(tmp_path: Path, name: str, error: BaseException) -> None:
+    write_lines(tmp_path / name, ["old"])
+    before = (tmp_path / name).read_bytes()
+
+    def lines() -> Iterator[str]:
+        yield "new"
+        raise error
+
+    with pytest.raises(raised(error)):
+        write_lines(tmp_path / name, lines())
+    assert (tmp_path / name).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_lines_are_gzipped_if_the_name_ends_in_gz(tmp_path: Path) -> None:
+    lines = ["a", "", "ä\u2028b", "c\r"]
+    for name in ("out.txt", "out.txt.gz"):
+        write_lines(tmp_path / name, lines)
+    expected = "a\n\nä\u2028b\nc\r\n".encode()
+    assert (tmp_path / "out.txt").read_bytes() == gzip.decompress((tmp_path / "out.txt.gz").read_bytes()) == expected
+
+
+# Folders.
+
+
+def test_a_new_folder_appears_only_when_the_block_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "output"
+    with create_folder(path) as temporary:
+        (temporary / "a").write_text("new")
+        assert not path.exists()
+    assert content(tmp_path) == {"deep/output/a": "new"}
+
+
+def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"^output={tmp_path}: already exists; choose another folder$"):  # noqa: SIM117
+        with create_folder(tmp_path):
+            pytest.fail("the block ran")
+
+
+def test_a_folder_that_appears_during_the_block_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "output"
+    with pytest.raises(UserError, match="cannot write"), create_folder(path) as temporary:
+        (temporary / "a").write_text("mine")
+        path.mkdir()
+        (path / "a").write_text("theirs")
+    assert content(tmp_path) == {"output/a": "theirs"}
+
+
+def test_a_replaced_folder_keeps_no_old_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with replace_folder(tmp_path / "onnx") as temporary:
+            (temporary / name).write_text("graph")
+    assert content(tmp_path) == {"onnx/b": "graph"}
+    assert [path.name for path in tmp_path.iterdir()] == ["onnx"]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("write", [create_folder, replace_folder])
+def test_a_failed_block_leaves_no_folder_behind(
+    tmp_path: Path, write: Callable[[Path], AbstractContextManager[Path]], error: BaseException
+) -> None:
+    with pytest.raises(raised(error)), write(tmp_path / "output") as temporary:
+        (temporary / "a").write_text("new")
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_a_failed_block_keeps_the_old_folder(tmp_path: Path, error: BaseException) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "a").write_text("old")
+    with pytest.raises(raised(error)), replace_folder(tmp_path / "onnx") as temporary:
+        (temporary / "a").write_text("new")
+        raise error
+    assert content(tmp_path) == {"onnx/a": "old"}
+
+
+def test_a_failed_rename_restores_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "a").write_text("old")
+    rename = os.replace
+
+    def failing(source: Path, target: Path) -> None:
+        if (Path(source) / "a").read_text() == "new":
+            raise DISK_FULL
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(UserError, match="No space left"), replace_folder(tmp_path / "onnx") as temporary:
+        (temporary / "a").write_text("new")
+    assert content(tmp_path) == {"onnx/a": "old"}
+
+
+def test_a_symbolic_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with replace_folder(tmp_path / "link") as temporary:
+        (temporary / "b").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert content(tmp_path / "real") == {"b": "new"}
+
+
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "onnx").write_text("a file")
+    with pytest.raises(UserError, match="cannot write"), replace_folder(tmp_path / "onnx"):
+        pass
+    assert content(tmp_path) == {"onnx": "a file"}
+
+
+def test_only_abandoned_temporary_folders_are_deleted(tmp_path: Path) -> None:
+    running, abandoned, other = (tmp_path / f".{name}.partial" for name in ("o[1].1", "o[1].2", "other.3"))
+    for folder in (running, abandoned, other):
+        folder.mkdir()
+    for folder in (abandoned, other):
+        os.utime(folder, (0, time.time() - ABANDONED_S - 60))
+    with replace_folder(tmp_path / "o[1]"):
+        assert running.exists() and other.exists() and not abandoned.exists()
+
+
+def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with replace_folder(tmp_path / "onnx") as first, replace_file(tmp_path / "out") as first_file:
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # stands for the other process
+        with replace_folder(tmp_path / "onnx") as second, replace_file(tmp_path / "out") as second_file:
+            for place, text in ((first / "a", "first"), (second / "b", "second")):
+                place.write_text(text)
+            first_file.write_text("first")
+            second_file.write_text("second")
+        assert content(tmp_path / "onnx") == {"b": "second"}
+        assert (tmp_path / "out").read_text() == "second"
+    assert content(tmp_path) == {"onnx/a": "first", "out": "first"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["onnx", "out"]
+
+
+def test_errors_name_the_path_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").write_text("a file")
+    for write in (create_folder, replace_folder):
+        with pytest.raises(UserError, match="^a/onnx: cannot write: Not a directory"), write(Path("a/onnx")):
+            pytest.fail("the block ran")
+
+
+# Checkpoints.
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    stored = {"format": 1, "weights": {"a": torch.arange(6.0)}, "name": "x"}
+    write_checkpoint(tmp_path / "model.pt", stored)
+    loaded = read_checkpoint(tmp_path / "model.pt")
+    assert loaded["weights"]["a"].tolist() == list(range(6))
+    assert {key: loaded[key] for key in ("format", "name")} == {"format": 1, "name": "x"}
+
+
+def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / "model.pt", {"a": 1})
+
+    def save(stored: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(UserError, match=r"model\.pt: cannot write: .*; free some disk space"):
+        write_checkpoint(tmp_path / "model.pt", {"a": 2})
+    assert read_checkpoint(tmp_path / "model.pt") == {"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+class Harmful:
+    """An object whose unpickling would run a function."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("harmed",)
+
+
+def test_a_checkpoint_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"a": Harmful()}, tmp_path / "model.pt")
+    with pytest.raises(UserError, match="cannot be read as a model"):
+        read_checkpoint(tmp_path / "model.pt")
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_a_changed_byte_of_a_weight_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    write_checkpoint(path, {"a": torch.full((4096,), 1.5)})
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"cannot be read as a model \(.*: wrong checksum\)"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"nonsense", b"\x80\x02."])
+def test_a_file_that_is_not_a_checkpoint_is_rejected(tmp_path: Path, damaged: bytes) -> None:
+    (tmp_path / "model.pt").write_bytes(damaged)
+    with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model"):
+        read_checkpoint(tmp_path / "model.pt")
+    torch.save([1], tmp_path / "model.pt")
+    with pytest.raises(UserError, match=r"model\.pt: not a model of this toolkit"):
+        read_checkpoint(tmp_path / "model.pt")
+
+
+# Integrity and format versions.
+
+
+def test_checksums_find_damage_truncation_and_loss(tmp_path: Path) -> None:
+    file = tmp_path / "step.onnx"
+    file.write_bytes(bytes(range(256)) * 9000)  # more than one block
+    recorded = {"step.onnx": checksum(file)}
+    assert verify_file(file, recorded, kind="a graph", fix="export again") == file
+    for data in (bytes(range(256)) * 8999, b"", b"x" + bytes(range(1, 256)) + bytes(range(256)) * 8999):
+        file.write_bytes(data)
+        message = r"step\.onnx: cannot be read as a graph \(wrong checksum\); export again$"
+        with pytest.raises(UserError, match=message):
+            verify_file(file, recorded, kind="a graph", fix="export again")
+    with pytest.raises(UserError, match="wrong checksum"):
+        verify_file(file, {}, kind="a graph", fix="export again")
+    file.unlink()
+    with pytest.raises(UserError, match=r"\(No such file or directory\)"):
+        verify_file(file, recorded, kind="a graph", fix="export again")
+
+
+def test_the_fingerprint_changes_with_every_change_of_a_model(tmp_path: Path) -> None:
+    def fingerprint(stored: dict[str, Any]) -> str:
+        write_checkpoint(tmp_path / "model.pt", stored)
+        return archive_fingerprint(tmp_path / "model.pt")
+
+    large = torch.zeros(1_000_000)  # 4 MB: its first values lie outside the hashed end of the file
+    stored = {"weights": large, "format": 1}
+    first = fingerprint(stored)
+    assert fingerprint(stored) == first
+    changed = large.clone()
+    changed[0] = 1e-45
+    fingerprints = {
+        first,
+        fingerprint({**stored, "weights": changed}),
+        fingerprint({**stored, "format": 2}),
+        fingerprint({**stored, "weights": large[:-1].clone()}),
+        fingerprint({**stored, "weights": large.view(1000, 1000)}),
+        fingerprint({**stored, "more": 0}),
+    }
+    assert len(fingerprints) == 6
+
+
+def test_the_digest_changes_with_name_type_shape_value_and_header() -> None:
+    tensors = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([], dtype=torch.int64)}
+    reference = tensors_digest(tensors, b"header")
+    assert tensors_digest(dict(reversed(tensors.items())), b"header") == reference
+    strided = torch.tensor([[1.0, 9.0], [2.0, 9.0]])[:, 0]
+    assert tensors_digest({**tensors, "a": strided}, b"header") == reference
+    others = [
+        ({**tensors, "a": torch.tensor([1.0, 2.0000002])}, b"header"),
+        ({**tensors, "a": torch.tensor([[1.0, 2.0]])}, b"header"),
+        ({**tensors, "a": torch.tensor([1.0, 2.0]).view(torch.int32)}, b"header"),
+        ({"c": tensors["a"], "b": tensors["b"]}, b"header"),
+        ({"a": tensors["a"]}, b"header"),
+        (tensors, b"other"),
+    ]
+    assert len({reference, *(tensors_digest(*arguments) for arguments in others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize("stored", [2, "2", b"2"])
+def test_the_supported_format_is_accepted(stored: object) -> None:
+    require_format(stored, 2, place="c.arrow", fix="prepare again")
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (1, "c.arrow: format 1, but this version reads format 2; prepare again"),
+        (b"1", "c.arrow: format 1, but this version reads format 2; prepare again"),
+        (3, "c.arrow: format 3, but this version reads format 2; update the toolkit"),
+        ("10", "c.arrow: format 10, but this version reads format 2; update the toolkit"),
+        (None, "c.arrow: no valid format version; prepare again"),
+        (b"\xff", "c.arrow: no valid format version; prepare again"),
+        (-1, "c.arrow: no valid format version; prepare again"),
+        (True, "c.arrow: no valid format version; prepare again"),
+        ({}, "c.arrow: no valid format version; prepare again"),
+    ],
+)
+def test_other_formats_are_rejected_with_advice(stored: object, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        require_format(stored, 2, place="c.arrow", fix="prepare again")
+    assert str(caught.value) == message
