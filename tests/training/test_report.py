@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-import torch
+from builders import random_model, tiny_config
 
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
@@ -34,16 +33,9 @@ def tokenizer_of_another_kind() -> Tokenizer:
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path) -> None:
     """The report of an untrained model on ``pairs``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
-    config = {
-        "data": {"lowercase": False},
-        "embeddings": {"size": 8, "shared": True},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 8, "dropout": 0.0, "bidirectional": True},
-        "attention": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
-        "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 8, "dropout": 0.0},
-        "search": {"beam_size": 1, "max_length": 4},
-    }
-    torch.manual_seed(1)
-    network = build_model(config, source_vocabulary=len(tokenizer), target_vocabulary=len(tokenizer), longest_source=20)
+    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
+    config["search"] = {"beam_size": 1, "max_length": 4}
+    network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
     translator = Translator(TrainedModel(network, tokenizer, tokenizer, config, 20))
     report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
 
