@@ -30,7 +30,10 @@ def tokenizer_of_another_kind() -> Tokenizer:
     return Tokenizer.from_bytes(model.getvalue())
 
 
-def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path) -> None:
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+
+
+def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
     """The report of an untrained model on ``pairs``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
@@ -75,3 +78,19 @@ def test_nothing_is_drawn_where_every_sentence_is_too_long(tmp_path: Path, capsy
         "test.translations.txt",
         "test.alignments.pharaoh",
     }
+
+
+def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low_rank: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}  # for up to 20 pieces
+    pairs = [LONG[0], Pair("a dog", "ein Hund"), Pair("a cat " * 12, "eine Katze")]
+    report_on(pairs, tokenizer_of_another_kind(), tmp_path, low_rank)
+    warnings = capsys.readouterr().err.splitlines()
+    expected = [(row, missing) for missing in ("translation", "alignment") for row in (1, 3)]
+    for warning, (row, missing) in zip(warnings, expected, strict=True):
+        assert warning.startswith(f"warning: test sentence {row}: a source of ")
+        assert warning.endswith(f"; it has no {missing}")
+    translations = (tmp_path / "test.translations.txt").read_text().split("\n")
+    assert (translations[0], translations[2], len(translations)) == ("", "", 4)
+    assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
