@@ -36,7 +36,7 @@ BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
     """The report of an untrained model on ``pairs``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
-    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
+    config = tiny_config(attention)
     config["search"] = {"beam_size": 1, "max_length": 4}
     network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
     translator = Translator(TrainedModel(network, tokenizer, tokenizer, config, 20))
