@@ -15,7 +15,7 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.kernels.products import linear, multiply, packed
+from nmt.kernels.products import linear, multiply, pack_weight
 
 FLOAT_METHODS = ("linear", "transposed", "onednn", "onnx")
 BFLOAT16_METHODS = ("bfloat16",)
