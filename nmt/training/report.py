@@ -1,10 +1,10 @@
-"""What a finished run leaves behind: translations, scores, alignments and pictures of the test set."""
+"""Evaluate a finished run: translations, scores, alignments and pictures of the test set."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ from nmt.training.metrics import METRICS_FILE
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
-LONGEST = 100  # words or pieces a side of what is drawn: more cannot be looked at, and cells grow with the square
+MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
 
 
 def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
-    """Write every result file of a run into ``folder`` and return what ``summary.json`` holds."""
+    """Write every result file of a run into ``folder`` and return the contents of ``summary.json``."""
     if (folder / METRICS_FILE).is_file():
         save_curve(folder / METRICS_FILE, folder / "curve.png")
     summary: dict[str, Any] = {
@@ -50,20 +50,20 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
 
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
-    """Translate the test set by beam search and score it; force-align it and draw some, where there is attention."""
+    """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
     sources, references = test.sources(), test.targets()
     hypotheses = translator.texts(sources, SearchOptions(**config["search"]), on_failure=_warn("translation"))
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
-    found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
+    results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if translator.attention.reads_source:
         links = forced_links(translator, sources, references, on_failure=_warn("alignment"))
         golds = test.links()
-        write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
+        write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
-            found["aer"] = alignment_error_rate(links, golds)
+            results["aer"] = alignment_error_rate(links, golds)
         draw(translator, test, folder)
-    return {"test": found, "signatures": {**scores.signatures, "aer": AER_METHOD}}
+    return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
 def _warn(missing: str) -> Callable[[int, str], None]:
@@ -76,38 +76,50 @@ def _warn(missing: str) -> Callable[[int, str], None]:
 
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
-    """Heatmaps of a few test sentences of different lengths, and one page with more of them; none of endless ones."""
+    """Draw heatmaps of a few test sentences of different lengths, and a page with more. Long sentences are skipped."""
     sources, references, golds = test.sources(), test.targets(), test.links()
-    pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
-    words = [np.array([len(line.split()) for line in side]) for side in (sources, references)]
-    limit = translator.attention.max_source_length or LONGEST
-    short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= LONGEST) & (pieces[0] <= limit))
-    if not len(short):
-        print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
+    rows = _drawable_rows(translator, test)
+    if not rows:
+        print(
+            f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn", file=sys.stderr
+        )
         return
-    chosen = [int(short[row]) for row in spread(pieces[1][short], EXAMPLES)]
-    forced = force_decode(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
+    decoded = force_decode(translator, [sources[row] for row in rows], [references[row] for row in rows])
     signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)
-    for row in spread(pieces[1][chosen], PICTURES):
-        at, one = chosen[row], forced[row]
-        matrix = piece_weights(one, signed=signed)
-        title = f"test sentence {at + 1}, force-decoded"
-        save_heatmap(matrix, one.source_tokens, one.tokens, pictures / f"test-{at + 1}.png", title=title, signed=signed)
+    for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
+        decoding, number = decoded[index], rows[index] + 1
+        save_heatmap(
+            piece_weights(decoding, signed=signed),
+            decoding.source_tokens,
+            decoding.tokens,
+            pictures / f"test-{number}.png",
+            title=f"test sentence {number}, force-decoded",
+            signed=signed,
+        )
     examples = []
-    for at, one in zip(chosen, forced, strict=True):
-        left, right = sources[at].split(), references[at].split()
-        gold = golds[at].possible if golds else None
-        examples.append(Example(at + 1, fit_word_weights(one, left, right), left, right, gold))
+    for row, decoding in zip(rows, decoded, strict=True):
+        words = sources[row].split(), references[row].split()
+        gold = golds[row].possible if golds else None
+        examples.append(Example(row + 1, fit_word_weights(decoding, *words), *words, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))
 
 
-def spread(lengths: np.ndarray, count: int) -> list[int]:
-    """Up to ``count`` row numbers whose lengths spread evenly from short to long."""
-    order = sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
+def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
+    """Return up to ``EXAMPLES`` rows of the test set that are short enough to be drawn, of different lengths."""
+    pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
+    words = [np.array([len(line.split()) for line in side]) for side in (test.sources(), test.targets())]
+    limit = translator.attention.max_source_length or MAX_DRAWN
+    short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= MAX_DRAWN) & (pieces[0] <= limit))
+    return [int(short[index]) for index in spread(pieces[1][short], EXAMPLES)]
+
+
+def spread(lengths: Sequence[int] | np.ndarray, count: int) -> list[int]:
+    """Return up to ``count`` indices whose lengths are spread evenly from short to long."""
+    order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
     if len(order) <= count:
         return order
     return [order[round(k * (len(order) - 1) / (count - 1))] for k in range(count)]
