@@ -28,6 +28,7 @@ SIZES = [
 
 
 def message(arguments: list[str], command: Callable[[list[str]], Any] = train_config) -> str:
+    """Return the message of the UserError that ``command`` raises."""
     with pytest.raises(UserError) as caught:
         command(arguments)
     return str(caught.value)
@@ -81,43 +82,32 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
         ("data", "copy", "nmt.tasks.copy.product", "defined in itertools; name it there, and trust that package"),
         ("encoder", "lstm", "nmt.model.encoder.Dropout", "defined in nmt.kernels.dropout; name it there, and trust"),
         ("optimizer", "adam", "torch.optim.sgd.Tensor", "defined in torch; name it there, and trust that package"),
-        # Functions of nmt at another place than theirs.
+        # Functions of nmt that are not allowed at this place.
         ("data", "copy", "nmt.storage.write_lines", OF_DATA),
         ("data", "copy", "nmt.text.parallel.read_pairs", "defined in nmt.text.files; name it there, and trust that"),
         ("attention", "none", "nmt.tasks.copy.generate", OF_ATTENTION),
         ("attention", "none", "nmt.attention.base.clear_padding", NO_ATTENTION),
-        (
-            "schedule",
-            "constant",
-            "nmt.training.schedules.warm_up",
-            NO_SCHEDULE,
-        ),
-        # Classes without the base class of the place.
+        ("schedule", "constant", "nmt.training.schedules.warm_up", NO_SCHEDULE),
+        # Classes that do not inherit from the base class of the place.
         ("attention", "none", "nmt.model.LSTMEncoder", OF_ATTENTION),
         ("attention", "none", "nmt.attention.base.Memory", NO_ATTENTION),
         ("encoder", "lstm", "nmt.attention.NoAttention", OF_MODEL),
         ("encoder", "lstm", "nmt.model.State", f"must be a subclass of {ENCODER.base.__module__}."),
         ("decoder", "lstm", "nmt.attention.NoAttention", OF_MODEL),
         ("optimizer", "adam", "torch.optim.lr_scheduler.ConstantLR", "must be a subclass of torch.optim.optimizer.Opt"),
-        (
-            "schedule",
-            "constant",
-            "torch.optim.SGD",
-            "package 'torch' is not trusted; if you trust it, add",
-        ),
+        ("schedule", "constant", "torch.optim.SGD", "package 'torch' is not trusted; if you trust it, add"),
     ],
     ids=lambda value: value if "." in value and " " not in value else "",
 )
 def test_wrong_target_is_refused_without_calling_it(
     monkeypatch: pytest.MonkeyPatch, group: str, choice: str, target: str, problem: str
 ) -> None:
-    recordable = target.rpartition(".")[2] not in ("Path", "Tensor", "product")  # these have no usable __init__
+    recordable = target.rpartition(".")[2] not in ("Path", "Tensor", "product")  # their work is not in __init__
     calls = record_calls(monkeypatch, target) if recordable else []
     text = message([f"{group}={choice}", f"{group}._target_={target}"])
-    if f"{group}/{choice}" == "attention/none":
-        assert message(["attention=multi_head", f"attention.inner._target_={target}"]) == text.replace(
-            "attention._target_", "attention.inner._target_"
-        ).replace("none.yaml", "multi_head.yaml")
+    if group == "attention":
+        nested = message(["attention=multi_head", f"attention.inner._target_={target}"])
+        assert nested.replace(".inner._target_", "._target_").replace("multi_head.yaml", "none.yaml") == text
     assert text.startswith(f"{group}._target_={target}: {problem}")
     assert text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
     assert calls == []

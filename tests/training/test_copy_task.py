@@ -21,7 +21,7 @@ SETTINGS |= {f"luong {score}": ["attention=luong", f"attention.score={score}"] f
 
 
 def accuracy(settings: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Return the share of pieces that the model ranks first, given the true prefix, in unseen sentences (1-10 words)."""
+    """Return the share of pieces that the model ranks first, given the true prefix, in unseen sentences."""
     monkeypatch.chdir(folder)
     train([*TASK, *settings, "name=copy"])
     with open("runs/copy/metrics.csv", newline="") as file:

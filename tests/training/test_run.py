@@ -159,9 +159,7 @@ class TestRun:
     ) -> None:
         words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.keep_best=2"]
         train([*TINY, *words, "training.max_epochs=3"])
-        report = (
-            "stopped early: valid_loss did not improve in 1 validations (training.patience); the model of epoch 2 is"
-        )
+        text = "stopped early: valid_loss did not improve in 1 validations (training.patience); the model of epoch 2 is"
         assert text in capsys.readouterr().err
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
