@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -110,14 +111,14 @@ YAMLS = [
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put the package ``mine`` on the path, unimported, and return its name. The test works in an empty folder."""
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Make the package ``mine`` importable, without importing it, and change to ``tmp_path``. Yield its name."""
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "mine.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(tmp_path / "packages")
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
     monkeypatch.chdir(tmp_path)
-    return "mine"
+    yield "mine"
+    sys.modules.pop("mine", None)
 
 
 @pytest.fixture
