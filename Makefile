@@ -1,4 +1,4 @@
-# Everything lives in .venv; the stamp file makes each target install only when the project's files have changed.
+# Everything is installed into .venv, again whenever pyproject.toml or constraints.txt is newer than the stamp file.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

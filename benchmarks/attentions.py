@@ -1,8 +1,8 @@
-"""What does each attention reach in the default run? BLEU, chrF and AER of every kind after equally many epochs.
+"""Compare all attentions in the default run: BLEU, chrF and AER after the same number of epochs.
 
-Each kind trains on the generated corpus with the default settings, translates the test set with beam search and is
-compared with the gold links. Prints a table, writes a results file, and keeps for each kind the heatmap of one test
-sentence: the same sentence for all.
+Each kind trains on the generated corpus with the default settings and translates the test set with beam search. AER
+compares its alignments with the gold links. The script writes a table and, for each kind, the heatmap of the same test
+sentence. An interrupted benchmark continues where it stopped.
 
     python benchmarks/attentions.py --threads 2
     python benchmarks/attentions.py --family efficient
@@ -10,12 +10,10 @@ sentence: the same sentence for all.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from machine import provenance, writable
+from report import argument_parser, header, row, save, table_head
 from runs import train
 
 FIRST = {
@@ -41,34 +39,31 @@ FAMILIES = {"first": (FIRST, "attentions"), "efficient": (EFFICIENT, "attentions
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--family", choices=FAMILIES, default="first")
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--jobs", type=int, default=1, help="runs side by side")
-    options.add_argument("--runs", type=Path, default=Path("runs/attentions"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    kinds, results = FAMILIES[asked.family]
-    with ThreadPoolExecutor(asked.jobs) as pool:  # runs that are done are then found, in order, below
-        list(pool.map(lambda kind: train(asked.runs, name_of(kind), kinds[kind], threads=asked.threads), kinds))
-    lines = ["# Every attention in the default run", "", *(f"- {line}" for line in provenance()), ""]
-    lines += ["| attention | test BLEU | test chrF | AER | epochs |", "|---" * 5 + "|"]
+    parser = argument_parser(__doc__, runs="runs/attentions")
+    parser.add_argument("--family", choices=FAMILIES, default="first", help="default: %(default)s")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
+    args = parser.parse_args()
+    kinds, results = FAMILIES[args.family]
+    with ThreadPoolExecutor(args.jobs) as pool:  # train all; the loop below reuses the finished runs in order
+        list(pool.map(lambda kind: train(args.runs, run_name(kind), kinds[kind], threads=args.threads), kinds))
+    lines = header("Every attention in the default run")
+    lines += table_head("attention", "test BLEU", "test chrF", "AER", "epochs")
     for kind, settings in kinds.items():
-        name = name_of(kind)
-        found = train(asked.runs, name, settings, threads=asked.threads)
-        test = found["test"]
+        name = run_name(kind)
+        summary = train(args.runs, name, settings, threads=args.threads)
+        test = summary["test"]
         aer = "–" if test["aer"] is None else f"{test['aer']:.3f}"
-        row = [kind, f"{test['bleu']:.1f}", f"{test['chrf']:.1f}", aer, str(found["epochs"])]
-        lines.append(f"| {' | '.join(row)} |")
+        lines.append(row(kind, f"{test['bleu']:.1f}", f"{test['chrf']:.1f}", aer, summary["epochs"]))
         print(lines[-1], flush=True)
-        pictures = sorted((asked.runs / name / "heatmaps").glob("*.png"))
-        if pictures:
-            shutil.copy(pictures[len(pictures) // 2], asked.output / f"heatmap-{name}.png")
-    lines += ["", f"AER: {found['signatures']['aer']}.", f"BLEU: {found['signatures']['bleu']}."]
-    (asked.output / f"{results}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        heatmaps = sorted((args.runs / name / "heatmaps").glob("*.png"))
+        if heatmaps:
+            shutil.copy(heatmaps[len(heatmaps) // 2], args.output / f"heatmap-{name}.png")
+    lines += ["", f"AER: {summary['signatures']['aer']}.", f"BLEU: {summary['signatures']['bleu']}."]
+    save(args.output / f"{results}.md", lines, show=False)
 
 
-def name_of(kind: str) -> str:
+def run_name(kind: str) -> str:
+    """Return the kind as a folder name."""
     return kind.replace(",", "").replace("=", "").replace(" ", "-")
 
 

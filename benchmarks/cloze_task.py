@@ -1,4 +1,4 @@
-"""Documents of facts and questions about them: generated ones of any length, and bAbI's first task."""
+"""Documents of facts with questions about them: generated ones of any length, and the first bAbI task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOCABULARY = GIVEN + FAMILY + PLACES
 
 
 class Batch(NamedTuple):
-    """``ends`` (m,) says how many document tokens are known when question j is asked."""
+    """Documents of equal length, m questions about each. ``ends`` (m,): document tokens before each question."""
 
     document: Tensor  # (B, S)
     questions: Tensor  # (B, m, L)
@@ -28,34 +28,35 @@ class Batch(NamedTuple):
 
 
 def facts(random: np.random.Generator, rows: int, count: int) -> Batch:
-    """``count`` people, no two with the same two names, and where each is; 16 of them are asked about.
+    """Return ``rows`` documents that tell the places of ``count`` people, and 16 questions about each document.
 
-    Which of the 60 × 60 names occur is drawn anew for each document, so an answer needs that one fact and nothing else.
+    People have distinct pairs of names. Each document draws new ones from the 60 × 60 pairs, so that an answer depends
+    on one fact of this document only.
     """
     names = np.stack([random.choice(GIVEN * FAMILY, size=count, replace=False) for _ in range(rows)])
     places = random.integers(PLACES, size=(rows, count))
     people = np.stack([names // FAMILY, GIVEN + names % FAMILY], axis=2)
     document = np.concatenate([people, (GIVEN + FAMILY + places)[..., None]], axis=2)
-    asked = random.integers(count, size=(rows, QUESTIONS))
-    questions = np.take_along_axis(people, asked[..., None], axis=1)
+    chosen = random.integers(count, size=(rows, QUESTIONS))
+    questions = np.take_along_axis(people, chosen[..., None], axis=1)
     return Batch(
         torch.from_numpy(document.reshape(rows, -1)),
         torch.from_numpy(questions),
-        torch.from_numpy(np.take_along_axis(places, asked, axis=1)),
+        torch.from_numpy(np.take_along_axis(places, chosen, axis=1)),
         [count * FACT] * QUESTIONS,
     )
 
 
 class Stories(NamedTuple):
-    """bAbI stories as batches of stories alike in length, and what their numbers mean."""
+    """bAbI stories in batches of equal lengths, with the vocabulary and the candidate answers."""
 
     batches: list[Batch]
     vocabulary: list[str]
     candidates: list[str]
 
 
-def babi(file: Path, known: Stories | None = None) -> Stories:
-    """The stories of a bAbI file; ``known`` gives the numbers of the training file's words."""
+def read_babi(file: Path, known: Stories | None = None) -> Stories:
+    """Return the stories of a bAbI file; ``known`` is the training set, whose vocabulary a test set uses."""
     stories = list(_stories(file))
     if known is None:
         vocabulary = ["", *sorted({word for story in stories for words, _ in story for word in words})]
@@ -69,7 +70,7 @@ def babi(file: Path, known: Stories | None = None) -> Stories:
 
 
 def _stories(file: Path) -> Iterator[list[tuple[list[str], str | None]]]:
-    """Each a list of (words, answer), the answer None for what is told and not asked."""
+    """Yield each story as a list of (words, answer); a statement has the answer None."""
     story: list[tuple[list[str], str | None]] = []
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -85,13 +86,13 @@ def _stories(file: Path) -> Iterator[list[tuple[list[str], str | None]]]:
 def _batch(
     stories: Sequence[list[tuple[list[str], str | None]]], vocabulary: list[str], candidates: list[str]
 ) -> Batch:
-    told, asked, answers, ends = [], [], [], list[int]()
+    documents, questions, answers, ends = [], [], [], list[int]()
     for story in stories:
-        told.append([vocabulary.index(word) for words, answer in story if answer is None for word in words])
-        asked.append([[vocabulary.index(word) for word in words] for words, answer in story if answer is not None])
+        documents.append([vocabulary.index(word) for words, answer in story if answer is None for word in words])
+        questions.append([[vocabulary.index(word) for word in words] for words, answer in story if answer is not None])
         answers.append([candidates.index(answer) for _, answer in story if answer is not None])
     length = 0
     for words, answer in stories[0]:
         length += len(words) if answer is None else 0
         ends += [] if answer is None else [length]
-    return Batch(torch.tensor(told), torch.tensor(asked), torch.tensor(answers), ends)
+    return Batch(torch.tensor(documents), torch.tensor(questions), torch.tensor(answers), ends)

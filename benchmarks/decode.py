@@ -1,11 +1,11 @@
-"""How fast does each engine decode? Seconds for the same work, the engines in turns, and how near each is to a floor.
+"""Compare the decoding speed of the engines, and compare each with a lower bound.
 
-The model has the sizes of the reference (two layers, 512, input feeding, 8,000 pieces) and random weights; no
-hypothesis may end, so every translation takes --steps steps of the decoder. The floor is the time that the model's
-products alone would take at the best rate at which a plain product of each shape ran in the same process.
+The model is the reference (two layers, 512, input feeding, 8,000 pieces) with random weights. No hypothesis may end, so
+every translation takes --steps decoder steps. The engines take turns. The lower bound ("floor") is the time of the
+model's matrix products alone, each at the best rate that any library reached for its shape in the same process.
 
     python benchmarks/decode.py                                     320 lines of 15 pieces, beam 5, batches of 32
-    python benchmarks/decode.py --lines 50 --batch 1                one at a time
+    python benchmarks/decode.py --lines 50 --batch 1                one line at a time
     python benchmarks/decode.py --attention memory --lines 100 --length 111 --steps 150
     python benchmarks/decode.py --steps natural --model runs/reference --input data/multi30k/test2016.en.gz
 """
@@ -15,17 +15,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 import torch
-from floor import FLOAT_WAYS, Product, floor
-from machine import provenance, writable
+from floor import FLOAT_METHODS, Product, floor
 from reference import LAYERS, SIZE, VOCABULARY, reference
+from report import argument_parser, header, save, table, with_quartiles
 
 from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
@@ -35,123 +34,100 @@ from nmt.text.files import read_lines
 from nmt.text.specials import EOS
 
 ENGINES = ("torch", "onnx", "onnx-int8")
-WAYS = {"torch": FLOAT_WAYS, "onnx": FLOAT_WAYS, "onnx-int8": ["onnx-int8"]}
+METHODS = {"torch": FLOAT_METHODS, "onnx": FLOAT_METHODS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
+COLUMNS = ("engine", "median s (quartiles)", "times as fast as the first engine")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--engine", nargs="+", choices=ENGINES, default=ENGINES)
-    options.add_argument("--attention", nargs="+", default=["luong"], help="attention= and further words")
-    options.add_argument("--lines", type=int, default=320)
-    options.add_argument("--length", type=int, default=15, help="source pieces a line, </s> counted")
-    options.add_argument("--steps", default="15", help=f"of the decoder, the same for every line; or {NATURAL}")
-    options.add_argument("--model", type=Path, help="a trained and exported model, for its natural endings")
-    options.add_argument("--input", type=Path, help="the text that it translates")
-    options.add_argument("--beam", type=int, default=5)
-    options.add_argument("--batch", type=int, default=32)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--name", default="decode", help="of the results file")
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    torch.set_num_threads(asked.threads)
-    if (asked.steps == NATURAL) != bool(asked.model and asked.input):
-        sys.exit(f"--steps {NATURAL} goes with --model and --input")
-    report = natural(asked) if asked.steps == NATURAL else fixed(asked)
-    (asked.output / f"{asked.name}.md").write_text("\n".join(report) + "\n", encoding="utf-8")
-    print("\n".join(report))
+    parser = argument_parser(__doc__, rounds=5, runs="runs/decode")
+    parser.add_argument("--engine", nargs="+", choices=ENGINES, default=ENGINES, help="default: all")
+    parser.add_argument("--attention", nargs="+", default=["luong"], help="name and settings; default: luong")
+    parser.add_argument("--lines", type=int, default=320, help="default: %(default)s")
+    parser.add_argument("--length", type=int, default=15, help="source pieces, with </s>; default: %(default)s")
+    parser.add_argument("--steps", default="15", help=f"decoder steps per line, or {NATURAL}; default: %(default)s")
+    parser.add_argument("--model", type=Path, help=f"trained and exported model for --steps {NATURAL}")
+    parser.add_argument("--input", type=Path, help=f"source text for --steps {NATURAL}")
+    parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
+    parser.add_argument("--name", default="decode", help="name of the results file; default: %(default)s")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if (args.steps == NATURAL) != bool(args.model and args.input):
+        sys.exit(f"--steps {NATURAL} needs --model and --input, and they need --steps {NATURAL}")
+    report = measure_natural(args) if args.steps == NATURAL else measure_fixed(args)
+    save(args.output / f"{args.name}.md", report)
 
 
-def fixed(asked: argparse.Namespace) -> list[str]:
-    """The same number of steps for every line: how fast, and how near the floor."""
-    random, steps = np.random.default_rng(1), int(asked.steps)
-    lines = [[*random.integers(300, VOCABULARY, asked.length - 1).tolist(), EOS] for _ in range(asked.lines)]
-    engines = dict(made(reference(asked.runs, asked.attention), asked))
-    seconds = in_turns(engines, asked.rounds, lambda engine: endless(engine, lines, asked.beam, asked.batch, steps))
-    work = products(asked.lines, asked.length, steps, asked.beam, asked.batch)
-    report = [
-        f"- {' '.join(asked.attention)}; {asked.lines} lines of {asked.length} pieces, {steps} steps, "
-        f"{conditions(asked)}",
-        "",
-        "| engine | median s (quartiles) | first engine / this | pieces out a second | floor, s | floor / time |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, found in seconds.items():
-        least, middle = floor(work, WAYS[name]), median(found)
-        row = [
-            *compared(seconds, name),
-            f"{asked.lines * steps / middle:,.0f}",
-            f"{least:.2f}",
-            f"{least / middle:.2f}",
-        ]
-        report.append(f"| {' | '.join(row)} |")
-    return [*header("Decoding"), *report]
+def measure_fixed(args: argparse.Namespace) -> list[str]:
+    """Report speed and lower bound with the same number of steps for every line."""
+    random, steps = np.random.default_rng(1), int(args.steps)
+    lines = [[*random.integers(300, VOCABULARY, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
+    engines = dict(load_engines(reference(args.runs, args.attention), args))
+    seconds = in_turns(engines, args.rounds, lambda engine: decode_steps(engine, lines, args.beam, args.batch, steps))
+    work = model_products(args.lines, args.length, steps, args.beam, args.batch)
+    size = f"{args.lines} lines of {args.length} pieces, {steps} steps"
+    rows = []
+    for name, times in seconds.items():
+        bound, middle = floor(work, METHODS[name]), median(times)
+        cells = [f"{args.lines * steps / middle:,.0f}", f"{bound:.2f}", f"{bound / middle:.2f}"]
+        rows.append([*compare(seconds, name), *cells])
+    columns = (*COLUMNS, "target pieces per second", "floor, s", "floor / time")
+    return [*header("Decoding", f"{' '.join(args.attention)}; {size}, {conditions(args)}"), *table(columns, rows)]
 
 
-def natural(asked: argparse.Namespace) -> list[str]:
-    """A trained model and a text, sorted by length into batches; each translation ends where it ends."""
-    engines, translator = dict(made(asked.model, asked)), Translator.load(asked.model, engine=asked.engine[0])
-    lines = sorted((translator.encode(line) for line in read_lines(asked.input)), key=len, reverse=True)
+def measure_natural(args: argparse.Namespace) -> list[str]:
+    """Report the speed of a trained model on a text sorted by length; each translation ends with its ``</s>``."""
+    engines, translator = dict(load_engines(args.model, args)), Translator.load(args.model, engine=args.engine[0])
+    lines = sorted((translator.encode(line) for line in read_lines(args.input)), key=len, reverse=True)
     pieces: dict[int, int] = {}
 
-    def run(engine: Any) -> None:
-        options = SearchOptions(beam_size=asked.beam)
-        batches = (lines[first : first + asked.batch] for first in range(0, len(lines), asked.batch))
-        found = (each[0] for batch in batches for each in search(engine, batch, options))
-        pieces[id(engine)] = sum(len(one.tokens) for one in found)
+    def translate(engine: Any) -> None:
+        options = SearchOptions(beam_size=args.beam)
+        batches = (lines[first : first + args.batch] for first in range(0, len(lines), args.batch))
+        best = (hypotheses[0] for batch in batches for hypotheses in search(engine, batch, options))
+        pieces[id(engine)] = sum(len(hypothesis.tokens) for hypothesis in best)
 
-    seconds = in_turns(engines, asked.rounds, run)
-    report = [
-        f"- {asked.model.name}; {len(lines):,} lines of {asked.input.name}, {conditions(asked)}",
-        "",
-        "| engine | median s (quartiles) | first engine / this | pieces out a line | pieces out a second |",
-        "|---|---|---|---|---|",
-    ]
-    for name, found in seconds.items():
+    seconds = in_turns(engines, args.rounds, translate)
+    rows = []
+    for name, times in seconds.items():
         count = pieces[id(engines[name])]
-        row = [*compared(seconds, name), f"{count / len(lines):.1f}", f"{count / median(found):,.0f}"]
-        report.append(f"| {' | '.join(row)} |")
-    return [*header("Decoding with natural endings"), *report]
+        rows.append([*compare(seconds, name), f"{count / len(lines):.1f}", f"{count / median(times):,.0f}"])
+    work = f"{args.model.name}; {len(lines):,} lines of {args.input.name}, {conditions(args)}"
+    columns = (*COLUMNS, "target pieces per line", "target pieces per second")
+    return [*header("Decoding with natural endings", work), *table(columns, rows)]
 
 
-def conditions(asked: argparse.Namespace) -> str:
-    return f"beam {asked.beam}, batches of {asked.batch}, {asked.threads} threads, {asked.rounds} rounds in turns"
+def conditions(args: argparse.Namespace) -> str:
+    return f"beam {args.beam}, batches of {args.batch}, {args.threads} threads, {args.rounds} rounds in turns"
 
 
-def header(title: str) -> list[str]:
-    lines = [*provenance(), f"onnxruntime {onnxruntime.__version__}"]
-    return [f"# {title}", "", *(f"- {line}" for line in lines)]
+def compare(seconds: dict[str, list[float]], name: str) -> list[str]:
+    """Return the engine, its seconds, and how many times as fast as the first engine it is (median over rounds)."""
+    first = next(iter(seconds.values()))
+    ratio = median(first_time / time for first_time, time in zip(first, seconds[name], strict=True))
+    return [name, with_quartiles(seconds[name]), f"{ratio:.2f}×"]
 
 
-def compared(seconds: dict[str, list[float]], name: str) -> list[str]:
-    """Engine, seconds and how many times as fast as the first engine, round by round."""
-    found, first = seconds[name], next(iter(seconds.values()))
-    low, _, high = quantiles(found, n=4) if len(found) > 1 else found * 3
-    ratio = median(one / other for one, other in zip(first, found, strict=True))
-    return [name, f"{median(found):.2f} ({low:.2f}–{high:.2f})", f"{ratio:.2f}×"]
-
-
-def in_turns(engines: dict[str, Any], rounds: int, work: Any) -> dict[str, list[float]]:
-    """Seconds of ``work`` with each engine, round by round; a first round, for what is prepared once, is not kept."""
+def in_turns(engines: dict[str, Any], rounds: int, work: Callable[[Any], None]) -> dict[str, list[float]]:
+    """Return the seconds of ``work`` with each engine in each round, after one unmeasured warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in engines}
-    for at in range(rounds + 1):
+    for index in range(rounds + 1):
         for name, engine in engines.items():
             started = time.perf_counter()
             work(engine)
-            seconds[name] += [time.perf_counter() - started] if at else []
+            seconds[name] += [time.perf_counter() - started] if index else []
     return seconds
 
 
-def made(run: Path, asked: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
-    """The engines asked for, of one model."""
-    for name in asked.engine:
-        yield name, Translator.load(run, engine=name, device="auto", threads=asked.threads).runtime.engine(trace=False)
+def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
+    """Yield name and engine of the model for each --engine."""
+    for name in args.engine:
+        yield name, Translator.load(run, engine=name, device="auto", threads=args.threads).runtime.engine(trace=False)
 
 
 class Endless(NamedTuple):
-    """An engine that cannot say ``</s>``, so that all translations become equally long."""
+    """An engine that never returns ``</s>``, so that all translations have the same length."""
 
     engine: Any
 
@@ -162,16 +138,16 @@ class Endless(NamedTuple):
         return self.engine.step(state, tokens, parents, k, (*(banned or ()), EOS))
 
 
-def endless(engine: Any, lines: list[list[int]], beam: int, batch: int, steps: int) -> None:
-    """Translate with exactly ``steps`` steps of the decoder, of which the last would be ``</s>``'s."""
+def decode_steps(engine: Any, lines: list[list[int]], beam: int, batch: int, steps: int) -> None:
+    """Translate with exactly ``steps`` decoder steps per line; the last step is the one for ``</s>``."""
     options = SearchOptions(beam_size=beam, max_length=steps - 1)
     for first in range(0, len(lines), batch):
-        found = search(Endless(engine), lines[first : first + batch], options)
-        assert all(len(each[0].tokens) == steps - 1 for each in found)
+        translations = search(Endless(engine), lines[first : first + batch], options)
+        assert all(len(hypotheses[0].tokens) == steps - 1 for hypotheses in translations)
 
 
-def products(lines: int, length: int, steps: int, beam: int, batch: int) -> list[Product]:
-    """What the reference multiplies with its weights: the encoder's two directions by layer, then each step."""
+def model_products(lines: int, length: int, steps: int, beam: int, batch: int) -> list[Product]:
+    """Return the reference's products with weights: encoder layers in two directions, then the decoder steps."""
     batches, rows = lines / batch, batch * beam
     return [
         Product(batch * length, SIZE, 4 * SIZE, LAYERS * batches),

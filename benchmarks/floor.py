@@ -1,4 +1,4 @@
-"""How long plain products of given shapes take at best: no model is faster, unless it multiplies less."""
+"""A lower bound of running time: the products of given shapes, each at the best rate of several libraries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from nmt.kernels.products import linear, multiply, packed
+from nmt.kernels.products import linear, multiply, pack_weight
 
-FLOAT_WAYS = ("linear", "product", "onednn", "onnx")
-BFLOAT16_WAYS = ("bfloat16",)
+FLOAT_METHODS = ("linear", "transposed", "onednn", "onnx")
+BFLOAT16_METHODS = ("bfloat16",)
 
 
 class Product(NamedTuple):
-    """(rows × width) · (width × height), ``count`` times."""
+    """A matrix product (rows × width) · (width × height), ``count`` times."""
 
     rows: int
     width: int
@@ -30,34 +30,35 @@ class Product(NamedTuple):
     count: float
 
 
-def floor(products: Sequence[Product], ways: Sequence[str]) -> float:
-    """Seconds that all products take, each at the best rate of the ``ways`` to multiply its shape.
+def floor(products: Sequence[Product], methods: Sequence[str]) -> float:
+    """Return the seconds of all products, each by the fastest of the ``methods`` for its shape.
 
-    linear: torch's x @ wᵀ; product: torch's w @ xᵀ; onednn: ``nmt.kernels.products``; onnx, onnx-int8: onnxruntime;
-    bfloat16: ``nmt.kernels.products`` in that precision, the weight laid out before.
+    linear: torch's x @ wᵀ; transposed: torch's w @ xᵀ; onednn: ``nmt.kernels.products``; onnx, onnx-int8: onnxruntime;
+    bfloat16: ``nmt.kernels.products`` in that precision, with the weight packed beforehand.
     """
-    return sum(count * min(once(way, *shape) for way in ways) for *shape, count in products)
+    return sum(count * min(product_seconds(method, *shape) for method in methods) for *shape, count in products)
 
 
-def once(way: str, rows: int, width: int, height: int) -> float:
-    """Seconds of one product, the best of many."""
+def product_seconds(method: str, rows: int, width: int, height: int) -> float:
+    """Return the seconds of one product, the best of many runs."""
     x, w = torch.randn(rows, width), torch.randn(height, width)
-    if way == "linear":
-        return best(lambda: torch.nn.functional.linear(x, w))
-    if way == "onednn":
-        return best(lambda: linear(x, w))
-    if way == "bfloat16":
-        rough, laid_out = x.bfloat16(), packed(w.bfloat16(), rows)
-        return best(lambda: multiply(rough, laid_out))
-    if way == "product":
-        turned = x.t().contiguous()
-        return best(lambda: w @ turned)
-    session = _product(w.t().numpy(), way == "onnx-int8")
-    given = {"x": x.numpy()}
-    return best(lambda: session.run(None, given))
+    if method == "linear":
+        return best_seconds(lambda: torch.nn.functional.linear(x, w))
+    if method == "onednn":
+        return best_seconds(lambda: linear(x, w))
+    if method == "bfloat16":
+        x_bfloat16, weight = x.bfloat16(), pack_weight(w.bfloat16(), rows)
+        return best_seconds(lambda: multiply(x_bfloat16, weight))
+    if method == "transposed":
+        transposed = x.t().contiguous()
+        return best_seconds(lambda: w @ transposed)
+    session = _onnx_product(w.t().numpy(), method == "onnx-int8")
+    inputs = {"x": x.numpy()}
+    return best_seconds(lambda: session.run(None, inputs))
 
 
-def _product(weight: np.ndarray, integers: bool) -> onnxruntime.InferenceSession:
+def _onnx_product(weight: np.ndarray, integers: bool) -> onnxruntime.InferenceSession:
+    """Return an onnxruntime session that multiplies its input x by the weight, in 8-bit ``integers`` if asked."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -73,20 +74,20 @@ def _product(weight: np.ndarray, integers: bool) -> onnxruntime.InferenceSession
     if not integers:
         return onnxruntime.InferenceSession(model.SerializeToString(), options)
     with tempfile.TemporaryDirectory() as folder:
-        exact, file = Path(folder) / "exact.onnx", Path(folder) / "integers.onnx"
-        onnx.save(model, exact)
-        logging.disable(logging.WARNING)  # advice for developers
-        quantize_dynamic(exact, file, weight_type=QuantType.QInt8, per_channel=True)
+        float_file, integer_file = Path(folder) / "float.onnx", Path(folder) / "integer.onnx"
+        onnx.save(model, float_file)
+        logging.disable(logging.WARNING)  # the quantiser logs advice for its developers
+        quantize_dynamic(float_file, integer_file, weight_type=QuantType.QInt8, per_channel=True)
         logging.disable(logging.NOTSET)
-        return onnxruntime.InferenceSession(str(file), options)
+        return onnxruntime.InferenceSession(str(integer_file), options)
 
 
-def best(run: Callable[[], Any]) -> float:
-    """The least seconds of many runs."""
+def best_seconds(run: Callable[[], Any]) -> float:
+    """Return the least seconds of at least 5 runs in at least 0.3 s."""
     with torch.no_grad():
-        found, started = [], time.perf_counter()
-        while len(found) < 5 or time.perf_counter() - started < 0.3:
+        seconds, started = [], time.perf_counter()
+        while len(seconds) < 5 or time.perf_counter() - started < 0.3:
             before = time.perf_counter()
             run()
-            found.append(time.perf_counter() - before)
-    return min(found)
+            seconds.append(time.perf_counter() - before)
+    return min(seconds)

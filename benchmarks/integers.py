@@ -1,8 +1,8 @@
-"""Which 8-bit integers? BLEU, chrF, equal lines and seconds of four forms of the same graphs, and what is cut off.
+"""Compare four forms of 8-bit weights: BLEU, chrF, equal lines, seconds, and how often 16-bit sums saturate.
 
-Processors without integer dot products (AVX2 alone) multiply unsigned activations with signed weights two pairs at a
-time, in 16 bits: a pair of products beyond ±32,767 is cut off, silently. ``cut off`` counts such pairs in what real
-translations multiply, whatever processor this runs on; ``sums touched``: results with one such pair at least.
+Processors with AVX2 but without integer dot products multiply unsigned activations by signed weights and add pairs of
+products in 16 bits. A pair outside ±32,767 saturates silently. "Pairs saturated" is the share of such pairs in the
+products of real translations, on any processor. "Sums affected" is the share of results with at least one such pair.
 
     python benchmarks/integers.py --model runs/multi30k/m30k-memory --data data/multi30k
 """
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import onnxruntime
-from machine import provenance, writable
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from report import argument_parser, header, row, save, table_head
 
 from nmt.evaluation import corpus_scores
 from nmt.inference.onnx.export import QUANTISED
@@ -32,10 +32,13 @@ from nmt.inference.translator import Translator
 from nmt.storage import checksum
 from nmt.text.files import read_lines
 
-SAMPLE = 4  # rows looked at in each product
+ROWS_PER_CALL, CALLS = 4, 12  # input rows that are kept of each product
+LINES = 40  # source lines for the saturation counts
 
 
 class Form(NamedTuple):
+    """Type of the weights, and whether they use only 7 bits."""
+
     kind: QuantType
     reduced: bool
 
@@ -46,111 +49,109 @@ FORMS = {
     "unsigned, 8 bits": Form(QuantType.QUInt8, False),
     "unsigned, 7 bits": Form(QuantType.QUInt8, True),
 }
+COLUMNS = ("model", "weights", "BLEU", "chrF", "lines equal to float32", "s", "pairs saturated", "sums affected")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--model", type=Path, nargs="+", required=True, help="exported")
-    options.add_argument("--data", type=Path, default=Path("data/multi30k"))
-    options.add_argument("--part", default="test2016")
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "integers.md")
-    asked = options.parse_args()
-    logging.disable(logging.WARNING)  # advice for developers
-    source, target = (list(read_lines(asked.data / f"{asked.part}.{side}.gz")) for side in ("en", "de"))
-    report = ["# 8-bit integers", "", *(f"- {line}" for line in provenance())]
-    report += [
-        f"- {asked.part}, beam 5, lower-cased, {asked.threads} threads, least of {asked.rounds} rounds in turns",
-        "",
-    ]
-    report += ["", "| model | weights | BLEU | chrF | lines as float32 has them | s | pairs cut off | sums touched |"]
-    report += ["|---" * 8 + "|"]
-    for model in asked.model:
-        report += [f"| {model.name} | {row}" for row in rows(model, source, [line.lower() for line in target], asked)]
-    asked.output.write_text("\n".join(report) + "\n", encoding="utf-8")
-    print("\n".join(report))
+    parser = argument_parser(__doc__, "integers.md", rounds=3)
+    parser.add_argument("--model", type=Path, nargs="+", required=True, help="exported models")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser.add_argument("--part", default="test2016", help="default: %(default)s")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)  # the quantiser logs advice for its developers
+    source, target = (list(read_lines(args.data / f"{args.part}.{side}.gz")) for side in ("en", "de"))
+    references = [line.lower() for line in target]
+    conditions = f"{args.part}, beam 5, lower-cased, {args.threads} threads, least of {args.rounds} rounds in turns"
+    lines = [*header("8-bit integers", conditions), *table_head(*COLUMNS)]
+    for model in args.model:
+        lines += [row(model.name, *cells) for cells in compare_forms(model, source, references, args)]
+    save(args.output, lines)
 
 
-def rows(model: Path, source: list[str], target: list[str], asked: argparse.Namespace) -> list[str]:
+def compare_forms(model: Path, source: list[str], references: list[str], args: argparse.Namespace) -> list[list[str]]:
+    """Return the cells of float32 and of each form for one model."""
     with tempfile.TemporaryDirectory() as folder:
-        runs = {name: quantised(model, Path(folder) / name, form) for name, form in FORMS.items()}
-        translators = {"float32": Translator(open_onnx(model, "onnx", threads=asked.threads))}
-        translators |= {
-            name: Translator(open_onnx(run, "onnx-int8", threads=asked.threads)) for name, run in runs.items()
-        }
-        texts, seconds = {}, dict.fromkeys(translators, float("inf"))
-        for _ in range(asked.rounds):
+        runs = {name: quantised_copy(model, Path(folder) / name, form) for name, form in FORMS.items()}
+        translators = {"float32": Translator(open_onnx(model, "onnx", threads=args.threads))}
+        for name, run in runs.items():
+            translators[name] = Translator(open_onnx(run, "onnx-int8", threads=args.threads))
+        translations, seconds = {}, dict.fromkeys(translators, float("inf"))
+        for _ in range(args.rounds):
             for name, translator in translators.items():
                 started = time.perf_counter()
-                texts[name] = translator.texts(source)
+                translations[name] = translator.texts(source)
                 seconds[name] = min(seconds[name], time.perf_counter() - started)
-        found = []
-        for name, lines in texts.items():
-            scores = corpus_scores(lines, target, lowercase=True)
-            equal = sum(one == other for one, other in zip(lines, texts["float32"], strict=True)) / len(lines)
+        rows = []
+        for name, texts in translations.items():
+            scores = corpus_scores(texts, references, lowercase=True)
+            equal = sum(a == b for a, b in zip(texts, translations["float32"], strict=True)) / len(texts)
             signed = name in FORMS and FORMS[name].kind == QuantType.QInt8
-            cut = cut_off(runs[name], source[:40]) if signed else ("–", "–")
-            row = [name, f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.2f}"]
-            found.append(f"{' | '.join([*row, *cut])} |")
-        return found
+            shares = saturation(runs[name], source[:LINES]) if signed else ("–", "–")
+            cells = [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.2f}"]
+            rows.append([name, *cells, *shares])
+        return rows
 
 
-def quantised(model: Path, run: Path, form: Form) -> Path:
-    """A copy of the exported model whose integers have this form."""
+def quantised_copy(model: Path, run: Path, form: Form) -> Path:
+    """Copy the exported model to ``run`` and quantise its graphs to this form."""
     shutil.copytree(model, run, ignore=shutil.ignore_patterns("checkpoints", "data", "tensorboard"))
     for name in ("encode", "step"):
-        exact, file = (run / "onnx" / f"{name}{ending}.onnx" for ending in ("", ".int8"))
-        form_of = {"weight_type": form.kind, "reduce_range": form.reduced}
-        quantize_dynamic(exact, file, per_channel=True, op_types_to_quantize=QUANTISED, **form_of)
+        float_file, integer_file = (run / "onnx" / f"{name}{ending}.onnx" for ending in ("", ".int8"))
+        options = {"weight_type": form.kind, "reduce_range": form.reduced}
+        quantize_dynamic(float_file, integer_file, per_channel=True, op_types_to_quantize=QUANTISED, **options)
         about = json.loads((run / "onnx" / ABOUT).read_text(encoding="utf-8"))
-        about["checksums"][file.name] = checksum(file)
+        about["checksums"][integer_file.name] = checksum(integer_file)
         (run / "onnx" / ABOUT).write_text(json.dumps(about), encoding="utf-8")
     return run
 
 
-def cut_off(run: Path, lines: list[str]) -> tuple[str, str]:
-    """Shares of pairs of products beyond 16 bits, and of sums that hold one, in the decoder's steps."""
+def saturation(run: Path, lines: list[str]) -> tuple[str, str]:
+    """Return the shares of saturated pairs and of affected sums in the decoder steps, in percent."""
     graph = onnx.load(run / "onnx" / "step.int8.onnx")
-    weights = {one.name: onnx.numpy_helper.to_array(one) for one in graph.graph.initializer}
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
     products = [node for node in graph.graph.node if node.op_type == "MatMulInteger"]
-    names = [node.input[0] for node in products]
+    inputs = record_inputs(run, graph, [node.input[0] for node in products], lines)
+    pairs = saturated = sums = affected = 0
+    for node in products:
+        weight = weights[node.input[1]].astype(np.int32)
+        for rows in inputs[node.input[0]]:
+            terms = rows.astype(np.int32)[:, :, None] * weight[None]  # (rows, in, out)
+            pair_sums = terms[:, 0::2] + terms[:, 1::2]
+            outside = (pair_sums > np.iinfo(np.int16).max) | (pair_sums < np.iinfo(np.int16).min)
+            pairs, saturated = pairs + outside.size, saturated + int(outside.sum())
+            sums, affected = sums + outside[:, 0].size, affected + int(outside.any(1).sum())
+    return f"{100 * saturated / pairs:.4f} %", f"{100 * affected / sums:.2f} %"
+
+
+def record_inputs(run: Path, graph: onnx.ModelProto, names: list[str], lines: list[str]) -> dict[str, list[np.ndarray]]:
+    """Translate the lines and return some rows of the tensors ``names`` of the step graph."""
     for name in names:
         graph.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, None))
+    options = onnxruntime.SessionOptions()
+    # Graph optimisation would fuse the products and hide their inputs.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     translator = Translator(open_onnx(run, "onnx-int8", threads=1))
     engine: Any = translator.runtime.engine(trace=False)
-    settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # fused, they show nothing
-    watching = Watching(onnxruntime.InferenceSession(graph.SerializeToString(), settings), names)
-    plain, engine._step = engine._step, watching
-    watching.outputs = [one.name for one in plain.get_outputs()]
+    outputs = [output.name for output in engine._step.get_outputs()]
+    recorder = Recorder(onnxruntime.InferenceSession(graph.SerializeToString(), options), names, outputs)
+    engine._step = recorder
     translator.texts(lines)
-    pairs = cut = sums = touched = 0
-    for node, name in zip(products, names, strict=True):
-        weight = weights[node.input[1]].astype(np.int32)
-        for rows in watching.seen[name]:
-            each = rows.astype(np.int32)[:, :, None] * weight[None]  # (rows, in, out)
-            both = each[:, 0::2] + each[:, 1::2]
-            beyond = (both > np.iinfo(np.int16).max) | (both < np.iinfo(np.int16).min)
-            pairs, cut = pairs + beyond.size, cut + int(beyond.sum())
-            sums, touched = sums + beyond[:, 0].size, touched + int(beyond.any(1).sum())
-    return f"{100 * cut / pairs:.4f} %", f"{100 * touched / sums:.2f} %"
+    return recorder.rows
 
 
-class Watching:
-    """A session that keeps some rows of what the integer products are given."""
+class Recorder:
+    """A session that also keeps some rows of the tensors ``names``."""
 
-    def __init__(self, session: Any, names: list[str]) -> None:
-        self.session, self.names = session, names
-        self.outputs: list[str] = []
-        self.seen: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    def __init__(self, session: Any, names: list[str], outputs: list[str]) -> None:
+        self.session, self.names, self.outputs = session, names, outputs
+        self.rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
 
-    def run(self, _: Any, given: dict[str, np.ndarray]) -> list[np.ndarray]:
-        (*found,) = self.session.run([*self.outputs, *self.names], given)
-        for name, rows in zip(self.names, found[len(self.outputs) :], strict=True):
-            rows = rows.reshape(-1, rows.shape[-1])
-            self.seen[name] += [rows[:SAMPLE]] if len(self.seen[name]) < 12 else []
-        return found[: len(self.outputs)]
+    def run(self, _: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        (*values,) = self.session.run([*self.outputs, *self.names], inputs)
+        for name, tensor in zip(self.names, values[len(self.outputs) :], strict=True):
+            rows = tensor.reshape(-1, tensor.shape[-1])
+            self.rows[name] += [rows[:ROWS_PER_CALL]] if len(self.rows[name]) < CALLS else []
+        return values[: len(self.outputs)]
 
 
 if __name__ == "__main__":

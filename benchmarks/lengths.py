@@ -1,9 +1,9 @@
-"""How does decoding slow down as sources grow? Reference models that differ in their attention alone, in turns.
+"""Measure how decoding slows down with the source length, for three attentions in otherwise equal reference models.
 
-A batch of 32 sources, beam 5, --steps steps of the decoder, by onnx-int8. ``step`` is one step of the decoder, the time
-of encoding taken away. Bahdanau's look-up is timed on its own as well, as the graph computes it, beside what moving its
-data takes at the rate at which this machine copies: ``once`` reads the keys and the states a single time, ``passes``
-adds what an addition, a hyperbolic tangent and a product write and read of (B, N, S, A) numbers.
+Each cell decodes a batch of 32 sources with beam 5 and --steps decoder steps, by onnx-int8. "step" is the time of one
+decoder step, without encoding. Bahdanau's look-up is also timed alone, as the graph computes it, beside the time to
+move its data at the memory bandwidth of this machine: "data once" reads the keys and the states one time, "all passes"
+adds what an addition, a tanh and a product read and write of (B, N, S, A) numbers.
 
     python benchmarks/lengths.py
 """
@@ -14,17 +14,18 @@ import argparse
 import csv
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import matplotlib
 import numpy as np
 import torch
-from decode import endless, header, made
-from floor import best
-from machine import writable
+from decode import decode_steps, load_engines
+from floor import best_seconds
+from matplotlib.figure import Figure
 from reference import SIZE, VOCABULARY, reference
+from report import argument_parser, header, save, table
 
 from nmt.attention import BahdanauAttention
 from nmt.attention.base import Memory
@@ -32,61 +33,56 @@ from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ANY, write_graph
 from nmt.text.specials import EOS
 
-matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
-
 KINDS = {"memory, K = 32": ["memory"], "bahdanau": ["bahdanau"], "luong general": ["luong"]}
 LENGTHS = (10, 15, 25, 35, 64, 100, 200, 500, 1000)
 BATCH, BEAM = 32, 5
-ATTENTION_SIZE = 256  # Bahdanau's, as its YAML has it
+ATTENTION_SIZE = 256  # the default of conf/attention/bahdanau.yaml
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--engine", nargs=1, default=["onnx-int8"])
-    options.add_argument("--length", type=int, nargs="+", default=LENGTHS)
-    options.add_argument("--steps", type=int, default=35)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    torch.set_num_threads(asked.threads)
-    engines = {name: next(made(reference(asked.runs, words), asked))[1] for name, words in KINDS.items()}
-    look_up, copied = bahdanau(asked.threads), bytes_a_second()
-    rows = []
-    for length in asked.length:
-        seconds, steps = timed(engines, length, asked)
-        once, passes = (moved / copied for moved in traffic(length))
-        rows.append([length, *seconds, *steps, look_up(length), once, passes])
+    parser = argument_parser(__doc__, rounds=7, runs="runs/decode")
+    parser.add_argument("--engine", nargs=1, default=["onnx-int8"], help="default: onnx-int8")
+    parser.add_argument("--length", type=int, nargs="+", default=LENGTHS, help="source pieces; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=35, help="decoder steps; default: %(default)s")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    engines = {name: next(load_engines(reference(args.runs, words), args))[1] for name, words in KINDS.items()}
+    look_up_seconds, bandwidth = bahdanau_look_up(args.threads), memory_bandwidth()
+    rows: list[list[float]] = []
+    for length in args.length:
+        totals, steps = time_engines(engines, length, args)
+        once, passes = (moved / bandwidth for moved in look_up_traffic(length))
+        rows.append([length, *totals, *steps, look_up_seconds(length), once, passes])
         print(*(f"{number:.4g}" for number in rows[-1]), flush=True)
-    (asked.output / "lengths.md").write_text("\n".join(table(asked, rows, copied)) + "\n", encoding="utf-8")
-    with (asked.output / "lengths.csv").open("w", newline="", encoding="utf-8") as file:
-        names = [f"{name}, {what}" for what in ("whole, s", "step, s") for name in KINDS]
-        csv.writer(file).writerows([["S", *names, "bahdanau look-up, s", "once, s", "passes, s"], *rows])
-    draw(rows, asked.output / "lengths.png")
+    save(args.output / "lengths.md", report(args, rows, bandwidth), show=False)
+    with (args.output / "lengths.csv").open("w", newline="", encoding="utf-8") as file:
+        names = [f"{name}, {quantity}" for quantity in ("total, s", "step, s") for name in KINDS]
+        csv.writer(file).writerows([["S", *names, "bahdanau look-up, s", "data once, s", "all passes, s"], *rows])
+    plot(rows, args.output / "lengths.png")
 
 
-def timed(engines: dict[str, Any], length: int, asked: argparse.Namespace) -> tuple[list[float], list[float]]:
-    """Median seconds of a whole batch, and of one step, by engine."""
+def time_engines(engines: dict[str, Any], length: int, args: argparse.Namespace) -> tuple[list[float], list[float]]:
+    """Return the median seconds of a batch and of one decoder step, by engine."""
     random = np.random.default_rng(1)
     lines = [[*random.integers(300, VOCABULARY, length - 1).tolist(), EOS] for _ in range(BATCH)]
-    whole: dict[str, list[float]] = {name: [] for name in engines}
+    totals: dict[str, list[float]] = {name: [] for name in engines}
     steps: dict[str, list[float]] = {name: [] for name in engines}
-    for at in range(asked.rounds + 1):
+    for index in range(args.rounds + 1):
         for name, engine in engines.items():
             started = time.perf_counter()
             engine.encode(lines)
             encoded = time.perf_counter()
-            endless(engine, lines, BEAM, BATCH, asked.steps)
+            decode_steps(engine, lines, BEAM, BATCH, args.steps)
             ended = time.perf_counter()
-            if at:
-                whole[name].append(ended - encoded)
-                steps[name].append((ended - encoded - (encoded - started)) / asked.steps)
-    return [median(each) for each in whole.values()], [median(each) for each in steps.values()]
+            if index:  # round 0 is the warm-up
+                totals[name].append(ended - encoded)
+                steps[name].append((ended - encoded - (encoded - started)) / args.steps)
+    return [median(times) for times in totals.values()], [median(times) for times in steps.values()]
 
 
 class Read(torch.nn.Module):
+    """The look-up of an attention as a module that can be exported."""
+
     def __init__(self, attention: BahdanauAttention) -> None:
         super().__init__()
         self.attention = attention
@@ -95,69 +91,68 @@ class Read(torch.nn.Module):
         return self.attention.read(query, Memory(**memory))
 
 
-def bahdanau(threads: int) -> Any:
-    """Seconds of one look-up of all hypotheses, by source length: the graph of the attention alone."""
+def bahdanau_look_up(threads: int) -> Callable[[int], float]:
+    """Return a function from the source length to the seconds of one look-up of all hypotheses by onnxruntime."""
     attention = BahdanauAttention(state_size=SIZE, query_size=SIZE, attention_size=ATTENTION_SIZE)
 
-    def fields(length: int) -> dict[str, torch.Tensor]:
-        written = attention.write(torch.randn(BATCH, length, SIZE), torch.ones(BATCH, length, dtype=torch.bool))
-        return {name: field.detach() for name, field in written._asdict().items() if field is not None}
+    def memory_fields(length: int) -> dict[str, torch.Tensor]:
+        memory = attention.write(torch.randn(BATCH, length, SIZE), torch.ones(BATCH, length, dtype=torch.bool))
+        return {name: field.detach() for name, field in memory._asdict().items() if field is not None}
 
     with tempfile.TemporaryDirectory() as folder:
-        file, example = Path(folder) / "read.onnx", fields(7)
-        grows = {name: {0: ANY} | ({1: ANY} if field.dim() > 1 else {}) for name, field in example.items()}
+        file, example = Path(folder) / "read.onnx", memory_fields(7)
+        dynamic = {name: {0: ANY} | ({1: ANY} if field.dim() > 1 else {}) for name, field in example.items()}
         query = torch.randn(BATCH, BEAM, SIZE)
-        shapes, given = (grows, {0: ANY, 1: ANY}), [*example, "query"]
-        write_graph(Read(attention), (example, query), shapes, file, given, ["context", "weights"])
+        shapes, inputs = (dynamic, {0: ANY, 1: ANY}), [*example, "query"]
+        write_graph(Read(attention), (example, query), shapes, file, inputs, ["context", "weights"])
         session = open_session(file, threads)
 
     def seconds(length: int) -> float:
-        read = {one.name for one in session.get_inputs()}
-        memory = {name: field.numpy() for name, field in fields(length).items() if name in read}
-        return best(lambda: session.run(None, {"query": query.numpy(), **memory}))
+        inputs = {graph_input.name for graph_input in session.get_inputs()}
+        memory = {name: field.numpy() for name, field in memory_fields(length).items() if name in inputs}
+        return best_seconds(lambda: session.run(None, {"query": query.numpy(), **memory}))
 
     return seconds
 
 
-def traffic(length: int) -> tuple[float, float]:
-    """Bytes that a Bahdanau look-up moves at least, and as its operations write and read them."""
+def look_up_traffic(length: int) -> tuple[float, float]:
+    """Return the bytes that a Bahdanau look-up moves at least, and those that its operations move one by one."""
     once = 4 * BATCH * length * (ATTENTION_SIZE + SIZE)
     return once, once + 4 * 4 * BATCH * BEAM * length * ATTENTION_SIZE
 
 
-def bytes_a_second() -> float:
-    """At which memory is copied, reading and writing counted."""
+def memory_bandwidth() -> float:
+    """Return the bytes per second of a copy in memory; reading and writing both count."""
     source = torch.zeros(1 << 26)
     target = torch.empty_like(source)
-    return 2 * source.numel() * 4 / best(lambda: target.copy_(source))
+    return 2 * source.numel() * 4 / best_seconds(lambda: target.copy_(source))
 
 
-def table(asked: argparse.Namespace, rows: list[list[float]], copied: float) -> list[str]:
+def report(args: argparse.Namespace, rows: list[list[float]], bandwidth: float) -> list[str]:
+    """Return the report with one table row per source length."""
     first, *others = KINDS
-    lines = [
-        *header("Decoding by source length"),
-        f"- {asked.engine[0]}, batch of {BATCH}, beam {BEAM}, {asked.steps} steps, {asked.threads} threads, medians of "
-        f"{asked.rounds} rounds in turns; memory is copied at {copied / 1e9:.0f} GB/s",
-        "",
-        f"| S | {' | '.join(f'{name}, s' for name in KINDS)} | {' | '.join(f'{name} / {first}' for name in others)} | "
-        f"{' | '.join(f'{name}, ms a step' for name in KINDS)} | Bahdanau look-up, ms | once, ms | passes, ms |",
-        "|---" * (len(KINDS) * 3 + 3) + "|",
-    ]
-    count = len(KINDS)
+    columns = ["S", *(f"{name}, s" for name in KINDS), *(f"{name} / {first}" for name in others)]
+    columns += [*(f"{name}, ms per step" for name in KINDS), "Bahdanau look-up, ms", "data once, ms", "all passes, ms"]
+    count, cells = len(KINDS), []
     for length, *numbers in rows:
-        whole, steps, rest = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
-        row = [f"{length}", *(f"{one:.3f}" for one in whole), *(f"{one / whole[0]:.2f}×" for one in whole[1:])]
-        row += [f"{1000 * one:.2f}" for one in (*steps, *rest)]
-        lines.append(f"| {' | '.join(row)} |")
-    return lines
+        totals, milliseconds = numbers[:count], [1000 * number for number in numbers[count:]]
+        ratios = [f"{total / totals[0]:.2f}×" for total in totals[1:]]
+        cells.append([length, *(f"{total:.3f}" for total in totals), *ratios, *(f"{ms:.2f}" for ms in milliseconds)])
+    conditions = (
+        f"{args.engine[0]}, batch of {BATCH}, beam {BEAM}, {args.steps} steps, {args.threads} threads, medians of "
+        f"{args.rounds} rounds in turns; memory bandwidth {bandwidth / 1e9:.0f} GB/s"
+    )
+    return [*header("Decoding by source length", conditions), *table(columns, cells)]
 
 
-def draw(rows: list[list[float]], file: Path) -> None:
-    figure, axes = pyplot.subplots(figsize=(6.4, 4), layout="constrained")
+def plot(rows: list[list[float]], file: Path) -> None:
+    """Draw the milliseconds of a step against the source length."""
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
     lengths, count = [row[0] for row in rows], len(KINDS)
-    for at, name in enumerate(KINDS):
-        axes.plot(lengths, [1000 * row[1 + count + at] for row in rows], marker="o", markersize=3, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="source pieces", ylabel="milliseconds a step")
+    for index, name in enumerate(KINDS):
+        axes.plot(lengths, [1000 * row[1 + count + index] for row in rows], marker="o", markersize=3, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="source pieces", ylabel="milliseconds per step")
     axes.legend(frameon=False)
     figure.savefig(file, dpi=130)
 

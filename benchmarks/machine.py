@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran: printed above each table and kept in each results file."""
+"""What a benchmark ran on: command, commit, machine, versions, and the memory of a process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy")
+PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy", "onnxruntime")
 
 
 def provenance() -> list[str]:
-    """Command, commit, machine and versions, a line each."""
+    """Return command, commit, machine and versions, one line each."""
     return [
         f"command: python {' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}",
         f"commit: {_commit()}",
@@ -22,23 +22,25 @@ def provenance() -> list[str]:
     ]
 
 
-def most_resident(process: int) -> float:
-    """The most memory in MB that a running process has held, by Linux' account of it; what forked it does not count."""
+def resident_memory(process: int | str = "self") -> int:
+    """Return the resident memory of a process in bytes. Linux only: raises OSError elsewhere."""
+    return _memory(process, "VmRSS")
+
+
+def peak_memory(process: int | str = "self") -> int:
+    """Return the highest resident memory of a running process in bytes, without its parent's. Linux only."""
+    return _memory(process, "VmHWM")
+
+
+def _memory(process: int | str, field: str) -> int:
+    """Return a field of /proc/PROCESS/status in bytes; 0 if the process has just ended and reports none."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
-
-
-def writable(place: str) -> Path:
-    """The file or folder, with a folder made for it: before the work, since afterwards would be too late to fail."""
-    path = Path(place)
-    (path.parent if path.suffix else path).mkdir(parents=True, exist_ok=True)
-    return path
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field)), 0)
 
 
 def _commit() -> str:
-    """The commit that ran, ``+`` where the tree had changes."""
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here)]
+    """Return the short commit hash; a trailing ``+`` means uncommitted changes in nmt/ or conf/."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
     try:
         commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
         changes = subprocess.run([*git, "status", "--porcelain", "nmt", "conf"], capture_output=True, text=True)

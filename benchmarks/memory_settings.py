@@ -1,20 +1,19 @@
-"""Which memory attention should be the default? Every pair of scores and every scale of its position encodings.
+"""Choose the defaults of memory attention: compare score functions and scalings of the position encoding.
 
-One epoch of the default run, the generated English-German sentences, K = 32: cross-entropy (nats per target piece)
-of the reference translations of 500 unseen sentences. Prints a table and writes a results file.
+Each cell trains one epoch of the default run (generated English-German sentences, K = 32). Its figure is the
+cross-entropy, in nats per target piece, of the reference translations of 500 unseen sentences. An interrupted benchmark
+continues where it stopped.
 
     python benchmarks/memory_settings.py --seeds 2
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from machine import provenance, writable
+from report import argument_parser, header, row, save, table_head
 from runs import train
 
 SCORES = ("sigmoid", "softmax")
@@ -28,35 +27,38 @@ TASK = ["training.max_epochs=1", "training.decode_sentences=0", "training.monito
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seeds", type=int, default=2)
-    options.add_argument("--runs", type=Path, default=Path("runs/memory_settings"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "memory_settings.md")
-    asked = options.parse_args()
+    parser = argument_parser(__doc__, "memory_settings.md", threads=None, runs="runs/memory_settings")
+    parser.add_argument("--seeds", type=int, default=2, help="number of seeds; default: %(default)s")
+    args = parser.parse_args()
 
-    def loss(cell: tuple[int, str, str, str]) -> tuple[float, float]:
+    def train_cell(cell: tuple[int, str, str, str]) -> tuple[float, float]:
+        """Return validation loss and number of the last step."""
         seed, write, read, encoding = cell
         settings = [f"attention.write_score={write}", f"attention.read_score={read}", *ENCODINGS[encoding]]
         settings += [*TASK, f"seed={seed}"]
-        found = train(asked.runs, "-".join(map(str, cell)), settings, threads=1)["metrics"]
-        return found["valid_loss"], found["step"]
+        metrics = train(args.runs, "-".join(map(str, cell)), settings, threads=1)["metrics"]
+        return metrics["valid_loss"], metrics["step"]
 
-    cells = list(itertools.product(range(1, asked.seeds + 1), SCORES, SCORES, ENCODINGS))
+    cells = list(itertools.product(range(1, args.seeds + 1), SCORES, SCORES, ENCODINGS))
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(cells, pool.map(loss, cells), strict=True))
-    updates = round(max(step for _, step in found.values())) + 1
-    lines = ["# Loss of memory attention by its settings", "", *(f"- {line}" for line in provenance())]
-    lines += ["", f"Nats per target piece after {updates} updates; seeds: {asked.seeds}; mean (lowest–highest).", ""]
-    lines += [f"| write / read | {' | '.join(ENCODINGS)} |", "|---" * (1 + len(ENCODINGS)) + "|"]
+        results = dict(zip(cells, pool.map(train_cell, cells), strict=True))
+    updates = round(max(step for _, step in results.values())) + 1
+    lines = header("Loss of memory attention by its settings")
+    lines += [f"Nats per target piece after {updates} updates; seeds: {args.seeds}; mean (lowest–highest).", ""]
+    lines += table_head("write / read", *ENCODINGS)
     for write, read in itertools.product(SCORES, SCORES):
-        row = []
-        for encoding in ENCODINGS:
-            values = [found[seed, write, read, encoding][0] for seed in range(1, asked.seeds + 1)]
-            spread = f" ({min(values):.3f}–{max(values):.3f})" if len(values) > 1 else ""
-            row.append(f"{statistics.mean(values):.3f}{spread}")
-        lines.append(f"| {write} / {read} | {' | '.join(row)} |")
-    print("\n".join(lines))
-    asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        losses = {
+            encoding: [results[seed, write, read, encoding][0] for seed in range(1, args.seeds + 1)]
+            for encoding in ENCODINGS
+        }
+        lines.append(row(f"{write} / {read}", *(mean_and_range(values) for values in losses.values())))
+    save(args.output, lines)
+
+
+def mean_and_range(values: list[float]) -> str:
+    """Return ``mean (lowest–highest)``, or only the value if there is one."""
+    text = f"{statistics.mean(values):.3f}"
+    return f"{text} ({min(values):.3f}–{max(values):.3f})" if len(values) > 1 else text
 
 
 if __name__ == "__main__":

@@ -1,70 +1,70 @@
-"""What do memory attention and Bahdanau attention reach on real text, Multi30k English to German, on a CPU?
+"""Compare memory attention and Bahdanau attention on real text: Multi30k English to German, on a CPU.
 
-Trains ``+experiment=multi30k`` with each, translates test2016 by beam search and scores it lower-cased, as the
-model was trained. Writes a table and the learning curves. An interrupted benchmark goes on where it was.
+The script trains ``+experiment=multi30k`` with each, translates test2016 by beam search and scores it lower-cased, as
+the models were trained. It writes a table and the learning curves. An interrupted benchmark continues where it stopped.
 
     python benchmarks/multi30k.py --data data/multi30k
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-from machine import provenance, writable
 from matplotlib.figure import Figure
+from report import argument_parser, header, row, save, table_head
 from runs import train
 
 KINDS = {"memory": "memory, K=32", "bahdanau": "bahdanau"}
+COLUMNS = ("attention", "BLEU", "chrF", "TER", "best epoch / epochs", "best valid BLEU, greedy", "training, min")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, default=Path("data/multi30k"))
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--runs", type=Path, default=Path("runs/multi30k"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    lines = ["# Multi30k English to German", "", *(f"- {line}" for line in provenance()), ""]
-    lines += ["| attention | BLEU | chrF | TER | best epoch / epochs | best valid BLEU, greedy | training, min |"]
-    lines += ["|---" * 7 + "|"]
+    parser = argument_parser(__doc__, runs="runs/multi30k")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    args = parser.parse_args()
+    lines = [*header("Multi30k English to German"), *table_head(*COLUMNS)]
     signatures: dict[str, str] = {}
     for kind, name in KINDS.items():
-        settings = ["+experiment=multi30k", f"data.folder={asked.data}", f"attention={kind}"]
-        summary = train(asked.runs, f"m30k-{kind}", settings, threads=asked.threads)
-        scores = evaluate(asked.runs / f"m30k-{kind}", asked.data)
+        settings = ["+experiment=multi30k", f"data.folder={args.data}", f"attention={kind}"]
+        summary = train(args.runs, f"m30k-{kind}", settings, threads=args.threads)
+        scores = evaluate(args.runs / f"m30k-{kind}", args.data)
         signatures = scores["signatures"]
-        curve = [bleu for _, bleu in epochs(asked.runs / f"m30k-{kind}" / "metrics.csv")]
-        best = curve.index(max(curve)) + 1
-        row = [name, *(f"{scores[score]:.2f}" for score in ("bleu", "chrf", "ter")), f"{best} / {len(curve)}"]
-        row += [f"{max(curve):.2f}", f"{summary['seconds'] / 60:.0f}"]
-        lines.append(f"| {' | '.join(row)} |")
+        curve = [bleu for _, bleu in valid_bleu(args.runs / f"m30k-{kind}" / "metrics.csv")]
+        cells = [name, *(f"{scores[score]:.2f}" for score in ("bleu", "chrf", "ter"))]
+        cells += [
+            f"{curve.index(max(curve)) + 1} / {len(curve)}",
+            f"{max(curve):.2f}",
+            f"{summary['seconds'] / 60:.0f}",
+        ]
+        lines.append(row(*cells))
         print(lines[-1], flush=True)
-    lines += ["", "test2016, beam 5, both sides lower-cased.", "", *(f"- {one}" for one in signatures.values())]
+    lines += ["", "test2016, beam 5, both sides lower-cased.", "", *(f"- {text}" for text in signatures.values())]
     lines += ["", "![learning curves](multi30k.png)"]
-    (asked.output / "multi30k.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    draw({name: epochs(asked.runs / f"m30k-{kind}" / "metrics.csv") for kind, name in KINDS.items()}, asked.output)
+    save(args.output / "multi30k.md", lines, show=False)
+    curves = {name: valid_bleu(args.runs / f"m30k-{kind}" / "metrics.csv") for kind, name in KINDS.items()}
+    plot(curves, args.output / "multi30k.png")
 
 
 def evaluate(model: Path, data: Path) -> dict[str, object]:
-    """Scores of test2016 against its own files."""
+    """Return the scores of test2016 from nmt-evaluate."""
     words = [f"model={model}", f"src={data / 'test2016.en.gz'}", f"tgt={data / 'test2016.de.gz'}", "lowercase=true"]
     command = [sys.executable, "-m", "nmt.commands.evaluate", *words, "json=true"]
     scores: dict[str, object] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return scores
 
 
-def epochs(file: Path) -> list[tuple[int, float]]:
-    """(epoch from 1, greedy validation BLEU)."""
+def valid_bleu(file: Path) -> list[tuple[int, float]]:
+    """Return (epoch from 1, greedy validation BLEU) from a metrics file."""
     with file.open(newline="", encoding="utf-8") as rows:
         return [(int(row["epoch"]) + 1, float(row["valid_bleu"])) for row in csv.DictReader(rows) if row["valid_bleu"]]
 
 
-def draw(curves: dict[str, list[tuple[int, float]]], folder: Path) -> None:
+def plot(curves: dict[str, list[tuple[int, float]]], file: Path) -> None:
+    """Draw the learning curves."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot()
     for name, points in curves.items():
@@ -73,7 +73,7 @@ def draw(curves: dict[str, list[tuple[int, float]]], folder: Path) -> None:
     axes.set_ylabel("BLEU of valid, greedy, lower-cased")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(folder / "multi30k.png", dpi=120)
+    figure.savefig(file, dpi=120)
 
 
 if __name__ == "__main__":

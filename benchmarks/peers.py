@@ -1,14 +1,14 @@
-"""How much faster than another toolkit? Both decode in turns, with as many lines, pieces a line, beams and steps.
+"""Compare decoding speed with another toolkit, on the same number of lines, pieces per line, beams and steps.
 
-The other's command is run once a round, with {out} in its place for a file to which it adds a JSON line for each of its
-measurements: lines, beam, batch, max_len (steps), wall (seconds), rss_mb, src (the file that it read, for the lengths).
+Both take turns. The other toolkit's command runs once per round, with {out} replaced by a file name. It appends a JSON
+line per measurement to that file: lines, beam, batch, max_len (steps), wall (seconds), src (the file that it read), and
+fixed (true if every translation took max_len steps).
 
     python benchmarks/peers.py --name OpenNMT-py --source FOLDER --command 'bash bench.sh {out} onmt "fixs fix1"'
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -16,82 +16,82 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from decode import ENGINES, endless, header, made
-from machine import writable
+from decode import ENGINES, decode_steps, load_engines
 from reference import reference
+from report import argument_parser, header, save, table
 
 from nmt.text.specials import EOS
 
-Work = tuple[str, int, int, int, int]
+
+class Work(NamedTuple):
+    """What is decoded: the first ``lines`` of a file with a fixed number of decoder steps."""
+
+    source: str
+    lines: int
+    beam: int
+    batch: int
+    steps: int
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--name", required=True, help="the other toolkit's")
-    options.add_argument("--command", required=True)
-    options.add_argument("--source", type=Path, required=True, help="folder of the files that it reads: pieces by line")
-    options.add_argument("--engine", nargs="+", choices=ENGINES, default=ENGINES)
-    options.add_argument("--attention", nargs="+", default=["luong"])
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results" / "peers.md")
-    asked = options.parse_args()
-    torch.set_num_threads(asked.threads)
-    engines = dict(made(reference(asked.runs, asked.attention), asked))
-    theirs: dict[Work, list[float]] = {}
-    ours: dict[tuple[Work, str], list[float]] = {}
-    for _ in range(asked.rounds):
-        found = other(asked.command)
-        for work, seconds in found.items():
-            theirs.setdefault(work, []).append(seconds)
+    parser = argument_parser(__doc__, "peers.md", rounds=3, runs="runs/decode")
+    parser.add_argument("--name", required=True, help="name of the other toolkit")
+    parser.add_argument("--command", required=True, help="shell command of the other toolkit; see above")
+    parser.add_argument("--source", type=Path, required=True, help="folder of the files that it reads (pieces)")
+    parser.add_argument("--engine", nargs="+", choices=ENGINES, default=ENGINES, help="default: all")
+    parser.add_argument("--attention", nargs="+", default=["luong"], help="name and settings; default: luong")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    engines = dict(load_engines(reference(args.runs, args.attention), args))
+    peer_seconds: dict[Work, list[float]] = {}
+    own_seconds: dict[tuple[Work, str], list[float]] = {}
+    for _ in range(args.rounds):
+        for work, seconds in measure_peer(args.command).items():
+            peer_seconds.setdefault(work, []).append(seconds)
             for name, engine in engines.items():
-                ours.setdefault((work, name), []).append(once(engine, asked.source, work))
-    report = [
-        f"- {' '.join(asked.attention)}, random weights, against a checkpoint of {asked.name} that never ends, "
-        f"{asked.threads} threads, {asked.rounds} rounds in turns; seconds are medians, ratios medians of each round's",
-        "",
-        f"| lines | beam | batch | steps | {asked.name}, s | engine | s | ratio (all rounds) |",
-        "|---" * 8 + "|",
-    ]
-    for (work, name), mine in ours.items():
-        source, lines, beam, batch, steps = work
-        ratios = sorted(one / other for one, other in zip(theirs[work], mine, strict=True))
-        spread = f"{ratios[0]:.2f}–{ratios[-1]:.2f}"
-        row = [f"{lines} of {source}", beam, batch, steps, f"{median(theirs[work]):.2f}", name, f"{median(mine):.2f}"]
-        report.append(f"| {' | '.join(map(str, row))} | {median(ratios):.1f}× ({spread}) |")
-    asked.output.write_text("\n".join([*header(f"Beside {asked.name}"), *report]) + "\n", encoding="utf-8")
-    print("\n".join(report))
+                own_seconds.setdefault((work, name), []).append(measure_engine(engine, args.source, work))
+    rows = []
+    for (work, name), times in own_seconds.items():
+        ratios = sorted(peer / own for peer, own in zip(peer_seconds[work], times, strict=True))
+        cells = [f"{work.lines} of {work.source}", work.beam, work.batch, work.steps]
+        cells += [f"{median(peer_seconds[work]):.2f}", name, f"{median(times):.2f}"]
+        rows.append([*cells, f"{median(ratios):.1f}× ({ratios[0]:.2f}–{ratios[-1]:.2f})"])
+    columns = ("lines", "beam", "batch", "steps", f"{args.name}, s", "engine", "s", "ratio (all rounds)")
+    conditions = (
+        f"{' '.join(args.attention)}, random weights, against a checkpoint of {args.name} that never ends, "
+        f"{args.threads} threads, {args.rounds} rounds in turns; seconds are medians, ratios medians over the rounds"
+    )
+    save(args.output, [*header(f"Comparison with {args.name}", conditions), *table(columns, rows)])
 
 
-def other(command: str) -> dict[Work, float]:
-    """The least seconds that the other toolkit took for each kind of work."""
+def measure_peer(command: str) -> dict[Work, float]:
+    """Run the other toolkit and return its least seconds for each kind of work."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.jsonl"
         subprocess.run(command.format(out=out), shell=True, check=True, stdout=subprocess.DEVNULL)
-        rows: list[dict[str, Any]] = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    found: dict[Work, float] = {}
-    for row in rows:
-        if not row.get("fixed"):
-            sys.exit(f"{row}: not a fixed number of steps, so that it cannot be compared")
-        work = (row["src"], row["lines"], row["beam"], row["batch"], row["max_len"])
-        found[work] = min(row["wall"], found.get(work, float("inf")))
-    return found
+        records: list[dict[str, Any]] = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    seconds: dict[Work, float] = {}
+    for record in records:
+        if not record.get("fixed"):
+            sys.exit(f"{record}: the number of steps is not fixed; only fixed steps can be compared")
+        work = Work(record["src"], record["lines"], record["beam"], record["batch"], record["max_len"])
+        seconds[work] = min(record["wall"], seconds.get(work, float("inf")))
+    return seconds
 
 
-def once(engine: Any, folder: Path, work: Work) -> float:
-    source, count, beam, batch, steps = work
+def measure_engine(engine: Any, folder: Path, work: Work) -> float:
+    """Return the seconds of one engine for this work, after a short warm-up."""
     lines = [
-        [*range(300, 300 + len(line.split())), EOS]  # random weights: only lengths matter
-        for line in (folder / source).read_text(encoding="utf-8").splitlines()[:count]
+        [*range(300, 300 + len(line.split())), EOS]  # the weights are random, so only the lengths matter
+        for line in (folder / work.source).read_text(encoding="utf-8").splitlines()[: work.lines]
     ]
     lines.sort(key=len)
-    endless(engine, lines[:batch], beam, batch, 2)
+    decode_steps(engine, lines[: work.batch], work.beam, work.batch, 2)
     started = time.perf_counter()
-    endless(engine, lines, beam, batch, steps)
+    decode_steps(engine, lines, work.beam, work.batch, work.steps)
     return time.perf_counter() - started
 
 

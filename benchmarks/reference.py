@@ -1,4 +1,4 @@
-"""The reference model, to time toolkits with: two layers, 512, input feeding, 8,000 pieces, random weights."""
+"""The reference model for timing: two layers, 512, input feeding, 8,000 pieces, random weights."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ import torch
 from nmt.config import train_config
 from nmt.inference.model_folder import MODEL_FILE, TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.onnx.folder import there
+from nmt.inference.onnx.folder import exported_engines
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 
 VOCABULARY = 8_000
 SIZE = 512
 LAYERS = 2
+MAX_LENGTH = 100  # source pieces that position-based attentions are built for
 SETTINGS = [
     *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", f"layers={LAYERS}")),
     f"embeddings.size={SIZE}",
     "decoder.input_feeding=true",
 ]
-SYLLABLES = [f"{first}{last}" for first in "b d f g k l m n p r s t v w".split() for last in "a e i o u".split()]
-
-
-SIZES = {"reference": SETTINGS, "default": []}  # the second: those of the default run
+SIZES = {"reference": SETTINGS, "default": []}  # default: the sizes of the default run
+SYLLABLES = [f"{consonant}{vowel}" for consonant in "b d f g k l m n p r s t v w".split() for vowel in "aeiou"]
 
 
 def reference(runs: Path, attention: Sequence[str], size: str = "reference") -> Path:
-    """The folder of the model with this attention (name and further words), exported; made where it is not there."""
+    """Return the folder of the exported model with this attention (name and settings); create it if missing."""
     run = runs / "-".join([*attention, *([size] if size != "reference" else [])]).replace("=", "-")
     if not (run / MODEL_FILE).is_file():
         run.mkdir(parents=True, exist_ok=True)
         config = train_config([*SIZES[size], f"attention={attention[0]}", *attention[1:]])
         torch.manual_seed(1)
-        sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": 100}
+        sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
         pieces = tokenizer()
-        save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, 100))
-    if not there(run):
+        save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, MAX_LENGTH))
+    if not exported_engines(run):
         export(load_folder(run), run)
     return run
 
 
 def tokenizer() -> Tokenizer:
-    """8,000 pieces of words of one to three syllables."""
+    """Return a tokenizer of 8,000 pieces, trained on random words of one to three syllables."""
     random.seed(1)
     words = ("".join(random.choices(SYLLABLES, k=random.choice((1, 2, 3)))) for _ in range(200_000))
     return Tokenizer.train([" ".join(line) for line in zip(*[words] * 20, strict=True)], vocab_size=VOCABULARY)

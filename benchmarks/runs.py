@@ -1,4 +1,4 @@
-"""Training runs as a benchmark's cells: each a process of its own, its summary and its last metrics."""
+"""Training runs as cells of a benchmark: each runs in a process and is reused if it exists."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from typing import Any
 
 
 def train(runs: Path, name: str, settings: Sequence[str], *, threads: int) -> dict[str, Any]:
-    """Summary of the run ``runs``/``name``, with its last value of each metric under ``metrics``.
+    """Train ``runs``/``name`` and return its summary, with the last value of each metric under ``metrics``.
 
-    A run that is there already and whole is not run again, so that an interrupted benchmark goes on.
+    A finished run is reused and an interrupted one resumed, so that a benchmark can be started again.
+    Exits with the error output if training fails.
     """
     folder = runs / name
     if not (folder / "summary.json").is_file():
         resume = ["resume=true"] if (folder / "checkpoints" / "last.ckpt").is_file() else []
         command = [sys.executable, "-m", "nmt.commands.train", f"runs={runs}", f"name={name}", f"threads={threads}"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        done = subprocess.run([*command, *settings, *resume], env=environment, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{' '.join(settings)}:\n{done.stderr}")
+        result = subprocess.run([*command, *settings, *resume], env=environment, capture_output=True, text=True)
+        if result.returncode:
+            sys.exit(f"{' '.join(settings)}:\n{result.stderr}")
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     return {**summary, "metrics": last_metrics(folder / "metrics.csv")}
 
 
 def last_metrics(file: Path) -> dict[str, float]:
-    """The last value of each column of a metrics file."""
-    last: dict[str, float] = {}
+    """Return the last value of each column of a metrics file."""
+    metrics: dict[str, float] = {}
     with file.open(newline="", encoding="utf-8") as rows:
         for row in csv.DictReader(rows):
-            last |= {name: float(value) for name, value in row.items() if value}
-    return last
+            metrics |= {name: float(value) for name, value in row.items() if value}
+    return metrics

@@ -1,66 +1,60 @@
-"""How long from the command to its first translated line, and in how much memory? The engines in turns, warm files.
+"""Measure seconds and memory from the start of nmt-translate to its first line, for each engine.
 
-python benchmarks/startup.py
+The engines take turns, with files in the disk cache.
+
+    python benchmarks/startup.py
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
-from machine import most_resident, provenance, writable
+from machine import peak_memory
 from reference import SIZES, reference
+from report import argument_parser, header, save, table, with_quartiles
 
 ENGINES = ("torch", "onnx", "onnx-int8")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--size", choices=SIZES, default="reference")
-    options.add_argument("--attention", nargs="+", default=["luong"])
-    options.add_argument("--rounds", type=int, default=10)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--runs", type=Path, default=Path("runs/decode"))
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    run = reference(asked.runs, asked.attention, asked.size)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ENGINES}
-    for at in range(asked.rounds + 1):
-        for name in ENGINES:
-            once = first_line(run, name, asked.threads)
-            found[name] += [once] if at else []  # the first round warms the files
-    lines = ["# From the command to the first line", "", *(f"- {line}" for line in provenance())]
-    lines += [
-        f"- {asked.size} sizes, {' '.join(asked.attention)}, a line of five words, beam 5, {asked.rounds} rounds in "
-        "turns"
-    ]
-    lines += ["", "| engine | s, median (quartiles) | resident memory, MB |", "|---|---|---|"]
-    for name, each in found.items():
-        seconds = [one for one, _ in each]
-        low, _, high = quantiles(seconds, n=4)
-        memory = median(one for _, one in each)
-        lines.append(f"| {name} | {median(seconds):.2f} ({low:.2f}–{high:.2f}) | {memory:.0f} |")
-    (asked.output / "startup.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    parser = argument_parser(__doc__, rounds=10, runs="runs/decode")
+    parser.add_argument("--size", choices=SIZES, default="reference", help="default: %(default)s")
+    parser.add_argument("--attention", nargs="+", default=["luong"], help="name and settings; default: luong")
+    args = parser.parse_args()
+    run = reference(args.runs, args.attention, args.size)
+    seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    memory: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for index in range(args.rounds + 1):
+        for engine in ENGINES:
+            spent, peak = first_line(run, engine, args.threads)
+            if index:  # round 0 only fills the disk cache
+                seconds[engine].append(spent)
+                memory[engine].append(peak / 2**20)
+    model = f"{args.size} sizes, {' '.join(args.attention)}"
+    rows = [(engine, with_quartiles(seconds[engine]), f"{median(memory[engine]):.0f}") for engine in ENGINES]
+    lines = header(
+        "From the command to the first line", f"{model}, one line of five words, beam 5, {args.rounds} rounds in turns"
+    )
+    lines += table(("engine", "s, median (quartiles)", "resident memory, MB"), rows)
+    save(args.output / "startup.md", lines)
 
 
-def first_line(run: Path, engine: str, threads: int) -> tuple[float, float]:
-    """Seconds until a line stands on stdout, and the most resident memory in MB until then."""
+def first_line(run: Path, engine: str, threads: int) -> tuple[float, int]:
+    """Return the seconds until the first line on stdout, and the peak resident memory in bytes until then."""
     command = [sys.executable, "-m", "nmt.commands.translate", f"model={run}", f"engine={engine}", f"threads={threads}"]
     started = time.perf_counter()
-    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert running.stdin is not None and running.stdout is not None
-    running.stdin.write(b"bado kibe fogu mane lipo\n")
-    running.stdin.flush()
-    running.stdout.readline()
-    seconds = time.perf_counter() - started
-    memory = most_resident(running.pid)
-    running.stdin.close()
-    if running.wait():
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"bado kibe fogu mane lipo\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    seconds, memory = time.perf_counter() - started, peak_memory(process.pid)
+    process.stdin.close()
+    if process.wait():
         sys.exit(f"{' '.join(command)}: failed")
     return seconds, memory
 

@@ -1,15 +1,13 @@
-"""How much memory does encoding a source of 10,000, 100,000, 1,000,000 tokens take, part by part?
+"""Measure the memory of nmt-encode for a source of 10,000, 100,000 and 1,000,000 tokens, encoded in parts.
 
-Makes a model of random weights (a one-directional encoder; what it has learnt does not matter here), writes lines of so
-many tokens, and runs nmt-encode on each in a process of its own, with and without parts. Compares the memory written in
-parts with that written at once. Writes a table.
+The model has random weights and a one-directional encoder. Each line is encoded in a separate process, in parts of
+1,000 tokens; the line of 100,000 tokens is also encoded at once, and the two stored memories are compared.
 
     python benchmarks/streaming.py
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import subprocess
@@ -19,7 +17,8 @@ import time
 from pathlib import Path
 
 import torch
-from machine import most_resident, provenance, writable
+from machine import peak_memory
+from report import argument_parser, header, row, save, table_head
 from safetensors.torch import load_file
 
 from nmt.config import train_config
@@ -28,81 +27,83 @@ from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 
 TOKENS = [10_000, 100_000, 1_000_000]
-PARTS = 1_000
-AT_ONCE = 100_000  # the longest line that is encoded whole as well
+PART_LENGTH = 1_000
+AT_ONCE = 100_000  # the longest line that is also encoded at once
+VOCABULARY, MAX_LENGTH = 360, 100
 KINDS = {
     "covariance": ["attention=covariance"],
     "memory, K=32": ["attention=memory", "attention.renormalise=null"],
     "kernel softmax": ["attention=kernel", "attention.feature_map=softmax"],
     "delta rule": ["attention=delta"],
 }
-WORDS = [f"{first}{last}" for first in "b d f g k l m n p r s t v w".split() for last in "a e i o u".split()]
+WORDS = [f"{consonant}{vowel}" for consonant in "b d f g k l m n p r s t v w".split() for vowel in "aeiou"]
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--output", type=writable, default=Path(__file__).parent / "results")
-    asked = options.parse_args()
-    lines = ["# A source of any length", "", *(f"- {line}" for line in provenance())]
-    lines += [
-        f"- nmt-encode with piece_length={PARTS}; encoder of 256, random weights; peak resident memory of the command"
-    ]
-    head = [f"{tokens:,} tokens, MB" for tokens in TOKENS]
-    lines += ["", f"| attention | {' | '.join(head)} | most − least | 1,000,000 tokens, s | "]
-    lines[-1] += f"{AT_ONCE:,} at once, MB | greatest difference from that |"
-    lines += ["|---" * (len(head) + 5) + "|"]
+    parser = argument_parser(__doc__, threads=None)
+    parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="lengths; default: %(default)s")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="one of these lengths; default: %(default)s")
+    args = parser.parse_args()
+    settings = f"nmt-encode with piece_length={PART_LENGTH}; encoder of 256, random weights; peak resident memory"
+    columns = ["attention", *(f"{tokens:,} tokens, MB" for tokens in args.tokens), "highest − lowest"]
+    columns += [f"{args.tokens[-1]:,} tokens, s", f"{args.at_once:,} at once, MB", "relative difference from that"]
+    lines = [*header("A source of any length", settings), *table_head(*columns)]
     work = Path(tempfile.mkdtemp())
     try:
-        texts = {tokens: text(work / f"{tokens}.txt", tokens) for tokens in TOKENS}
+        texts = {tokens: write_line(work / f"{tokens}.txt", tokens) for tokens in args.tokens}
         for name, words in KINDS.items():
-            folder = model(work / name.split(",")[0].replace(" ", "-"), words)
-            row = [encode(folder, texts[tokens], work / f"{folder.name}-{tokens}", PARTS) for tokens in TOKENS]
-            whole = encode(folder, texts[AT_ONCE], work / f"{folder.name}-whole", None)
-            apart = difference(work / f"{folder.name}-whole", work / f"{folder.name}-{AT_ONCE}")
-            peaks = [peak for peak, _ in row]
-            cells = [name, *(f"{peak:.0f}" for peak in peaks), f"{max(peaks) - min(peaks):.0f}", f"{row[-1][1]:.0f}"]
-            lines.append(f"| {' | '.join([*cells, f'{whole[0]:.0f}', f'{apart:.0e}'])} |")
+            folder = save_model(work / name.split(",")[0].replace(" ", "-"), words)
+            outputs = {tokens: work / f"{folder.name}-{tokens}" for tokens in args.tokens}
+            results = [encode(folder, texts[tokens], outputs[tokens], PART_LENGTH) for tokens in args.tokens]
+            at_once = work / f"{folder.name}-at-once"
+            peak_at_once, _ = encode(folder, texts[args.at_once], at_once, None)
+            difference = relative_difference(at_once, outputs[args.at_once])
+            peaks = [peak for peak, _ in results]
+            cells = [*(f"{peak:.0f}" for peak in peaks), f"{max(peaks) - min(peaks):.0f}", f"{results[-1][1]:.0f}"]
+            lines.append(row(name, *cells, f"{peak_at_once:.0f}", f"{difference:.0e}"))
             print(lines[-1], flush=True)
     finally:
         shutil.rmtree(work)
     lines += ["", "The difference is relative to the largest number of each tensor of the file, float32."]
-    (asked.output / "streaming.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save(args.output / "streaming.md", lines, show=False)
 
 
-def text(file: Path, tokens: int) -> Path:
-    """One line of so many words, each one piece of the tokenizer below."""
+def write_line(file: Path, tokens: int) -> Path:
+    """Write one line of ``tokens`` random words; each word is one piece of the tokenizer below."""
     random.seed(1)
     file.write_text(" ".join(random.choices(WORDS, k=tokens)) + "\n")
     return file
 
 
-def model(folder: Path, words: list[str]) -> Path:
-    tokenizer = Tokenizer.train([" ".join(WORDS)] * 50, vocab_size=360)
+def save_model(folder: Path, words: list[str]) -> Path:
+    """Save a model of random weights with this attention."""
+    tokenizer = Tokenizer.train([" ".join(WORDS)] * 50, vocab_size=VOCABULARY)
     config = train_config([*words, "encoder=lstm", "encoder.hidden_size=256", "decoder.hidden_size=256"])
     torch.manual_seed(1)
-    built = build_model(config, source_vocabulary=360, target_vocabulary=360, longest_source=100)
+    sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
     folder.mkdir()
-    save_folder(folder, TrainedModel(built, tokenizer, tokenizer, config, 100))
+    save_folder(folder, TrainedModel(build_model(config, **sizes), tokenizer, tokenizer, config, MAX_LENGTH))
     return folder
 
 
-def encode(folder: Path, source: Path, output: Path, parts: int | None) -> tuple[float, float]:
-    """Peak resident memory of the command in MB, and its seconds."""
+def encode(folder: Path, source: Path, output: Path, part_length: int | None) -> tuple[float, float]:
+    """Run nmt-encode; return its peak resident memory in MB and its seconds."""
     command = [sys.executable, "-m", "nmt.commands.encode", f"model={folder}", f"input={source}", f"output={output}"]
-    command += [f"piece_length={parts}"] if parts is not None else []
+    command += [f"piece_length={part_length}"] if part_length is not None else []
     started = time.perf_counter()
-    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    most = 0.0
-    while running.poll() is None:
-        most = max(most, most_resident(running.pid))  # the mark only rises, so the last look counts
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, peak_memory(process.pid))  # the peak only rises, so the last reading counts
         time.sleep(0.02)
-    if running.returncode:
+    if process.returncode:
         sys.exit(f"{' '.join(command)}: failed")
-    return most, time.perf_counter() - started
+    return peak / 2**20, time.perf_counter() - started
 
 
-def difference(one: Path, other: Path) -> float:
-    left, right = (load_file(folder / "00000001.safetensors") for folder in (one, other))
+def relative_difference(expected: Path, actual: Path) -> float:
+    """Return the largest difference of two stored memories, relative to the largest number of each tensor."""
+    left, right = (load_file(folder / "00000001.safetensors") for folder in (expected, actual))
     floats = [name for name, tensor in left.items() if tensor.is_floating_point()]
     return max(float((left[name] - right[name]).abs().max() / left[name].abs().max()) for name in floats)
 

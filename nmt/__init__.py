@@ -12,7 +12,7 @@ __all__ = ["Translator", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # Lazy, so that `import nmt` (and `nmt-… --help`) costs no torch.
+    # Imported on first use: `import nmt` and `nmt-… --help` must not wait for torch.
     if name == "Translator":
         from nmt.inference.translator import Translator
 

@@ -1,10 +1,11 @@
-"""What the README says to type works, typed in its order in an empty folder outside the project."""
+"""The commands and Python blocks of README.md and docs/*.md work, page by page, in an empty folder."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,25 +16,37 @@ from nmt.alignment.aer import AER_METHOD
 from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAKE = {"make train", "make test"}  # .ci/run and whoever reads this run them
-# The commands as they stand, only smaller.
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+OTHER_PAGES = [ROOT / "data" / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "benchmarks" / "LOG.md"]
+MAKE = {"make train", "make test"}  # .ci/run runs them
+DEMO = "nmt-train"  # the command that `make train` runs
+# The commands as they are written, only smaller.
 SMALL = (
     "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 training.max_epochs=1 "
     "training.decode_sentences=4 search.max_length=5 threads=1"
 )
 GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
+LINES = 8  # in each test file
+# A code block that belongs into a file: its name, in backquotes after "In", precedes the block.
+FILE = re.compile(r"\b[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
 
 
-def commands() -> list[str]:
-    return [line for block in blocks("sh") for line in block.splitlines() if line not in MAKE]
+def blocks(text: str, language: str) -> list[str]:
+    """Return the code blocks of one language, without those that belong into files."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", FILE.sub("", text), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    return [line for block in blocks(read(page), "sh") for line in block.splitlines() if line not in MAKE]
 
 
 def smaller(command: str) -> str:
+    """Return the command with arguments that make its training as short as possible."""
     if "nmt-train" not in command:
         return command
     words = SMALL
@@ -41,17 +54,46 @@ def smaller(command: str) -> str:
         words += f" {GENERATED}"
     if "data=prepared" in command:
         words = words.replace("tokenizer.vocab_size=500 ", "")
-    if "init_from=" in command:  # which brings all its sizes
+    if "init_from=" in command:  # the sizes come from that run
         words = words[words.index("training") :]
     return f"{command} {words}"
 
 
+def shell(command: str, folder: Path) -> str:
+    """Run the command in the folder and return its output."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    run = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, f"{command}\n{run.stderr}"
+    return run.stdout
+
+
+def results(command: str) -> list[str]:
+    """Return the files that the command must write: a run's summary, ``output=FILE``, ``> FILE``."""
+    files = re.findall(r"(?:> ?|\b(?:output|alignments)=)(\S+)", command)
+    if "nmt-train" in command:
+        name = re.search(r"\bname=(\S+)", command)
+        files.append(f"runs/{name[1] if name else 'multi30k'}/summary.json")
+    return files
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the run that `make train` makes."""
+    folder = tmp_path_factory.mktemp("demo")
+    shell(smaller(DEMO), folder)
+    return folder
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with the text files that the README speaks of, and with its example of an attention."""
-    pairs = generate(train_pairs=300, valid_pairs=8, test_pairs=8, seed=3)
-    (tmp_path / "data" / "multi30k").mkdir(parents=True)
+def folder(tmp_path: Path, demo: Path) -> Path:
+    """A folder with ``runs/demo`` and with the text files that the pages name."""
+    shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
+    pairs = generate(train_pairs=300, valid_pairs=LINES, test_pairs=LINES, seed=3)
+    for name in ("data/multi30k", "tables"):
+        (tmp_path / name).mkdir(parents=True)
     for part, kept in pairs.items():
+        table = "".join(f"{pair.source}\t{pair.target}\n" for pair in kept)
+        (tmp_path / "tables" / f"{part}.tsv").write_text(table, encoding="utf-8")
         for side, ending in ((0, "en"), (1, "de")):
             text = "".join(f"{pair[side]}\n" for pair in kept).encode()
             (tmp_path / f"{part}.{ending}").write_bytes(text)
@@ -59,47 +101,50 @@ def place(tmp_path: Path) -> Path:
                 (tmp_path / f"more.{ending}").write_bytes(text)
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
-    for file, text in re.findall(r"[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).write_text(text, encoding="utf-8")
     return tmp_path
 
 
-def shell(command: str, place: Path) -> str:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    run = subprocess.run(command, shell=True, cwd=place, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, f"{command}\n{run.stderr}"
-    return run.stdout
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+def test_commands_of_a_page_work_in_order(page: Path, folder: Path) -> None:
+    for name, text in FILE.findall(read(page)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    for command in commands(page):
+        printed = shell(smaller(command), folder)
+        for name in results(command):
+            assert (folder / name).exists(), f"{command}\n{name} is missing"
+        if " > " not in command:
+            assert printed or "output=" in command, command
+    if (folder / "out.txt").exists():
+        assert len((folder / "out.txt").read_text(encoding="utf-8").splitlines()) == LINES
+    if (folder / "pictures").exists():
+        assert list((folder / "pictures").glob("*.png"))
 
 
-def test_every_command_works_in_order(place: Path) -> None:
-    shell(smaller("nmt-train"), place)  # what `make train` does
-    for command in commands():
-        shell(smaller(command), place)
-    for run in (
-        "demo",
-        "luong",
-        "wide",
-        "mine",
-        "multi30k",
-        "multi30k-bahdanau",
-        "prepared",
-        "further",
-        "stream",
-        "mean",
-    ):
-        assert (place / "runs" / run / "summary.json").is_file(), run
-    assert len((place / "out.txt").read_text().splitlines()) == 8
-    assert list((place / "pictures").glob("*.png"))
-    (python,) = [block for block in blocks("python") if "Translator.load" in block]
-    (place / "door.py").write_text(python, encoding="utf-8")
-    assert "(" in shell("python door.py", place)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(read(page), "python")], ids=lambda page: page.stem)
+def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path) -> None:
+    program = folder / "page.py"
+    program.write_text("\n".join(blocks(read(page), "python")), encoding="utf-8")
+    assert shell("python page.py", folder)
 
 
-def test_files_that_it_points_to_are_there() -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_linked_files_exist(page: Path) -> None:
+    text = read(page)
+    links = [*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)]
+    for link in links:
+        assert (page.parent / link).exists(), link
 
 
-def test_it_says_what_aer_means() -> None:
-    assert AER_METHOD in " ".join(README.replace("`", "").split())
+def test_readme_links_to_every_page() -> None:
+    for page in PAGES[1:]:
+        assert f"]({page.relative_to(ROOT)})" in read(README), page.name
+
+
+def test_readme_is_short() -> None:
+    assert len(read(README).splitlines()) <= 150
+
+
+def test_alignment_page_defines_aer() -> None:
+    page = ROOT / "docs" / "alignments.md"
+    assert AER_METHOD in " ".join(read(page).replace("`", "").split())

@@ -78,6 +78,51 @@ def test_rooms_import_only_earlier_rooms() -> None:
     assert wrong_imports(ROOT / "nmt") == []
 
 
+def import_circles(package: Path) -> list[list[str]]:
+    """Return each group of modules that import each other, directly or through others of the group."""
+    modules = {name: path for path, name in files(package)}
+
+    def module_of(target: str) -> str:
+        return target if target in modules else target.rpartition(".")[0]
+
+    graph = {
+        name: {module_of(target) for _, target in imports(path, name)} & modules.keys() - {name}
+        for name, path in modules.items()
+    }
+    reachable = {name: set(imported) for name, imported in graph.items()}
+    for middle in modules:  # Warshall's algorithm
+        for targets in reachable.values():
+            if middle in targets:
+                targets |= reachable[middle]
+    circles = {frozenset(other for other in reachable[name] if name in reachable[other]) for name in modules}
+    return sorted(sorted(circle) for circle in circles if circle)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert import_circles(ROOT / "nmt") == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("from nmt.text.right import b", "from nmt.text.left import a"),
+        ("import nmt.text.right", "def late():\n    from nmt.text import left"),
+        ("from nmt.text import right", "if TYPE_CHECKING:\n    from .left import a"),
+        ("from nmt.text.middle import c", "from nmt.text.left import a"),
+    ],
+)
+def test_import_circles_are_detected(tmp_path: Path, left: str, right: str) -> None:
+    folder = tmp_path / "nmt" / "text"
+    folder.mkdir(parents=True)
+    (folder / "left.py").write_text(left)
+    (folder / "right.py").write_text(right)
+    (folder / "middle.py").write_text("from nmt.text.right import b" if "middle" in left else "")
+    (circle,) = import_circles(tmp_path / "nmt")
+    assert {"nmt.text.left", "nmt.text.right"} <= set(circle)
+    (folder / "right.py").write_text("from nmt.text import other")
+    assert import_circles(tmp_path / "nmt") == []
+
+
 @pytest.mark.parametrize(
     ("file", "text", "wrong"),
     [

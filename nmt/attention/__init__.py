@@ -1,7 +1,6 @@
-"""Every class that a file of this folder defines, found when its name is first used.
+"""All classes defined in the files of this folder, imported when first used.
 
-So a new attention is one new file, with no list to edit here, and ``import nmt.attention`` alone imports no
-torch.
+A new attention is one new file: no list here needs an edit. ``import nmt.attention`` does not import torch.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from pkgutil import iter_modules
 
 @cache
 def _classes() -> dict[str, type]:
+    """Import every module of this folder and return the classes they define, by name."""
     modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
     return {
-        name: found
+        name: value
         for module in modules
-        for name, found in vars(module).items()
-        if isinstance(found, type) and found.__module__ == module.__name__
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
     }
 
 

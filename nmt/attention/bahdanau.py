@@ -16,9 +16,9 @@ from nmt.kernels.additive import additive_scores
 
 
 class BahdanauAttention(SourceAttention):
-    """score(q_t, h_s) = vᵀ tanh(W q_t + U h_s), and a softmax over s (§3.1 and appendix A.1.2).
+    """score(q_t, h_s) = vᵀ tanh(W q_t + U h_s), followed by a softmax over s (§3.1 and appendix A.1.2).
 
-    The paper asks with the decoder state before the step; here the query is whatever the decoder reads with.
+    In the paper the query is the decoder state before the step. Here the decoder chooses its query.
     """
 
     def __init__(self, *, state_size: int, query_size: int, attention_size: Annotated[int, AtLeast(1)] = 256) -> None:
@@ -29,7 +29,7 @@ class BahdanauAttention(SourceAttention):
         self.v = nn.Linear(attention_size, 1, bias=False)
 
     def keys(self, states: Tensor) -> Tensor:
-        """U h_s (B, S, A): the same for every query, so computed once per source (appendix A.1.2)."""
+        """Return U h_s (B, S, A), which all queries share (appendix A.1.2)."""
         return self.U(states)  # type: ignore[no-any-return]
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:

@@ -1,14 +1,14 @@
-"""The algebra that all attentions share: a source is written into R slots once, every query reads them.
+"""Base classes of all attentions: a source is written into R slots once, and every query reads them.
 
-Source state s writes its value v_s with weights k_s, query t reads with weights q_t, both over the R slots:
+Source state s writes its value v_s with weights k_s. Query t reads with weights q_t. Both weigh the R slots:
 
     slots      M   = Σ_s k_s v_sᵀ      (R × D)      once per source
     context    c_t = q_t M             (1 × D)      once per query
     alignment  A_ts = q_t · k_s        (T × S)      hence c_t = Σ_s A_ts v_s, exactly, for every kind
 
-A kind supplies its equations for v, k and q; everything else is here. Letters: B batch, S source, Q queries,
-R slots, E source state, H query, D value and context, A attention size. Masks are True where real, and real
-positions come first.
+A kind supplies its equations for v, k and q. This file does the rest. Letters: B batch, S source, Q queries,
+R slots, E source state, H query, D value and context, A attention size. Masks are True where real. Real positions come
+first, padding follows.
 """
 
 from __future__ import annotations
@@ -20,66 +20,70 @@ from torch import Tensor, nn
 
 
 class Memory(NamedTuple):
-    """One row per source sentence, shared by all its hypotheses and all target steps, and never changed."""
+    """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it."""
 
-    slots: Tensor  # (B, R, D)  what a read mixes
+    slots: Tensor  # (B, R, D)  mixed by reads
     mass: Tensor  # (B, R)  Σ_s trace
-    length: Tensor  # (B,)  source states written so far, int64
-    keys: Tensor | None = None  # (B, R, A)  projected once; only kinds that score against keys
-    mask: Tensor | None = None  # (B, R)  True = real; None where every slot is
-    peak: Tensor | None = None  # (B, R)  running maximum of log write weights (streaming softmax over time)
-    trace: Tensor | None = None  # (B, R, S)  share of source s in slot r; opt-in, for it alone grows with S
+    length: Tensor  # (B,)  number of source states written so far, int64
+    keys: Tensor | None = None  # (B, R, A)  projected once; only for kinds that compare queries with keys
+    mask: Tensor | None = None  # (B, R)  True = real; None if every slot is real
+    peak: Tensor | None = None  # (B, R)  running maximum of log write weights, for a softmax over source positions
+    trace: Tensor | None = None  # (B, R, S)  share of source s in slot r; optional, because it grows with S
 
 
 class Attention(nn.Module):
     """An attention over a memory of fixed size.
 
-    A kind supplies ``write_weights``, ``read_weights`` and, unless it writes the states, ``values``.
+    A kind implements ``write_weights``, ``read_weights`` and, unless it writes the states themselves, ``values``. It
+    sets the attributes below, as class or instance attributes. Other code asks for them and never for a class.
     """
 
     context_size: int  # D
-    streams: bool = True  # a source may arrive in pieces, through ``append``
-    signed: bool = False  # alignments may be negative
-    sequential: bool = False  # one source state must be written after the other
-    longest: int | None = None  # source states that can be written at most; None: any number
+    reads_source: bool = True  # False: contexts are empty and there is no alignment
+    streaming: bool = True  # ``append`` works, so a source can be written in parts
+    streaming_advice: str = "attention=covariance"  # the override to suggest if ``streaming`` is False
+    signed: bool = False  # alignments can be negative
+    sequential: bool = False  # source states must be written one after the other, because k_s depends on the memory
+    max_source_length: int | None = None  # maximum number of source states; None: unlimited
 
     def values(self, states: Tensor) -> Tensor:
-        """v (B, S, D): what each source state (B, S, E) writes."""
+        """Return v (B, S, D), the values that the source states (B, S, E) write."""
         return states
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """k (B, S, R): how much of each state goes into each slot; ``start`` (B,) states were written before.
+        """Return k (B, S, R), the weight of each state in each slot; ``start`` (B,) states were written before.
 
-        What it says about padding does not matter: ``write`` and ``append`` mask it.
+        The weights of padding do not matter: ``write`` and ``append`` mask them.
         """
         raise NotImplementedError
 
     def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """k (B, R, S) and v (B, S, D) of real positions, zeros for padding."""
+        """Return k (B, R, S) and v (B, S, D), with zeros at padding."""
         states = clear_padding(states, mask)
         weights = clear_padding(self.write_weights(states, mask, start), mask)
         return weights.transpose(1, 2), self.values(states)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """q (B, Q, R): how much of each slot goes into the context of each query (B, Q, H)."""
+        """Return q (B, Q, R), the weight of each slot in the context of each query (B, Q, H)."""
         raise NotImplementedError
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        """The memory of whole sources: states (B, S, E), mask (B, S); ``trace`` keeps what aligns."""
-        return self.piece(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64), trace)
+        """Return the memory of complete sources: states (B, S, E), mask (B, S). ``align`` needs ``trace``."""
+        return self.write_part(states, mask, mask.new_zeros(mask.shape[0], dtype=torch.int64), trace)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        """A new memory that holds the next piece of each source as well: states (B, S, E), mask (B, S).
+        """Return a new memory that also holds the next part of each source: states (B, S, E), mask (B, S).
 
-        Raises ValueError where this attention must see a source as a whole.
+        Raises ValueError if this attention needs the whole source at once.
         """
-        if not self.streams:
-            kind = type(self).__name__
-            raise ValueError(f"{kind} with these settings must see the whole source at once: use write")
-        return self.join(memory, self.piece(states, mask, memory.length, memory.trace is not None))
+        if not self.streaming:
+            raise ValueError(
+                f"{type(self).__name__}: needs the whole source at once; call write, or use {self.streaming_advice}"
+            )
+        return self.merge_parts(memory, self.write_part(states, mask, memory.length, memory.trace is not None))
 
-    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        """The memory of these states alone, of which ``start`` (B,) others stand before."""
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        """Return the memory of these states only; ``start`` (B,) states come before them."""
         weights, values = self.write_terms(states, mask, start)
         return Memory(
             slots=weights @ values,
@@ -88,59 +92,61 @@ class Attention(nn.Module):
             trace=weights if trace else None,
         )
 
-    def join(self, memory: Memory, piece: Memory) -> Memory:
-        """The memory of a source whose last part is ``piece``: what was written simply adds up."""
+    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
+        """Return the memory of a source from its beginning, ``memory``, and its next ``part``: the sum of both."""
         return memory._replace(
-            slots=memory.slots + piece.slots,
-            mass=memory.mass + piece.mass,
-            length=memory.length + piece.length,
-            trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, piece.trace)], dim=2),
+            slots=memory.slots + part.slots,
+            mass=memory.mass + part.mass,
+            length=memory.length + part.length,
+            trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, part.trace)], dim=2),
         )
 
-    def refuse_longer(self, length: Tensor) -> None:
-        """Raises ValueError where a source of ``length`` (B,) states is longer than ``longest``."""
-        if self.longest is None or torch.compiler.is_compiling():  # a graph cannot look at its numbers
+    def check_length(self, length: Tensor) -> None:
+        """Raise ValueError if a source of ``length`` (B,) states is longer than ``max_source_length``."""
+        if self.max_source_length is None or torch.compiler.is_compiling():  # a graph cannot branch on values
             return
-        if (most := int(length.max())) > self.longest:
-            kind = type(self).__name__
-            raise ValueError(f"a source of {most:,} states: {kind} was built for at most {self.longest:,}")
+        if (longest := int(length.max())) > self.max_source_length:
+            raise ValueError(
+                f"source of {longest:,} states: {type(self).__name__} holds at most {self.max_source_length:,}; "
+                "split the source, or train on longer ones"
+            )
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
+        """Return the context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
 
-        Queries are independent of each other: Q may be all steps of a target, or all hypotheses of one step.
+        Queries are independent of each other: Q can be all steps of a target, or all hypotheses at one step.
         """
         weights = self.read_weights(query, memory)
         return weights @ memory.slots, weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
-        """Alignment (B, Q, S) of read weights (B, Q, R), as used: perhaps signed, and rows need not sum to 1.
+        """Return the alignment (B, Q, S) that the read weights (B, Q, R) used. Rows need not sum to 1.
 
-        Raises ValueError where the memory was written without a trace.
+        Raises ValueError if the memory was written without a trace.
         """
         if memory.trace is None:
-            raise ValueError("this memory keeps no trace of its source: write it with trace=True to align")
+            raise ValueError("memory.trace=None: alignments need the trace; write the memory with trace=True")
         return weights @ memory.trace
 
 
 class SourceAttention(Attention):
-    """An attention over the source states themselves, R = S: a kind supplies ``scores`` and perhaps ``keys``.
+    """An attention over the source states themselves, R = S. A kind implements ``scores`` and, if needed, ``keys``.
 
-    k_s is the unit vector e_s, and q_t the softmax of the scores over the real source states.
+    k_s is the unit vector e_s, and q_t is the softmax of the scores over the real source states.
     """
 
-    streams = False
+    streaming = False
 
     def keys(self, states: Tensor) -> Tensor | None:
-        """(B, S, A): what queries are compared with, once per source; None for the states themselves."""
+        """Return the keys (B, S, A) that queries are compared with, computed once; None: the states are the keys."""
         return None
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:
-        """(B, Q, S): how well each query (B, Q, H) goes with each slot."""
+        """Return the score (B, Q, S) of each slot for each query (B, Q, H)."""
         raise NotImplementedError
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        """The memory of whole sources: states (B, S, E), mask (B, S)."""
+        """Return the memory of complete sources: states (B, S, E), mask (B, S)."""
         states = clear_padding(states, mask)
         mass = mask.to(states.dtype)
         return Memory(
@@ -153,9 +159,9 @@ class SourceAttention(Attention):
         )
 
     def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:
-        """Scores (B, Q, S), at padding the smallest number there is.
+        """Return the scores (B, Q, S), with the lowest finite number at padding.
 
-        Rather than −∞: still exactly 0 after the softmax, but never NaN, not even in a row without a real state.
+        After the softmax it is exactly 0, as −∞ would be. A row of padding only stays finite; −∞ would give NaN.
         """
         assert memory.mask is not None
         scores = self.scores(query, memory)
@@ -165,10 +171,10 @@ class SourceAttention(Attention):
         return torch.softmax(self.masked_scores(query, memory), dim=2)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
-        """The read weights: slot s is source state s, so no trace is needed."""
+        """Return the read weights: slot s is source state s, so no trace is needed."""
         return weights
 
 
-def clear_padding(numbers: Tensor, mask: Tensor) -> Tensor:
-    """(B, S, …) with zeros at padding, whatever was there: 0 · ∞ and 0 · NaN would be NaN."""
-    return numbers.masked_fill(~mask[..., None], 0)
+def clear_padding(tensor: Tensor, mask: Tensor) -> Tensor:
+    """Return the tensor (B, S, …) with zeros at padding. Unlike a product, this also clears ∞ and NaN."""
+    return tensor.masked_fill(~mask[..., None], 0)

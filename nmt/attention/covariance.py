@@ -1,4 +1,4 @@
-"""Linear attention through the (uncentred) covariance of the source states, plain or gated.
+"""Linear attention by the (uncentred) covariance of the source states, plain or gated.
 
 de Brébisson & Vincent (2016), A Cheap Linear Attention Mechanism with Fast Lookups and Fixed-Size
 Representations, arXiv 1609.05866.
@@ -13,16 +13,16 @@ from nmt.attention.base import Attention, Memory, clear_padding
 
 
 class CovarianceAttention(Attention):
-    """The k × k matrix C = Σ_s h_s h_sᵀ of the source states, read as C q_t: attention without its softmax.
+    """The k × k matrix C = Σ_s h_s h_sᵀ of the source states, read as C q_t: attention without a softmax.
 
-    Gated, C = Σ_s f_s f_sᵀ with f_s = σ(W h_s + b) ∘ h_s: a state can so keep itself out of the memory. C is
-    the paper's sum, and grows with the source: with ``mean``, queries read C / S instead, the covariance proper, which
-    trains at rates where the sum saturates the decoder. A query of another size is first projected to k.
+    With ``gated``, C = Σ_s f_s f_sᵀ and f_s = σ(W h_s + b) ∘ h_s, so that a state can keep itself out of the memory.
+    The paper's C is a sum that grows with the source and saturates the decoder at high learning rates. With ``mean``,
+    queries read the covariance C / S instead. A query whose size is not k is first projected to k.
     """
 
     signed = True
 
-    def __init__(self, *, state_size: int, query_size: int, gated: bool = False, mean: bool = False) -> None:
+    def __init__(self, *, state_size: int, query_size: int, gated: bool = False, mean: bool = True) -> None:
         super().__init__()
         self.context_size = state_size
         self.mean = mean
@@ -30,16 +30,16 @@ class CovarianceAttention(Attention):
         self.project = nn.Linear(query_size, state_size, bias=False) if query_size != state_size else None
 
     def values(self, states: Tensor) -> Tensor:
-        """f (B, S, k), or h itself without a gate."""
+        """Return f (B, S, k): the gated states, or the states themselves if there is no gate."""
         return states if self.gate is None else torch.sigmoid(self.gate(states)) * states
 
     def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        """f_s is written under the key f_s, computed once; it is 0 where the state is."""
+        """Return f as keys (B, k, S) and as values (B, S, k), computed once. A state of zeros gives f = 0."""
         values = self.values(clear_padding(states, mask))
         return values.transpose(1, 2), values
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         if self.project is not None:
             query = self.project(query)
-        # The division is the query's, not the memory's: a source that goes on arriving changes it.
+        # Dividing the query rather than the memory keeps ``append`` a sum: S changes with every part.
         return query / memory.length.clamp(min=1)[:, None, None].to(query.dtype) if self.mean else query

@@ -1,4 +1,4 @@
-"""Attention whose weights are inner products of features, so that the sum over the source is taken only once.
+"""Attention whose weights are inner products of features, so that the source is summed only once.
 
 Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
 arXiv 2006.16236: ``elu``. Li et al. (2020), Linear Attention Mechanism: An Efficient Attention for Semantic
@@ -24,8 +24,8 @@ class KernelAttention(Attention):
     elu       φ(x) = elu(x) + 1                                                (Katharopoulos et al., eqs. 5, 7)
     taylor    φ(x) = [1, x/‖x‖]: the weight of s is 1 + cos(q_t, k_s)          (Li et al., eqs. 10 to 12)
     softmax   keys: softmax over the source; queries: softmax over features    (Shen et al., §3.2)
-    scaling   φ(x) = x, divided by the length of the source, nothing else      (Shen et al., §3.2)
-    identity  φ(x) = x, no divisor: with W_k = I it is covariance attention
+    scaling   φ(x) = x, divided only by the length S of the source            (Shen et al., §3.2)
+    identity  φ(x) = x, no divisor: with W_k = I, CovarianceAttention(mean=False)
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class KernelAttention(Attention):
         self.W_q = nn.Linear(query_size, key_size, bias=False)
 
     def features(self, projected: Tensor) -> Tensor:
-        """φ (…, R) of projected keys or queries (…, A)."""
+        """Return φ (…, R) of projected keys or queries (…, A)."""
         if self.feature_map == "elu":
             return elu(projected) + 1
         if self.feature_map == "taylor":
@@ -52,52 +52,53 @@ class KernelAttention(Attention):
         return projected
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """φ(k_s) (B, S, R)."""
+        """Return φ(k_s) (B, S, R)."""
         return self.features(self.W_k(states))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """φ(q_t) (B, Q, R), divided by what the paper divides by."""
+        """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
         features = self.features(self.W_q(query))
         if self.feature_map == "identity":
             return features
-        if self.feature_map == "scaling":  # both √n of the paper are √S: the query is the one that knows S at last
+        if self.feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
-            return features.softmax(2) / _safe(memory.mass)[:, None]
-        return features / _safe(features @ memory.mass[:, :, None])
+            return features.softmax(2) / _nonzero(memory.mass)[:, None]
+        return features / _nonzero(features @ memory.mass[:, :, None])
 
-    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
-        """As every attention; ``softmax`` writes exp(k_s − peak), for a softmax over time must not overflow."""
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
         if self.feature_map != "softmax":
-            return super().piece(states, mask, start, trace)
+            return super().write_part(states, mask, start, trace)
         states = clear_padding(states, mask)
         lowest = torch.finfo(states.dtype).min
         scores = self.W_k(states).to(states.dtype).masked_fill(~mask[..., None], lowest)
-        # No gradient: it would cancel, since reading divides by the mass. Without states, the lowest number there is.
+        # The peak needs no gradient, which would cancel: a read divides by the mass. A source without states gets
+        # the lowest number.
         peak = pad(scores.detach(), (0, 0, 0, 1), value=lowest).amax(1)
         weights = clear_padding((scores - peak[:, None]).exp(), mask).transpose(1, 2)
         return Memory(weights @ states, weights.sum(2), mask.sum(1), peak=peak, trace=weights if trace else None)
 
-    def join(self, memory: Memory, piece: Memory) -> Memory:
-        """As every attention, once both parts are measured from the higher of their peaks."""
-        if memory.peak is None or piece.peak is None:
-            return super().join(memory, piece)
-        peak = torch.maximum(memory.peak, piece.peak)
-        return super().join(_measured_from(peak, memory), _measured_from(peak, piece))
+    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
+        """Return the sum of both parts, relative to the higher of their peaks."""
+        if memory.peak is None or part.peak is None:
+            return super().merge_parts(memory, part)
+        peak = torch.maximum(memory.peak, part.peak)
+        return super().merge_parts(_rescale(memory, peak), _rescale(part, peak))
 
 
-def _measured_from(peak: Tensor, memory: Memory) -> Memory:
-    """The same memory with weights exp(k_s − ``peak``)."""
+def _rescale(memory: Memory, peak: Tensor) -> Memory:
+    """Return the same memory with weights exp(k_s − ``peak``)."""
     assert memory.peak is not None
-    share = (memory.peak - peak).exp()
+    factor = (memory.peak - peak).exp()
     return memory._replace(
-        slots=memory.slots * share[..., None],
-        mass=memory.mass * share,
+        slots=memory.slots * factor[..., None],
+        mass=memory.mass * factor,
         peak=peak,
-        trace=None if memory.trace is None else memory.trace * share[..., None],
+        trace=None if memory.trace is None else memory.trace * factor[..., None],
     )
 
 
-def _safe(divisor: Tensor) -> Tensor:
-    """The divisor, and 1 for a source without states, whose contexts are 0 whatever they are divided by."""
+def _nonzero(divisor: Tensor) -> Tensor:
+    """Return the divisor, with 1 for a source without states, so that its contexts are 0 and not NaN."""
     return divisor.where(divisor > 0, 1)

@@ -19,11 +19,11 @@ from nmt.bounds import AtLeast
 class LocalAttention(LuongAttention):
     """A softmax over the source positions s in [p_t − w, p_t + w], times a Gaussian around p_t.
 
-    p_t = S · σ(v_pᵀ tanh(W_p q_t))                              (eq. 9), S the length of the source
-    a_t(s) = softmax(scores)_s · exp(−(s − p_t)² / 2σ²)          (eq. 10), σ = w/2, s counted from 1
+    p_t = S · σ(v_pᵀ tanh(W_p q_t))                              (eq. 9), S is the length of the source
+    a_t(s) = softmax(scores)_s · exp(−(s − p_t)² / 2σ²)          (eq. 10), σ = w/2, s counts from 1
 
-    Only the states of the window are compared and mixed, so a look-up costs the same for a source of any length. The
-    weights of a query sum to less than 1: the Gaussian comes after the softmax.
+    Only the states in the window are scored and mixed, so the cost of a look-up does not depend on the length of the
+    source. The weights of a query sum to less than 1, because the Gaussian follows the softmax.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class LocalAttention(LuongAttention):
         self.v_p = nn.Linear(query_size, 1, bias=False)
 
     def centre(self, query: Tensor, memory: Memory) -> Tensor:
-        """p_t (B, Q), between 0 and S."""
+        """Return p_t (B, Q), between 0 and S."""
         share = torch.sigmoid(self.v_p(torch.tanh(self.W_p(query)))).squeeze(2)
-        exact = torch.promote_types(share.dtype, torch.float32)  # bfloat16 cannot count beyond 256
+        exact = torch.promote_types(share.dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
         return share.to(exact) * memory.length[:, None].to(exact)
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -54,22 +54,22 @@ class LocalAttention(LuongAttention):
         inside = (s >= 1) & (s <= memory.length[:, None, None]) & (distance <= self.window)
         index = (s - 1).clamp(min=0).minimum((memory.length - 1).clamp(min=0)[:, None, None])
 
-        # A window is itself a small memory, with one query that reads it.
-        near = memory._replace(
+        # Each window is a small memory that one query reads.
+        window = memory._replace(
             slots=_gather(memory.slots, index),
             keys=None if memory.keys is None else _gather(memory.keys, index),
             mask=inside.flatten(0, 1),
         )
-        weights = self.read_weights(query.reshape(rows * queries, 1, size), near).reshape(s.shape)
+        weights = self.read_weights(query.reshape(rows * queries, 1, size), window).reshape(s.shape)
         gauss = torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2)).to(weights.dtype)
         weights = (weights * gauss).masked_fill(~inside, 0)
-        context = weights.reshape(rows * queries, 1, -1) @ near.slots
-        # Positions outside the source share an index with its ends, but their weight is 0.
-        everywhere = weights.new_zeros(rows, queries, memory.slots.shape[1]).scatter_add(2, index, weights)
-        return context.reshape(rows, queries, -1), everywhere
+        context = weights.reshape(rows * queries, 1, -1) @ window.slots
+        # Positions outside the source got the index of its first or last state, but their weight is 0.
+        scattered = weights.new_zeros(rows, queries, memory.slots.shape[1]).scatter_add(2, index, weights)
+        return context.reshape(rows, queries, -1), scattered
 
 
 def _gather(table: Tensor, index: Tensor) -> Tensor:
-    """Rows ``index`` (B, Q, W) of table (B, S, D): (B·Q, W, D)."""
+    """Return the rows ``index`` (B, Q, W) of the table (B, S, D), as (B·Q, W, D)."""
     offset = torch.arange(table.shape[0], device=table.device)[:, None, None] * table.shape[1]
     return torch.nn.functional.embedding((index + offset).flatten(0, 1), table.flatten(0, 1))

@@ -1,6 +1,7 @@
-"""Attention to a source that was compressed along its length, by weights learned for each position.
+"""Attention to a source that is compressed along its length by weights learned for each position.
 
-Wang et al. (2020), Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768, here between target and source.
+Wang et al. (2020), Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768. Here
+the queries come from the target.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from nmt.bounds import AtLeast
 
 
 class LowRankAttention(Attention):
-    """c_t = softmax(q_tᵀ (E K)ᵀ / √A) (F H) with K = W_k H, q_t = W_q d_t: eq. 7, the values being the states H.
+    """c_t = softmax(q_tᵀ (E K)ᵀ / √A) (F H) with K = W_k H, q_t = W_q d_t: eq. 7, where the values are the states H.
 
-    E and F (K × ``max_length``) weigh source positions, so a source longer than ``max_length`` cannot be read at all.
+    E and F (K × ``max_length``) weigh source positions, so a source longer than ``max_length`` cannot be written.
     """
 
     def __init__(
@@ -32,34 +33,37 @@ class LowRankAttention(Attention):
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.longest = max_length
-        self.signed = True  # nothing keeps F positive
+        self.max_source_length = max_length
+        self.signed = True  # F can be negative
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
         self.E = nn.Parameter(torch.randn(slots, max_length) / sqrt(slots))
         self.F = nn.Parameter(torch.randn(slots, max_length) / sqrt(slots))
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Column s of F for source position s (B, S, K)."""
+        """Return column s of F for each source position s (B, S, K)."""
         return self._columns(self.F, mask, start)
 
-    def piece(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         states = clear_padding(states, mask)
         compress = clear_padding(self._columns(self.E, mask, start), mask).transpose(1, 2)
-        return super().piece(states, mask, start, trace)._replace(keys=self.W_k(compress @ states))  # W_k (E H)
+        return super().write_part(states, mask, start, trace)._replace(keys=self.W_k(compress @ states))  # W_k (E H)
 
-    def join(self, memory: Memory, piece: Memory) -> Memory:
-        assert memory.keys is not None and piece.keys is not None
-        return super().join(memory, piece)._replace(keys=memory.keys + piece.keys)
+    def merge_parts(self, memory: Memory, part: Memory) -> Memory:
+        assert memory.keys is not None and part.keys is not None
+        return super().merge_parts(memory, part)._replace(keys=memory.keys + part.keys)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Softmax over the K compressed positions (B, Q, K)."""
+        """Return a softmax over the K compressed positions (B, Q, K)."""
         assert memory.keys is not None
         scores = self.W_q(query) @ memory.keys.transpose(1, 2)
         return torch.softmax(scores / sqrt(memory.keys.shape[2]), dim=2)
 
     def _columns(self, projection: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """(B, S, K): what ``projection`` says of the positions after the first ``start``; padding's are not used."""
-        self.refuse_longer(start + mask.sum(1))
+        """Return the columns of ``projection`` (K × max_length) for the S positions from ``start`` on (B, S, K).
+
+        Columns at padding are arbitrary. Raises ValueError if a source is longer than ``max_length``.
+        """
+        self.check_length(start + mask.sum(1))
         position = start[:, None] + torch.arange(mask.shape[1], device=mask.device)
         return projection.t()[position.clamp(max=projection.shape[1] - 1)]

@@ -1,4 +1,4 @@
-"""Multiplicative attention, and its concat form.
+"""Multiplicative attention and its concat form.
 
 Luong, Pham & Manning (2015), Effective Approaches to Attention-based Neural Machine Translation,
 arXiv 1508.04025.
@@ -17,9 +17,9 @@ from nmt.kernels.additive import additive_scores
 class LuongAttention(SourceAttention):
     """Global attention (§3.1): a softmax over s of one of three scores (eq. 8).
 
-    dot      q_tᵀ h_s                       sizes must be equal
+    dot      q_tᵀ h_s                       states and queries of equal size
     general  q_tᵀ W_a h_s
-    concat   v_aᵀ tanh(W_a [q_t; h_s])      W_a keeps the size of the query
+    concat   v_aᵀ tanh(W_a [q_t; h_s])      W_a maps to the size of the query
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class LuongAttention(SourceAttention):
         if score == "dot" and state_size != query_size:
             raise ValueError(
                 f"attention.score=dot: compares encoder states of size {state_size} with decoder states of "
-                f"size {query_size}; make both sizes equal, or use attention.score=general"
+                f"size {query_size}; make both hidden_size equal, or use attention.score=general"
             )
         self.context_size = state_size
         self.score = score
@@ -40,7 +40,7 @@ class LuongAttention(SourceAttention):
             self.v_a = nn.Linear(query_size, 1, bias=False)
 
     def keys(self, states: Tensor) -> Tensor | None:
-        """The part of W_a that meets the source states, applied once per source (B, S, H)."""
+        """Return the source states after their part of W_a (B, S, H)."""
         return None if self.score == "dot" else self.W_a_state(states)
 
     def scores(self, query: Tensor, memory: Memory) -> Tensor:

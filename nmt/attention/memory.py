@@ -1,4 +1,4 @@
-"""Attention to a memory of K contexts, whose look-up does not depend on the length of the source.
+"""Attention to a memory of K contexts, whose look-up cost does not depend on the length of the source.
 
 Britz, Guan & Luong (2017), Efficient Attention using a Fixed-Size Memory Representation, arXiv 1707.00110.
 """
@@ -17,17 +17,19 @@ Score = Literal["softmax", "sigmoid"]
 
 
 class MemoryAttention(Attention):
-    """K attention contexts C_k, filled while the source is read, and mixed anew for each query (§3).
+    """K attention contexts C_k, written while the source is read and mixed again for each query (§3).
 
     C_k = Σ_s α_sk h_s      α_s = f(W_α h_s)          once per source    (eqs. 7, 8)
     c_t = Σ_k β_tk C_k      β_t = g(W_β q_t)          once per query
                             α_s = f(W_α h_s ∘ l_s)    with position encodings (eqs. 11, 12)
 
-    f and g are each softmax over the K slots, not over time, or sigmoid. ``renormalise`` scales the position
-    encodings of each slot over a sentence to sum 1 (``sum``, the paper's words) or to mean 1 (``mean``); both
-    must see the whole source, so only None streams. ``max_length`` is the longest training source in pieces,
-    ``</s>`` included.
+    f is ``write_score`` and g is ``read_score``: a softmax over the K slots (not over time), or a sigmoid.
+    ``renormalise`` scales the position encodings of each slot over a sentence: to sum 1 (``sum``, the paper's words) or
+    to mean 1 (``mean``). Both need the whole source, so only None can stream. ``max_length`` is the length of the
+    longest training source in pieces, ``</s>`` included.
     """
+
+    streaming_advice = "attention.renormalise=null"
 
     def __init__(
         self,
@@ -35,15 +37,15 @@ class MemoryAttention(Attention):
         state_size: int,
         query_size: int,
         slots: Annotated[int, AtLeast(1)] = 32,
-        write_score: Score = "sigmoid",
-        read_score: Score = "softmax",
+        write_score: Score = "softmax",
+        read_score: Score = "sigmoid",
         position_encoding: bool = True,
         max_length: int = 100,
-        renormalise: Literal["sum", "mean"] | None = "sum",
+        renormalise: Literal["sum", "mean"] | None = "mean",
     ) -> None:
         super().__init__()
         self.context_size = state_size
-        self.streams = renormalise is None or not position_encoding
+        self.streaming = renormalise is None or not position_encoding
         self.slots = slots
         self.write_score = write_score
         self.read_score = read_score
@@ -54,28 +56,28 @@ class MemoryAttention(Attention):
         self.W_beta = nn.Linear(query_size, slots, bias=False)
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """α (B, S, K): how much of each source state goes into each context."""
+        """Return α (B, S, K), the weight of each source state in each context."""
         scores = self.W_alpha(states)
         if self.position_encoding:
             scores = scores * self.positions(mask, start, scores.dtype)
         return _score(self.write_score, scores)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """β (B, Q, K): how much of each context a query takes; it looks at no memory."""
+        """Return β (B, Q, K), the weight of each context for each query. It depends on the query only."""
         return _score(self.read_score, self.W_beta(query))
 
     def positions(self, mask: Tensor, start: Tensor, dtype: torch.dtype) -> Tensor:
-        """l (B, S, K): early source positions favour the first slots, late ones the last.
+        """Return l (B, S, K): early source positions favour the first slots, late positions the last.
 
-        L_ks = (1 − k/K)(1 − s/𝒮) + (k/K)(s/𝒮), k and s counted from 1, min(s, 𝒮) for s, 𝒮 = ``max_length``.
+        L_ks = (1 − k/K)(1 − s/𝒮) + (k/K)(s/𝒮) with 𝒮 = ``max_length``. k and s count from 1; above 𝒮, s counts as 𝒮.
         """
-        exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot count beyond 256
+        exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
         s = start[:, None] + torch.arange(1, mask.shape[1] + 1, device=mask.device)
         late = (s.clamp(max=self.max_length).to(exact) / self.max_length)[:, :, None]
         high = torch.arange(1, self.slots + 1, device=mask.device, dtype=exact) / self.slots
         encoding = (1 - high) * (1 - late) + high * late
         if self.renormalise is not None:
-            # L is positive, since k and s start from 1: only a row without any real state has sum 0.
+            # L is positive because k and s count from 1. Only a row of padding has sum 0.
             real = encoding.masked_fill(~mask[:, :, None], 0)
             total = real.sum(1, keepdim=True).clamp(min=torch.finfo(exact).tiny)
             encoding = real / total

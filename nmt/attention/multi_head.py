@@ -1,4 +1,4 @@
-"""Several attentions side by side, each to its own projection of the source.
+"""Several attentions in parallel, each with its own projections of source and query.
 
 Vaswani et al. (2017), Attention Is All You Need, arXiv 1706.03762, §3.2.2.
 """
@@ -17,9 +17,9 @@ from nmt.bounds import AtLeast
 class MultiHeadAttention(Attention):
     """W_o [c¹; …; cᴴ], where head i is the ``inner`` attention over W_sⁱ h and W_qⁱ q, 1/H of their sizes each.
 
-    ``inner`` makes any attention from ``state_size`` and ``query_size``. Heads are to it what rows of a batch are, so
-    its own parameters serve all of them; what differs are the projections. Slots stand head after head, (B, H·R, D/H);
-    the alignment is the mean of the heads', as they were before W_o.
+    ``inner`` builds any attention, given ``state_size`` and ``query_size``. Heads are rows of its batch, so all heads
+    share its parameters and differ in their projections. The slots of the heads follow each other, (B, H·R, D/H). The
+    alignment is the mean of the heads' alignments, before W_o.
     """
 
     def __init__(
@@ -31,48 +31,53 @@ class MultiHeadAttention(Attention):
         heads: Annotated[int, AtLeast(1)] = 8,
     ) -> None:
         super().__init__()
-        for name, size in (("encoder", state_size), ("decoder", query_size)):
-            if size % heads:
-                raise ValueError(f"attention.heads={heads}: must divide {name}.hidden_size={size}")
+        sizes = {"encoder.hidden_size": state_size, "decoder.hidden_size": query_size}
+        if indivisible := [f"{name}={size}" for name, size in sizes.items() if size % heads]:
+            raise ValueError(f"attention.heads={heads}: must divide {' and '.join(indivisible)}; change heads or sizes")
         self.heads = heads
-        self.inner = inner(state_size=state_size // heads, query_size=query_size // heads)
+        try:
+            self.inner = inner(state_size=state_size // heads, query_size=query_size // heads)
+        except ValueError as error:
+            raise ValueError(_inside(str(error))) from None
+        if not self.inner.reads_source:
+            kind = type(self.inner).__name__
+            raise ValueError(f"attention.inner={kind}: has no contexts to join; choose another, or attention=none")
         self.context_size = heads * self.inner.context_size
-        if not self.context_size:
-            raise ValueError(
-                f"attention.inner: {type(self.inner).__name__} reads nothing that could stand side by side"
-            )
-        for name in ("streams", "signed", "sequential", "longest"):
-            setattr(self, name, getattr(self.inner, name))
+        self.streaming = self.inner.streaming
+        self.streaming_advice = _inside(self.inner.streaming_advice)
+        self.signed = self.inner.signed
+        self.sequential = self.inner.sequential
+        self.max_source_length = self.inner.max_source_length
         self.W_s = nn.Linear(state_size, state_size, bias=False)
         self.W_q = nn.Linear(query_size, query_size, bias=False)
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
 
     def values(self, states: Tensor) -> Tensor:
-        """(B, S, D): head after head, before W_o."""
-        return self._merge(self.inner.values(self.split(self.W_s(states))))
+        """Return the values (B, S, D), one head after the other, before W_o."""
+        return self._join_heads(self.inner.values(self.split_heads(self.W_s(states))))
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        return self._side_by_side(self.inner.write(*self._per_head(states, mask), trace=trace))
+        return self._join_memory(self.inner.write(*self._project(states, mask), trace=trace))
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        return self._side_by_side(self.inner.append(self.fold(memory), *self._per_head(states, mask)))
+        return self._join_memory(self.inner.append(self.split_memory(memory), *self._project(states, mask)))
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        context, weights = self.inner.read(self.split(self.W_q(query)), self.fold(memory))
-        mixed: Tensor = self.W_o(self._merge(context))
-        return mixed, self._merge(weights)
+        context, weights = self.inner.read(self.split_heads(self.W_q(query)), self.split_memory(memory))
+        output: Tensor = self.W_o(self._join_heads(context))
+        return output, self._join_heads(weights)
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
-        each = self.inner.align(self.split(weights), self.fold(memory))
-        return each.reshape(-1, self.heads, *each.shape[1:]).mean(1)
+        alignments = self.inner.align(self.split_heads(weights), self.split_memory(memory))
+        return alignments.reshape(-1, self.heads, *alignments.shape[1:]).mean(1)
 
-    def split(self, joined: Tensor) -> Tensor:
-        """(B·H, n, m) of (B, n, H·m)."""
+    def split_heads(self, joined: Tensor) -> Tensor:
+        """Return (B, n, H·m) as (B·H, n, m)."""
         rows, length, size = joined.shape
         return joined.reshape(rows, length, self.heads, size // self.heads).transpose(1, 2).flatten(0, 1)
 
-    def fold(self, memory: Memory) -> Memory:
-        """The memory with one row a head, as ``inner`` knows it: views, no copies."""
+    def split_memory(self, memory: Memory) -> Memory:
+        """Return the memory with one row per head, as ``inner`` wrote it. The fields are views, except ``length``."""
         rows = memory.length.shape[0] * self.heads
         fields = {
             name: field.reshape(rows, field.shape[1] // self.heads, *field.shape[2:])
@@ -81,18 +86,24 @@ class MultiHeadAttention(Attention):
         }
         return memory._replace(**fields, length=memory.length.repeat_interleave(self.heads))
 
-    def _merge(self, split: Tensor) -> Tensor:
-        """(B, n, H·m) of (B·H, n, m)."""
+    def _join_heads(self, split: Tensor) -> Tensor:
+        """Return (B·H, n, m) as (B, n, H·m)."""
         return split.reshape(-1, self.heads, *split.shape[1:]).transpose(1, 2).flatten(2)
 
-    def _per_head(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        return self.split(self.W_s(clear_padding(states, mask))), mask.repeat_interleave(self.heads, dim=0)
-
-    def _side_by_side(self, memory: Memory) -> Memory:
-        """The memory with one row a source again: the opposite of ``fold``."""
+    def _join_memory(self, memory: Memory) -> Memory:
+        """Return the memory with one row per source; the inverse of ``split_memory``."""
         fields = {
             name: field.reshape(-1, self.heads * field.shape[1], *field.shape[2:])
             for name, field in memory._asdict().items()
             if field is not None and name != "length"
         }
         return memory._replace(**fields, length=memory.length[:: self.heads])
+
+    def _project(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W_s h (B·H, S, E/H) and the mask (B·H, S), one row per head."""
+        return self.split_heads(self.W_s(clear_padding(states, mask))), mask.repeat_interleave(self.heads, dim=0)
+
+
+def _inside(message: str) -> str:
+    """Return the message of the inner attention with its keys as the configuration names them."""
+    return message.replace("attention.", "attention.inner.")

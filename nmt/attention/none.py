@@ -1,4 +1,4 @@
-"""No attention: the decoder knows the source only through its first state.
+"""No attention: the decoder sees the source only through its initial state.
 
 Sutskever, Vinyals & Le (2014), Sequence to Sequence Learning with Neural Networks, arXiv 1409.3215.
 """
@@ -11,7 +11,9 @@ from nmt.attention.base import Attention, Memory
 
 
 class NoAttention(Attention):
-    """Empty contexts (D = 0) from no slots (R = 0): the plain encoder-decoder, for comparison."""
+    """Empty contexts (D = 0) from zero slots (R = 0): the plain encoder-decoder, for comparison."""
+
+    reads_source = False
 
     def __init__(self, *, state_size: int, query_size: int) -> None:
         super().__init__()

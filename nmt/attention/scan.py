@@ -1,4 +1,4 @@
-"""A recurrence over the source whose training memory grows with √S, not with S.
+"""A recurrence over the source whose memory use in training grows with √S instead of S.
 
 Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost, arXiv 1604.06174, §3.
 """
@@ -14,47 +14,58 @@ from torch import Tensor
 
 Tensors = tuple[Tensor, ...]
 Step = Callable[[Tensor, Tensors, Tensors], tuple[Tensor, Tensors]]
-"""(carry, inputs (B, …) of one position, parameters) -> (carry, outputs (B, …) of that position)"""
+"""(carry, inputs (B, …) at one position, parameters) -> (carry, outputs (B, …) at that position)"""
 
 
 def scan(step: Step, carry: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """The last carry, and all outputs (B, S, …), of ``step`` over inputs (B, S, …), S ≥ 1.
+    """Apply ``step`` to each position of the inputs (B, S, …), S ≥ 1; return the last carry and all outputs (B, S, …).
 
-    Forward keeps the carry of every ⌈√S⌉-th position only. Backward goes from each to the next once more, keeping
-    then what that stretch needs: at no time more than 2⌈√S⌉ carries. Running the recurrence backwards instead would
-    need none, but undoing decays loses every digit within some tens of positions. One derivative, not two.
+    Forward keeps the carry of every ⌈√S⌉-th position (a checkpoint). Backward runs the chunk after each checkpoint
+    again, so there are never more than 2⌈√S⌉ carries. Inverting the recurrence would need no checkpoints, but the
+    inverse of a decay loses all precision within tens of positions. Second derivatives are not supported.
     """
     if not torch.is_grad_enabled():
-        return _forward(step, carry, inputs, parameters)
+        return _run_without_graph(step, carry, inputs, parameters)
     last, *outputs = _Scan.apply(step, len(inputs), carry, *inputs, *parameters)  # type: ignore[no-untyped-call]
     return last, tuple(outputs)
 
 
-def _stretch(step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """Position after position, as autograd would do it."""
-    found = []
+def _run(step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors) -> tuple[Tensor, Tensors]:
+    """Apply ``step`` position by position, recorded by autograd."""
+    rows = []
     for position in _positions(inputs):
         carry, outputs = step(carry, position, parameters)
-        found.append(outputs)
-    return carry, tuple(torch.stack(each, dim=1) for each in zip(*found, strict=True))
+        rows.append(outputs)
+    return carry, tuple(torch.stack(column, dim=1) for column in zip(*rows, strict=True))
 
 
-def _forward(step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """The same without a graph. Outputs go where they stay: kept one by one, they would settle in the room that each
-    carry leaves behind, so that no later carry fits into it, and memory would grow by a carry a position."""
-    together: Tensors = ()
-    for place, position in enumerate(_positions(inputs)):
+def _run_without_graph(
+    step: Step, carry: Tensor, inputs: Sequence[Tensor], parameters: Tensors
+) -> tuple[Tensor, Tensors]:
+    """Same computation without autograd; writes outputs into preallocated tensors.
+
+    A list of outputs would fragment memory: each small output would occupy part of the block that an old carry freed,
+    so no new carry would fit there, and memory would grow by one carry per position.
+    """
+    results: Tensors = ()
+    for s, position in enumerate(_positions(inputs)):
         carry, outputs = step(carry, position, parameters)
-        if not together:
+        if not results:
             sizes = inputs[0].shape[:2]
-            together = tuple(each.new_empty(*sizes, *each.shape[1:]) for each in outputs)
-        for all_of_it, each in zip(together, outputs, strict=True):
-            all_of_it[:, place] = each
-    return carry, together
+            results = tuple(output.new_empty(*sizes, *output.shape[1:]) for output in outputs)
+        for result, output in zip(results, outputs, strict=True):
+            result[:, s] = output
+    return carry, results
 
 
 def _positions(inputs: Sequence[Tensor]) -> Iterator[Tensors]:
-    return zip(*(each.unbind(1) for each in inputs), strict=True)
+    """Yield the inputs (B, …) at each position."""
+    return zip(*(tensor.unbind(1) for tensor in inputs), strict=True)
+
+
+def _chunks(tensors: Sequence[Tensor], size: int) -> list[Tensors]:
+    """Split the tensors (B, S, …) into chunks of ``size`` positions."""
+    return list(zip(*(torch.split(tensor, size, dim=1) for tensor in tensors), strict=True))
 
 
 class _Scan(torch.autograd.Function):
@@ -62,34 +73,35 @@ class _Scan(torch.autograd.Function):
     def forward(ctx: Any, step: Step, count: int, carry: Tensor, *tensors: Tensor) -> Tensors:
         inputs, parameters = tensors[:count], tensors[count:]
         ctx.step, ctx.count, ctx.size = step, count, ceil(sqrt(inputs[0].shape[1]))
-        carries, outputs = [], []
-        for stretch in zip(*(torch.split(each, ctx.size, dim=1) for each in inputs), strict=True):
+        carries, chunk_outputs = [], []
+        for chunk in _chunks(inputs, ctx.size):
             carries.append(carry)
-            carry, found = _forward(step, carry, stretch, parameters)
-            outputs.append(found)
+            carry, outputs = _run_without_graph(step, carry, chunk, parameters)
+            chunk_outputs.append(outputs)
         ctx.save_for_backward(*tensors, *carries)
-        return carry, *(torch.cat(each, dim=1) for each in zip(*outputs, strict=True))
+        return carry, *(torch.cat(column, dim=1) for column in zip(*chunk_outputs, strict=True))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, last: Tensor, *outputs: Tensor) -> tuple[Any, ...]:
-        given, starts = ctx.needs_input_grad[2:], len(ctx.needs_input_grad) - 3
-        tensors, carries = ctx.saved_tensors[:starts], ctx.saved_tensors[starts:]
-        inputs, parameters = tensors[: ctx.count], [each.detach().requires_grad_() for each in tensors[ctx.count :]]
-        stretches = list(zip(*(torch.split(each, ctx.size, dim=1) for each in inputs), strict=True))
-        wanted = list(zip(*(torch.split(each, ctx.size, dim=1) for each in outputs), strict=True))
-        of_inputs: list[Sequence[Tensor]] = []
-        of_parameters = [torch.zeros_like(each) for each in parameters]
-        for carry, stretch, grads in reversed(list(zip(carries, stretches, wanted, strict=True))):
+    def backward(ctx: Any, grad_carry: Tensor, *grad_outputs: Tensor) -> tuple[Any, ...]:
+        needs_grad = ctx.needs_input_grad[2:]  # of the carry, the inputs and the parameters
+        count = len(needs_grad) - 1
+        tensors, carries = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        inputs = tensors[: ctx.count]
+        parameters = [tensor.detach().requires_grad_() for tensor in tensors[ctx.count :]]
+        grad_inputs: list[Sequence[Tensor]] = []
+        grad_parameters = [torch.zeros_like(parameter) for parameter in parameters]
+        chunks = zip(carries, _chunks(inputs, ctx.size), _chunks(grad_outputs, ctx.size), strict=True)
+        for carry, chunk, grad_chunk in reversed(list(chunks)):
             carry = carry.detach().requires_grad_()
-            stretch = [each.detach().requires_grad_() for each in stretch]
+            chunk = tuple(tensor.detach().requires_grad_() for tensor in chunk)
             with torch.enable_grad():
-                end, found = _stretch(ctx.step, carry, stretch, tuple(parameters))
-            leaves = [carry, *stretch, *parameters]
-            last, *rest = torch.autograd.grad([end, *found], leaves, [last, *grads])
-            of_inputs.append(rest[: ctx.count])
-            for total, more in zip(of_parameters, rest[ctx.count :], strict=True):
-                total += more
-        along = [torch.cat(each[::-1], dim=1) for each in zip(*of_inputs, strict=True)]
-        found_all = [last, *along, *of_parameters]
-        return None, None, *(grad if wants else None for grad, wants in zip(found_all, given, strict=True))
+                last, outputs = _run(ctx.step, carry, chunk, tuple(parameters))
+            leaves = [carry, *chunk, *parameters]
+            grad_carry, *grads = torch.autograd.grad([last, *outputs], leaves, [grad_carry, *grad_chunk])
+            grad_inputs.append(grads[: ctx.count])
+            for total, grad in zip(grad_parameters, grads[ctx.count :], strict=True):
+                total += grad
+        all_inputs = [torch.cat(column[::-1], dim=1) for column in zip(*grad_inputs, strict=True)]
+        grads = [grad_carry, *all_inputs, *grad_parameters]
+        return None, None, *(grad if needed else None for grad, needed in zip(grads, needs_grad, strict=True))

@@ -17,9 +17,9 @@ from nmt.bounds import AtLeast
 
 
 class SparseAttention(LuongAttention):
-    """Luong's attention, whose softmax leaves out every score below the ``keep``-th highest (eqs. 6, 7).
+    """Luong's attention with a softmax over the ``keep`` highest scores only (eqs. 6, 7).
 
-    As in the paper, scores that tie with that one are all kept.
+    As in the paper, all scores that tie with the lowest of them are kept.
     """
 
     def __init__(
@@ -36,6 +36,6 @@ class SparseAttention(LuongAttention):
     def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:
         scores = super().masked_scores(query, memory)
         lowest = torch.finfo(scores.dtype).min
-        # A source shorter than ``keep`` is filled up, so that the number of scores to choose never depends on S.
+        # Padding to at least ``keep`` scores makes topk work for any S, in an exported graph too.
         highest = pad(scores, (0, self.keep), value=lowest).topk(self.keep, dim=2).values
         return scores.masked_fill(scores < highest[..., -1:], lowest)

@@ -1,1 +1,1 @@
-"""One thin file a command; ``scripts/`` and the installed ``nmt-…`` both call their ``main``."""
+"""The commands, one thin file each. ``scripts/`` and the installed ``nmt-…`` programs call their ``main``."""

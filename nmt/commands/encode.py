@@ -1,4 +1,4 @@
-"""nmt-encode: one line in, one memory out, to be translated later without its text."""
+"""nmt-encode: write the memory of each input line, to be translated later without the text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, why_too_long
+from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
@@ -15,24 +15,24 @@ from nmt.config.schema import Count, Threads
 from nmt.storage import create_folder
 
 if TYPE_CHECKING:
-    from nmt.inference.encoded import EncodedLine
+    from nmt.inference.memories import EncodedLine
     from nmt.inference.translator import Translator
 
-HELP = """nmt-encode: write what a model remembers of each line, to translate from it later, without the text.
+HELP = """nmt-encode: encode each line once and store its memory, to translate it later without the text.
 
   nmt-encode model=runs/demo output=memories < in.txt
   nmt-translate model=runs/demo memory=memories > out.txt
-  nmt-encode model=runs/stream piece_length=1000 input=book.txt output=memories
-  nmt-encode model=runs/demo trace=true input=in.txt output=memories      for alignments of the translations
+  nmt-encode model=runs/demo input=in.txt output=memories trace=true           to align the translations later
+  nmt-encode model=runs/stream input=book.txt output=memories piece_length=1000
 
-A line that does not fit leaves an empty memory and a warning. With piece_length a line of any length fits, for models
-with encoder=lstm and an attention that streams (covariance, gated_covariance, general_covariance, delta, kernel, memory
-with attention.renormalise=null, and heads of these)."""
+A line that is too long for the model or the machine gets an empty memory and a warning on stderr. With piece_length, a
+line of any length fits. This needs a model with encoder=lstm and an attention that can be written in parts: covariance,
+gated_covariance, general_covariance, delta, kernel, memory with attention.renormalise=null, or heads of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encode:
-    """conf/encode.yaml."""
+    """The settings in conf/encode.yaml."""
 
     model: str
     input: str | None
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def encode(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "encode")
         return
@@ -57,16 +57,17 @@ def encode(arguments: list[str]) -> None:
     with create_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
-    print(f"{count:,} memories in {options.output}", file=sys.stderr)
+    print(f"{options.output}: {count:,} memories written", file=sys.stderr)
 
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
-    from nmt.inference.encoded import refuse_parts
+    """Write one memory per input line into ``folder`` and return their number."""
+    from nmt.inference.memories import require_streaming
     from nmt.inference.memory_file import COUNT, fingerprint, memory_name, save_memory
 
     if options.piece_length is not None:
-        refuse_parts(translator)
-    kind, model = translator.attention.kind, fingerprint(translator.trained)
+        require_streaming(translator)
+    kind, model = translator.attention.class_name, fingerprint(translator.trained)
     progress = Progress(shown=sys.stderr.isatty())
     done = 0
     for lines in input_groups(options.input):
@@ -81,15 +82,14 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
 
 
 def _encode_line(translator: Translator, line: str, options: Encode, *, place: str) -> EncodedLine:
-    """The line's memory; one that the model or the machine cannot hold is refused alone, as if it were blank."""
-    from nmt.inference.encoded import EncodedLine, encode_line
+    """Return the memory of ``line``; warn and return an empty one if the line is too long for the model or machine."""
+    from nmt.inference.memories import EncodedLine, encode_line
+    from nmt.inference.oversized import SourceTooLong
 
     try:
         return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
-    except Exception as error:
-        if (reason := why_too_long(error, line)) is None:
-            raise
-        print(f"warning: {place}: {reason}; its memory is empty", file=sys.stderr)
+    except SourceTooLong as error:
+        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
         return EncodedLine(None)
 
 

@@ -1,4 +1,4 @@
-"""nmt-evaluate: BLEU, chrF and TER with their signatures, and alignment error rate where there is gold."""
+"""nmt-evaluate: BLEU, chrF and TER with their sacrebleu signatures, and AER against gold word alignments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import link_whatever_fits, load_model, require_attention, translate_lines
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Threads
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from nmt.evaluation import Scores
     from nmt.inference.translator import Translator
 
-HELP = """nmt-evaluate: score a model's translations, or translations that are there already, against references.
+HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
 
-  nmt-evaluate model=runs/demo src=test.en tgt=test.de
+  nmt-evaluate model=runs/demo src=test.en tgt=test.de               translate src, then score
   nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links links_base=1
-  nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true
-  nmt-evaluate hypotheses=out.txt tgt=test.de json=true
+  nmt-evaluate hypotheses=out.txt tgt=test.de                        score finished translations
+  nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
 
-Prints one line a score: its name, its value, its sacrebleu signature. BLEU, chrF and TER are in percent; AER,
-in [0, 1], is printed where links are given."""
+Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. AER is between 0 and 1, and is
+printed if links= is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """conf/evaluate.yaml."""
+    """The settings in conf/evaluate.yaml."""
 
     model: str | None
     hypotheses: str | None
@@ -49,13 +49,15 @@ class Evaluate:
     trust: list[str]
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (self.hypotheses is None):
-            raise UserError("model, hypotheses: give one of them, as model=FOLDER src=FILE or as hypotheses=FILE")
+        if self.model is None and self.hypotheses is None:
+            raise UserError("hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE")
+        if self.model is not None and self.hypotheses is not None:
+            raise UserError(f"hypotheses={self.hypotheses}: model={self.model} is given too; give only one of them")
         if self.model is not None and self.src is None:
-            raise UserError(f"model={self.model}: needs something to translate; add src=FILE")
+            raise UserError(f"src=null: model={self.model} needs a source text to translate; add src=FILE")
         if self.links is not None and self.model is None:
             raise UserError(
-                f"links={self.links}: are compared with a model's alignment; give model=FOLDER, not hypotheses"
+                f"links={self.links}: AER needs a model's alignments; replace hypotheses= by model=FOLDER src=FILE"
             )
 
 
@@ -64,20 +66,20 @@ def main() -> None:
 
 
 def evaluate(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "evaluate")
         return
     options = read_options("evaluate", Evaluate, arguments)
-    hypotheses, references, aer = _judged(options)
+    hypotheses, references, aer = _load_or_translate(options)
     from nmt.evaluation import corpus_scores
 
     scores = corpus_scores(hypotheses, references, lowercase=options.lowercase, ter=True)
     print(_as_json(scores, aer, options, len(references)) if options.json else "\n".join(_as_lines(scores, aer)))
 
 
-def _judged(options: Evaluate) -> tuple[list[str], list[str], float | None]:
-    """Translations, references as they stand in their file, and AER where gold links are given."""
+def _load_or_translate(options: Evaluate) -> tuple[list[str], list[str], float | None]:
+    """Return the translations, the unchanged references, and the AER (None without gold links)."""
     from nmt.text.files import read_pairs
 
     if options.hypotheses is not None:
@@ -89,22 +91,26 @@ def _judged(options: Evaluate) -> tuple[list[str], list[str], float | None]:
     if options.links is not None:
         require_attention(translator, f"links={options.links}")
     if translator.lowercase and not options.lowercase:
-        note = "this model was trained on lower-cased text and writes lower case, the references are scored as given"
-        print(f"note: {note}; lowercase=true lower-cases both sides", file=sys.stderr)
+        note = "this model was trained on lower-cased text and writes lower case, but the references keep their case"
+        print(f"note: {note}; set lowercase=true to lower-case both", file=sys.stderr)
     sources = [pair.source for pair in pairs]
-    found = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
-    return [one.text for one in found], [pair.target for pair in pairs], _aer(translator, pairs, options)
+    translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
+    hypotheses = [translation.text for translation in translations]
+    return hypotheses, [pair.target for pair in pairs], _aer(translator, pairs, options)
 
 
 def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> float | None:
+    """Return the alignment error rate of the force-decoded references, or None without gold links."""
     if options.links is None:
         return None
     from nmt.alignment.aer import alignment_error_rate
     from nmt.alignment.links import read_gold
+    from nmt.inference.forced_decoding import forced_links
 
     assert options.src is not None
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    links = link_whatever_fits(translator, sources, targets, place=options.src)
+    warn = warn_oversized(options.src, "it is not aligned")
+    links = forced_links(translator, sources, targets, on_failure=warn)
     return alignment_error_rate(links, read_gold(options.links, base=options.links_base))
 
 

@@ -1,4 +1,4 @@
-"""nmt-export: a model's graphs, with which nmt-translate starts at once and needs no torch."""
+"""nmt-export: write a model's ONNX graphs, so that nmt-translate starts quickly and needs no torch."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
     from nmt.inference.model_folder import TrainedModel
 
-HELP = """nmt-export: write a model's ONNX graphs into its folder, for nmt-translate to run without torch.
+HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-translate is faster and needs no torch.
 
   nmt-export model=runs/demo
-  nmt-translate model=runs/demo < in.txt                     now the fastest engine that is there
+  nmt-translate model=runs/demo < in.txt                     uses the fastest engine: now onnx-int8
   nmt-translate model=runs/demo engine=onnx < in.txt         engine=torch | onnx | onnx-int8
-  nmt-export model=runs/demo shortlist=50                    and what limits translations to likely pieces
-  nmt-translate model=runs/demo shortlist=true < in.txt
+  nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
+  nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
 
-onnx-int8 multiplies in 8-bit integers: faster, and not quite the same translations. Sources of attentions that write
-one source state after the other (delta, general_covariance with recall) are still encoded by torch."""
+onnx-int8 multiplies in 8-bit integers. It is faster, but some translations differ slightly. Attentions that write one
+source state after the other (delta, general_covariance with recall=true) still need torch to encode the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """conf/export.yaml."""
+    """The settings in conf/export.yaml."""
 
     model: str
     shortlist: Count | None
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def export(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "export")
         return
@@ -53,38 +53,41 @@ def export(arguments: list[str]) -> None:
     from nmt.storage import archive_fingerprint
 
     model = Path(options.model) / MODEL_FILE
-    # Of what is about to be loaded; where there is nothing, loading says so.
-    loaded = archive_fingerprint(model) if model.is_file() else None
+    # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
+    # If there is no model, load_model raises the error.
+    fingerprint = archive_fingerprint(model) if model.is_file() else None
     translator = load_model(options.model, device="cpu", threads=None, trust=options.trust)
     from nmt.inference.onnx.export import export as write
 
-    lists = _lists(translator.trained, options, options.shortlist) if options.shortlist is not None else None
-    folder = write(translator.trained, Path(options.model), lists, model_identity=loaded)
+    shortlist = _shortlist(translator.trained, options, options.shortlist) if options.shortlist is not None else None
+    folder = write(translator.trained, Path(options.model), shortlist, model_identity=fingerprint)
     if translator.trained.model.attention.sequential:
-        print(f"{translator.attention.name} attention writes one source state after the other: torch goes on to encode")
+        print(f"note: {translator.attention.name} attention is sequential, so torch still encodes the source")
     for file in sorted([*folder.glob("*.onnx"), *folder.glob("*.npz")]):
         print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
 
 
-def _lists(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """A shortlist's lists, learnt from the corpus asked for, or else from the one that the model was trained on."""
-    from nmt.inference.onnx.shortlist import translations
+def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
+
+    Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
+    """
+    from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
-    own = Path(data["folder"]) if data["kind"] == "prepared" else Path(options.model) / "data"
-    folder = own if options.corpus is None else Path(options.corpus)
+    trained_on = Path(data["folder"]) if data["kind"] == "prepared" else Path(options.model) / "data"
+    folder = trained_on if options.corpus is None else Path(options.corpus)
     if not (folder / "train.arrow").is_file():
-        raise UserError(f"shortlist={size}: no train.arrow in {folder} to learn from; name a corpus with corpus=FOLDER")
+        raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")
     prepared = open_prepared(folder)
-    if any(
-        one.to_bytes() != other.to_bytes()
-        for one, other in ((prepared.source, trained.source), (prepared.target, trained.target))
-    ):
+    tokenizers = ((prepared.source, trained.source), (prepared.target, trained.target))
+    if any(corpus_side.to_bytes() != model_side.to_bytes() for corpus_side, model_side in tokenizers):
         raise UserError(
-            f"corpus={folder}: cut into other pieces than the model's; prepare it with the model's tokenizer"
+            f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
+            "(tokenizer.source_model=FILE)"
         )
-    return translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
+    return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""nmt-heatmap: pictures of what a model looks at while it translates."""
+"""nmt-heatmap: draw a model's alignments as heatmaps, one picture per pair or one HTML page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import force_whatever_fits, load_model, require_attention, translate_lines
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.config.schema import Count, Threads
@@ -19,30 +19,32 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nmt.alignment.page import Example
-    from nmt.inference.forced import Forced
+    from nmt.inference.forced_decoding import ForcedDecoding
     from nmt.inference.translator import Translation, Translator
 
     Links = frozenset[tuple[int, int]]
 
-HELP = """nmt-heatmap: draw what a model looks at, for given sentence pairs or for its own translations.
+HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or for its own translations.
 
-  nmt-heatmap model=runs/demo src=test.en output=pictures                    the model's own, by beam search
-  nmt-heatmap model=runs/demo src=test.en tgt=test.de output=pictures        force-decoded
+  nmt-heatmap model=runs/demo src=test.en output=pictures                    the model's own translations
+  nmt-heatmap model=runs/demo src=test.en tgt=test.de output=pictures        given translations, force-decoded
   nmt-heatmap model=runs/demo src=test.en tgt=test.de links=test.links output=pictures format=html limit=null
   nmt-heatmap model=runs/demo src=test.en output=pictures format=svg granularity=piece
 
-Writes one picture a pair, named by its line number, or one page, and prints the name of each file written.
-Words: |A| normalised over the source, </s> dropped, the sum over a word's source pieces and the mean over its target
-pieces. Pieces: with </s>; signed attentions as they are, by a diverging map, the others normalised over the source.
-In a picture, a side of more than 120 tokens is numbered from 0 instead of named; on a page, a pair of more than 100,000
-cells is left out."""
+Writes one picture per pair, named by its line number, or one HTML page. Prints the name of each file written.
 
-ON_A_PAGE = 100_000  # cells of one pair: 8 MB of page
+granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
+a target word's pieces. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
+in two colours, the others are normalised over the source.
+In a picture, a side of more than 120 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
+cells."""
+
+MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap:
-    """conf/heatmap.yaml."""
+    """The settings in conf/heatmap.yaml."""
 
     model: str
     src: str
@@ -62,9 +64,9 @@ class Heatmap:
         if self.links is None:
             return
         if self.tgt is None:
-            raise UserError(f"links={self.links}: belong to given translations; add tgt=FILE")
+            raise UserError(f"links={self.links}: gold links need given translations; add tgt=FILE")
         if self.granularity == "piece":
-            raise UserError(f"links={self.links}: link words, not pieces; use granularity=word")
+            raise UserError(f"links={self.links}: gold links connect words, not pieces; use granularity=word")
 
 
 def main() -> None:
@@ -72,7 +74,7 @@ def main() -> None:
 
 
 def heatmap(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "heatmap")
         return
@@ -81,17 +83,17 @@ def heatmap(arguments: list[str]) -> None:
     translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
-    _make(folder)
+    _make_folder(folder)
     signed = options.granularity == "piece" and translator.attention.signed
-    pictures = list(_pictures(translator, options, sources, targets, golds, signed))
-    for file in _draw(pictures, folder, options, translator, signed):
+    examples = list(_examples(translator, options, sources, targets, golds, signed))
+    for file in _draw(examples, folder, options, translator, signed):
         print(file, flush=True)
 
 
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
-    """Sources, targets and gold links (sure and possible), as far as they are given, up to the limit.
+    """Return the first ``limit`` sources, targets and gold links (sure and possible); None for files not given.
 
-    The files are read to their ends all the same: sides of unequal length are an error wherever they part.
+    The files are read to the end, so that files of unequal length are an error whatever the limit.
     """
     from nmt.alignment.links import read_gold
     from nmt.text.files import read_lines, read_pairs
@@ -106,14 +108,16 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
     return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"output={folder}: no folder can be made there ({error.strerror}); name another") from None
+        raise UserError(
+            f"output={folder}: cannot create the folder ({error.strerror}); choose another folder"
+        ) from None
 
 
-def _pictures(
+def _examples(
     translator: Translator,
     options: Heatmap,
     sources: list[str],
@@ -121,78 +125,86 @@ def _pictures(
     golds: list[Links] | None,
     signed: bool,
 ) -> Iterator[Example]:
-    """What there is to see; pairs with an empty side have nothing, and their number is said at the end."""
+    """Yield the pairs to draw. Pairs with an empty side are skipped and counted in one warning at the end."""
     from nmt.alignment.page import Example
 
-    found = _seen(translator, options, sources, targets)
+    pairs = _align(translator, options, sources, targets)
     empty = 0
-    for row, one in enumerate(found):
-        if one.alignment is None or not one.source_words or not one.target_words:
-            empty += one.log_prob > float("-inf")  # else a line that does not fit, which has its warning
+    for row, pair in enumerate(pairs):
+        if pair.alignment is None or not pair.source_words or not pair.target_words:
+            empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
             continue
-        target = targets[row] if targets is not None else getattr(one, "text", "")
-        weights, left, right = _weights(one, translator.case(sources[row]), target, options.granularity, signed)
-        yield Example(row + 1, weights, left, right, golds[row] if golds is not None else None)
+        target = targets[row] if targets is not None else getattr(pair, "text", "")
+        weights, columns, rows = _weights(
+            pair, translator.match_case(sources[row]), target, options.granularity, signed
+        )
+        yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
     if empty:
         print(
-            f"warning: {options.src}: {empty:,} of {len(found):,} pairs have an empty side: not drawn", file=sys.stderr
+            f"warning: {options.src}: {empty:,} of {len(pairs):,} pairs not drawn: one side is empty", file=sys.stderr
         )
 
 
-def _seen(
+def _align(
     translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
-) -> Sequence[Forced | Translation]:
-    """Every pair with its alignment: given targets force-decoded, or the model's own translations."""
+) -> Sequence[ForcedDecoding | Translation]:
+    """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
     if targets is not None:
-        return force_whatever_fits(translator, sources, targets, place=options.src)
+        from nmt.inference.forced_decoding import force_decode
+
+        warn = warn_oversized(options.src, "it is not aligned")
+        return force_decode(translator, sources, targets, on_failure=warn)
     return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
 
 
 def _weights(
-    one: Forced | Translation, source: str, target: str, granularity: str, signed: bool
+    pair: ForcedDecoding | Translation, source: str, target: str, granularity: str, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Weights (T, S) with the names of the columns and of the rows."""
+    """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
     from nmt.alignment.word_weights import fit_word_weights, piece_weights
 
     if granularity == "piece":
-        return piece_weights(one, signed=signed), one.source_tokens, one.tokens
-    left, right = source.split(), target.split()
-    return fit_word_weights(one, left, right), left, right
+        return piece_weights(pair, signed=signed), pair.source_tokens, pair.tokens
+    columns, rows = source.split(), target.split()
+    return fit_word_weights(pair, columns, rows), columns, rows
 
 
 def _draw(
-    pictures: list[Example], folder: Path, options: Heatmap, translator: Translator, signed: bool
+    examples: list[Example], folder: Path, options: Heatmap, translator: Translator, signed: bool
 ) -> Iterator[Path]:
-    """Each file, as soon as it is whole."""
+    """Draw the examples and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_heatmap
     from nmt.alignment.page import alignment_page
     from nmt.storage import write_lines
 
-    how = "own translation" if options.tgt is None else "force-decoded"
+    origin = "own translation" if options.tgt is None else "force-decoded"
     if options.format == "html":
-        examples = list(_on_a_page(pictures, options))
+        examples = list(_page_examples(examples, options))
         title = f"Alignments of {Path(options.src).name}"
-        note = f"{how}, by {options.granularity}"
+        note = f"{origin}, by {options.granularity}"
         page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
         write_lines(folder / "alignments.html", page.rstrip("\n").split("\n"))
         yield folder / "alignments.html"
         return
-    for one in pictures:
-        file = folder / f"{one.number:04}.{options.format}"
-        title = f"{Path(options.src).name}, line {one.number}, {how}"
-        save_heatmap(one.weights, one.source, one.target, file, title=title, signed=signed, gold=one.gold)
+    for example in examples:
+        file = folder / f"{example.number:04}.{options.format}"
+        title = f"{Path(options.src).name}, line {example.number}, {origin}"
+        save_heatmap(
+            example.weights, example.source, example.target, file, title=title, signed=signed, gold=example.gold
+        )
         yield file
 
 
-def _on_a_page(pictures: list[Example], options: Heatmap) -> Iterator[Example]:
-    for one in pictures:
-        if one.weights.size <= ON_A_PAGE:
-            yield one
+def _page_examples(examples: list[Example], options: Heatmap) -> Iterator[Example]:
+    """Yield the examples that are small enough for a page, and warn of the others."""
+    for example in examples:
+        if example.weights.size <= MAX_PAGE_CELLS:
+            yield example
         else:
-            height, width = one.weights.shape
+            height, width = example.weights.shape
             print(
-                f"warning: {options.src}:{one.number}: {width:,} × {height:,} {options.granularity}s are too many for "
-                "a page; it is left out, use format=png",
+                f"warning: {options.src}:{example.number}: {width:,} × {height:,} {options.granularity}s are too many "
+                "for a page, skipped; use format=png",
                 file=sys.stderr,
             )
 

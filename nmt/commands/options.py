@@ -1,7 +1,8 @@
-"""What a filter is told: its keys, checked against its dataclass, and the help that lists them."""
+"""Command-line settings, checked against a command's dataclass, and the help that lists them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -15,10 +16,10 @@ Options = TypeVar("Options")
 def read_options(
     name: str, schema: type[Options], arguments: Sequence[str], check: Check = lambda config: ()
 ) -> Options:
-    """conf/``name``.yaml with the command line's words as an instance of ``schema``.
+    """Return conf/``name``.yaml with the overrides in ``arguments`` as an instance of ``schema``.
 
-    ``check`` may find more that is wrong than a schema can. Raises UserError naming every key that is unknown, missing
-    or impossible, all at once.
+    ``check`` yields further problems, those that a schema cannot express. Raises one UserError that lists every
+    unknown key, missing key and wrong value.
     """
     from nmt.config.validate import problems
 
@@ -29,10 +30,17 @@ def read_options(
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments contain ``--help`` or ``-h``."""
     return "--help" in arguments or "-h" in arguments
 
 
 def show_help(text: str, name: str) -> None:
-    """Print what the command is for, and its keys as the YAML explains them."""
-    keys = (config_dir() / f"{name}.yaml").read_text(encoding="utf-8")
-    print(f"{text}\n\nKeys, written key=value, and their defaults (conf/{name}.yaml):\n\n{keys}", end="")
+    """Print ``text``, then the YAML files that define and explain the settings: conf/``name``.yaml and its defaults."""
+    settings = (config_dir() / f"{name}.yaml").read_text(encoding="utf-8")
+    for group, choice in re.findall(r"^  - (\w+): (\w+)", settings, re.MULTILINE):
+        keys = (config_dir() / group / f"{choice}.yaml").read_text(encoding="utf-8")
+        settings += f"\nSettings of {group}, given as {group}.key=value (conf/{group}/{choice}.yaml):\n\n{keys}"
+    print(
+        f"{text}\n\nSettings, given as key=value, with defaults (conf/{name}.yaml; ???: required):\n\n{settings}",
+        end="",
+    )

@@ -1,9 +1,9 @@
-"""nmt-prepare: from text files to tokenizers and Arrow corpora in one folder."""
+"""nmt-prepare: turn text files into tokenizers and Arrow corpora in one folder."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,21 +18,21 @@ from nmt.tasks.sources import is_prepared, load_pairs, source_problems
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
 
-HELP = """nmt-prepare: train tokenizers and write corpora, once, for any number of training runs.
+HELP = """nmt-prepare: train tokenizers and write corpora once, for any number of training runs.
 
   nmt-prepare data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de output=data/mine
   nmt-prepare data=multi30k tokenizer.vocab_size=8000 output=data/multi30k-8k
-  nmt-prepare … data.max_length=80 data.max_ratio=3            drop long and unequal training pairs
-  nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary a side
-  nmt-prepare … tokenizer.source_model=mine.model              a SentencePiece model of your own
+  nmt-prepare … data.max_length=80 data.max_ratio=3            drop long or unequal training pairs
+  nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary per side
+  nmt-prepare … tokenizer.source_model=mine.model              use your own SentencePiece model
 
-Prints how many pairs were kept and how many dropped, and why. Only training pairs are ever dropped. Text files are
-plain or .gz, one sentence a line. Train on the folder with: nmt-train data=prepared data.folder=data/mine"""
+Text files have one sentence per line, plain or .gz. The command prints how many pairs it kept, and how many it dropped
+and why; only training pairs are dropped. To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare:
-    """conf/prepare.yaml."""
+    """The settings in conf/prepare.yaml. ``data`` is a data source, ``tokenizer`` holds TokenizerSettings."""
 
     data: Any
     tokenizer: Any
@@ -45,31 +45,32 @@ def main() -> None:
 
 
 def prepare(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "prepare")
         return
     options = read_options("prepare", Prepare, arguments, _problems)
     folder = Path(options.output)
-    print("\n".join(_account(_prepare_into(folder, options), options.data, folder)))
+    print("\n".join(_summary(_prepare_into(folder, options), folder)))
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
-    """One text for each thing that is wrong with the keys of ``data`` and ``tokenizer``."""
+    """Yield one message per problem with the keys of ``data`` and ``tokenizer``."""
     from nmt.config.validate import problems
 
+    trust = config["trust"] if isinstance(config["trust"], list) else []
     messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
     yield from messages or tokenizer_conflicts(config["tokenizer"])
     if is_prepared(config["data"]):
         folder = config["data"].get("folder")
         yield f"data=prepared: {folder} is already prepared; give text files, or train on it with nmt-train"
         return
-    messages = list(problems(config["data"], Annotated[Any, DATA], "data", config["trust"]))
-    yield from messages or source_problems(config["data"], needed=("train",), trust=config["trust"])
+    messages = list(problems(config["data"], Annotated[Any, DATA], "data", trust))
+    yield from messages or source_problems(config["data"], needed=("train",), trust=trust)
 
 
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:
-    """What was prepared into a new folder; a failure leaves none behind."""
+    """Prepare the data into the new folder ``folder``, which appears only if everything succeeds."""
     from nmt.text.prepare import prepare as prepare_text
 
     with create_folder(folder) as temporary:
@@ -77,16 +78,17 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
         return prepare_text(pairs, options.data, options.tokenizer, temporary)
 
 
-def _account(prepared: Prepared, data: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    """What became of the text, and what to type next."""
+def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
+    """Yield lines that say how many pairs were kept, how large the vocabularies are, and what to run next."""
     for part, account in prepared.accounts.items():
         for line in account.lines():
             yield f"{part}: {line}"
-    joint = prepared.source is prepared.target
-    sizes = f"{len(prepared.source):,}" if joint else f"{len(prepared.source):,} and {len(prepared.target):,}"
-    yield f"vocabulary: {sizes} pieces, {'one for both sides' if joint else 'one for each side'}"
+    if prepared.source is prepared.target:
+        yield f"vocabulary: {len(prepared.source):,} pieces, shared by both sides"
+    else:
+        yield f"vocabulary: {len(prepared.source):,} source and {len(prepared.target):,} target pieces"
     if "valid" not in prepared.corpora:
-        yield "valid: not given, and nmt-train needs it: add data.valid.src=FILE data.valid.tgt=FILE"
+        yield "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
         return
     yield f"train with: nmt-train {shlex.join(['data=prepared', f'data.folder={folder}'])}"
 

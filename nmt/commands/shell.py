@@ -1,4 +1,4 @@
-"""What every command does the same way: its exit codes, and one line instead of a traceback."""
+"""Exit codes and one-line error messages, the same for every command."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import NoReturn
 
 
 def run(command: Callable[[list[str]], None], arguments: list[str] | None = None) -> NoReturn:
-    """Run ``command`` with the command line's arguments and exit.
+    """Run ``command`` with the command-line arguments and exit.
 
-    0 done; 2 something the user can put right, said in one line on stderr; 130 interrupted; 141 the reader of stdout
-    has gone, which is no error of ours and is passed over in silence, as every filter does.
+    Exit codes: 0 success; 2 an error that the user can fix, printed on stderr without a traceback; 130 interrupted by
+    Ctrl-C; 141 the reader of stdout has closed the pipe, which is silent, as in every Unix filter.
     """
     from nmt.errors import UserError, suggest_fix
 
-    if sys.stderr is None:  # closed: what it would say is heard by nobody
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    if sys.stderr is None:  # stderr is closed: discard all messages
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
     try:
+        import nmt.kernels  # noqa: F401 - raises UserError for an unknown NMT_KERNELS
+
         command(sys.argv[1:] if arguments is None else arguments)
-        if sys.stdout is not None:  # a closed one: the output may be a file
+        if sys.stdout is not None:  # None if stdout is closed; the output may go to a file
             sys.stdout.flush()
         code = 0
     except UserError as error:
@@ -31,19 +33,16 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         code = 128 + signal.SIGPIPE
     except OSError as error:
-        print(
-            f"error: {error.filename or 'disk'}: {error.strerror or error}; {suggest_fix(error)}",
-            file=sys.stderr,
-        )
-        _forget_stdout()
+        print(f"error: {error.filename or 'disk'}: {error.strerror or error}; {suggest_fix(error)}", file=sys.stderr)
+        _discard_stdout()
         code = 2
     sys.exit(code)
 
 
-def _forget_stdout() -> None:
-    """Python flushes stdout once more on its way out; give that flush somewhere to go."""
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device, so that Python's last flush at exit cannot fail."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

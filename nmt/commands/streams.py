@@ -1,4 +1,4 @@
-"""Lines in, lines out: what a filter reads and writes, in groups that never make a slow writer wait."""
+"""Read input lines in groups, as soon as they arrive, and write output lines."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from nmt.errors import UserError
 from nmt.storage import replace_file
 from nmt.text.files import decode_lines, read_lines
 
-GROUP = 512  # lines translated together: enough for full batches, few enough to see results soon
-BLOCK = 1 << 18  # bytes asked of a pipe at a time
+GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
+BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 STDIN = "<stdin>"
 
 
 def input_groups(path: str | None, prompt: Callable[[], None] | None = None) -> Iterator[list[str]]:
-    """The lines of a file (plain or ``.gz``), or of stdin for None, up to ``GROUP`` at a time.
+    """Yield the lines of a file (plain or ``.gz``), or of stdin for None, in groups of up to ``GROUP``.
 
-    A line that is there is never held back until more arrive. UserError names the file and line where the bytes are no
-    UTF-8; every line before it has been handed out by then. ``prompt`` is called before each wait for more.
+    Lines that have arrived are yielded at once, without waiting for a full group. ``prompt`` is called before each wait
+    for input. Raises UserError with file and line for invalid UTF-8, after yielding all lines before it.
     """
     if path is not None:
         yield from _grouped(read_lines(path))
         return
     if sys.stdin is None:
-        raise UserError(f"{STDIN}: closed; pipe text in, or name a file with input=FILE")
-    waiting: deque[bytes] = deque()
-    lines = decode_lines(iter(waiting.popleft, None), STDIN)
-    for block in _ready_lines(sys.stdin.buffer, prompt):
-        waiting.extend(block)
-        # As many as are waiting and not one more, so that ``popleft`` never meets an empty queue.
-        yield from _grouped(islice(lines, len(block)))
+        raise UserError(f"{STDIN}: closed; pipe text into the command, or set input=FILE")
+    pending: deque[bytes] = deque()
+    lines = decode_lines(iter(pending.popleft, None), STDIN)
+    for arrived in _ready_lines(sys.stdin.buffer, prompt):
+        pending.extend(arrived)
+        # Decode exactly as many lines as have arrived: ``popleft`` fails on an empty queue.
+        yield from _grouped(islice(lines, len(arrived)))
 
 
 def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterator[list[bytes]]:
-    """The complete lines of whatever has arrived; waits only where there is none."""
-    rest = bytearray()
+    """Yield the complete lines of each block read from ``stream``, without waiting for further blocks."""
+    buffer = bytearray()
     while True:
-        if prompt is not None and not rest:
+        if prompt is not None and not buffer:
             prompt()
-        arrived = stream.read1(BLOCK)  # type: ignore[attr-defined]
-        if not arrived:
+        chunk = stream.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
+        if not chunk:
             break
-        rest += arrived
-        newline = arrived.rfind(b"\n")
+        buffer += chunk
+        newline = chunk.rfind(b"\n")
         if newline >= 0:
-            end = len(rest) - len(arrived) + newline
-            yield [line + b"\n" for line in bytes(rest[:end]).split(b"\n")]
-            del rest[: end + 1]
-    if rest:
-        yield [bytes(rest)]
+            end = len(buffer) - len(chunk) + newline
+            yield [line + b"\n" for line in bytes(buffer[:end]).split(b"\n")]
+            del buffer[: end + 1]
+    if buffer:
+        yield [bytes(buffer)]
 
 
 def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Lists of up to ``GROUP`` lines; what was read before an error is handed out before it is raised."""
+    """Yield lists of up to ``GROUP`` lines. If reading fails, yield the lines before the error, then raise it."""
     while True:
         group: list[str] = []
         try:
@@ -75,10 +75,13 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """A function that writes lines, UTF-8: to stdout for None, seen at once; else to a file, whole or not at all."""
+    """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
+
+    Stdout is flushed after each call. The file (gzipped if its name ends in ``.gz``) is written atomically.
+    """
     if path is None:
         if sys.stdout is None:
-            raise UserError("<stdout>: closed; leave it open, or name a file with output=FILE")
+            raise UserError("<stdout>: closed; keep it open, or set output=FILE")
         yield _write_to_stdout
         return
     opened = gzip.open if str(path).endswith(".gz") else open
@@ -87,7 +90,7 @@ def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
 
 
 def _write_to_stdout(lines: Iterable[str]) -> None:
-    # The bytes underneath: a locale must not decide how German is spelled.
+    # Write bytes: the encoding of sys.stdout depends on the locale.
     _write(sys.stdout.buffer, lines)
     sys.stdout.buffer.flush()
 

@@ -1,4 +1,4 @@
-"""nmt-translate: one line in, one line out."""
+"""nmt-translate: translate lines of text, or memories that nmt-encode stored."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, require_attention, translate_whatever_fits
+from nmt.commands.models import Progress, load_model, require_attention, warn_oversized
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
 from nmt.config.schema import Threads
 from nmt.errors import UserError
+from nmt.inference.engines import EngineName
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translation, Translator
 
-HELP = f"""nmt-translate: translate text, one line in, one line out, in order.
+HELP = f"""nmt-translate: translate text, one line in, one line out, in the same order.
 
   nmt-translate model=runs/demo < in.txt > out.txt
-  nmt-translate model=runs/demo                         type lines, read translations
+  nmt-translate model=runs/demo                         type a line, read its translation
   nmt-translate model=runs/demo input=in.txt.gz output=out.txt alignments=out.pharaoh
-  nmt-translate model=runs/demo search=greedy           one hypothesis only: faster
-  nmt-translate model=runs/demo search.beam_size=8 search.n_best=3
-  nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4
-  nmt-translate model=runs/demo engine=onnx             with graphs that nmt-export wrote; without torch
-  nmt-translate model=runs/demo memory=memories         from what nmt-encode wrote, without the text
+  nmt-translate model=runs/demo search=greedy           faster: one hypothesis instead of five
+  nmt-translate model=runs/demo search.beam_size=8 search.n_best=3        the three best translations
+  nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
+  nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
+  nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
 
-A blank line yields an empty line. No translation is longer than {MAX_LENGTH_CEILING} pieces. A line that does not
-fit into memory yields an empty line and a warning. With n_best above 1, each line yields several, best first, as Moses
-writes them: `number of the input line, from 0 ||| translation ||| score`."""
+A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
+for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
+gives several output lines, best first, in the format of Moses: `input line, from 0 ||| translation ||| score`."""
 
 
-MEMORIES = 64  # read and translated together: a covariance of 512 states takes 1 MB
+MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translate:
-    """conf/translate.yaml."""
+    """The settings in conf/translate.yaml."""
 
     model: str
     input: str | None
@@ -50,7 +51,7 @@ class Translate:
     scores: bool
     alignments: str | None
     search: SearchOptions
-    engine: Literal["auto", "torch", "onnx", "onnx-int8"]
+    engine: EngineName
     shortlist: bool
     device: str
     threads: Threads | None
@@ -62,20 +63,20 @@ def main() -> None:
 
 
 def translate(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for whatever the user can put right."""
+    """Run the command. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "translate")
         return
     options = read_options("translate", Translate, arguments)
-    refuse_one_file_for_two(options)
+    require_different_files(options)
     if options.memory is not None and options.input is not None:
-        raise UserError(f"memory={options.memory}: is what to translate, and so is input={options.input}; give one")
+        raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
     if options.memory is not None and options.engine not in ("auto", "torch"):
-        raise UserError(f"engine={options.engine}: memories are read by torch only; leave engine away")
+        raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
     with ExitStack() as files:
-        # Opened before the model is: whoever misspells a folder hears of it at once.
+        # Opened before the model is loaded, so that a wrong path fails at once.
         write = files.enter_context(line_writer(options.output))
-        link = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
+        write_links = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
         translator = load_model(
             options.model,
             device=options.device,
@@ -84,100 +85,108 @@ def translate(arguments: list[str]) -> None:
             engine="torch" if options.memory is not None else options.engine,
             shortlist=options.shortlist,
         )
-        if link is not None:
+        if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
             print(describe_scores(options.search), file=sys.stderr)
-        _translate_all(translator, options, write, link)
+        _translate_all(translator, options, write, write_links)
 
 
-def refuse_one_file_for_two(options: Translate) -> None:
-    """Raises UserError where what is read would be written over, or one result by the other."""
-    named = {"output": options.output, "input": options.input, "memory": options.memory}
-    named["alignments"] = options.alignments
-    places: dict[Path, str] = {}
-    for key, name in named.items():
-        if name is not None and (other := places.setdefault(Path(name).resolve(), key)) != key:
-            raise UserError(f"{key}={name}: is the {other} as well; give each a file of its own")
+def require_different_files(options: Translate) -> None:
+    """Raise UserError if an output would overwrite an input or the other output."""
+    paths = {"output": options.output, "input": options.input, "memory": options.memory}
+    paths["alignments"] = options.alignments
+    keys: dict[Path, str] = {}
+    for key, path in paths.items():
+        if path is not None and (other := keys.setdefault(Path(path).resolve(), key)) != key:
+            raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
 
 
 def describe_scores(search: SearchOptions) -> str:
-    """What the numbers are, in one line."""
+    """Return one line that says how scores are computed."""
     alpha, beta = search.length_penalty, search.coverage_penalty
-    what = "scores: natural log-probability of the pieces and </s>"
+    formula = "scores: natural log-probability of all pieces and </s>"
     if alpha == 0:
-        what += ", not length-normalised (search.length_penalty=0)"
+        formula += ", not length-normalised (search.length_penalty=0)"
     else:
-        what += (
-            f", length-normalised: divided by ((5 + |Y|) / 6)^{alpha:g} (Wu et al. 2016), |Y| pieces with </s> "
-            f"(search.length_penalty={alpha:g})"
+        formula += (
+            f", length-normalised: divided by ((5 + |Y|) / 6)^{alpha:g} (Wu et al. 2016), where |Y| counts pieces "
+            f"and </s> (search.length_penalty={alpha:g})"
         )
-    return f"{what}, plus the coverage penalty (search.coverage_penalty={beta:g})" if beta else what
+    return f"{formula}, plus the coverage penalty (search.coverage_penalty={beta:g})" if beta else formula
 
 
 def _translate_all(
     translator: Translator,
     options: Translate,
     write: Callable[[Iterable[str]], None],
-    link: Callable[[Iterable[str]], None] | None,
+    write_links: Callable[[Iterable[str]], None] | None,
 ) -> None:
-    terminal = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
-    if terminal:
+    """Translate everything. ``write`` receives the output lines and ``write_links`` (if any) the alignment lines."""
+    interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
+    if interactive:
         print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)
     progress = Progress(
-        shown=sys.stderr.isatty() and not terminal and not (options.output is None and sys.stdout.isatty())
+        shown=sys.stderr.isatty() and not interactive and not (options.output is None and sys.stdout.isatty())
     )
+    prompt = _prompt if interactive else None
     done = 0
-    for found in _translations(translator, options, alignments=link is not None, prompt=_prompt if terminal else None):
-        write([line for row, one in enumerate(found, done) for line in _output_lines(row, one, options)])
-        if link is not None:
-            link([_pharaoh(each) for one in found for each in one.n_best or [one]])
-        done += len(found)
+    for translations in _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt):
+        write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
+        if write_links is not None:
+            write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
+        done += len(translations)
         progress.show(done)
     progress.close()
 
 
-def _translations(
+def _translation_groups(
     translator: Translator, options: Translate, *, alignments: bool, prompt: Callable[[], None] | None
 ) -> Iterator[list[Translation]]:
-    """Of the lines, or the memories, in groups and in order."""
+    """Yield translations of the input lines (or stored memories), group by group, in order."""
     if options.memory is not None:
-        yield from _of_memories(translator, Path(options.memory), options.search, alignments=alignments)
+        yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
     done, place = 0, options.input or STDIN
     for lines in input_groups(options.input, prompt):
-        yield translate_whatever_fits(translator, lines, options.search, place=place, first=done, alignments=alignments)
+        warn = warn_oversized(place, "its translation is empty", first=done)
+        yield translator.translate(lines, options.search, alignments=alignments, on_failure=warn)
         done += len(lines)
 
 
-def _of_memories(
+def _translate_memories(
     translator: Translator, place: Path, search: SearchOptions, *, alignments: bool
 ) -> Iterator[list[Translation]]:
-    from nmt.inference.encoded import translate_encoded
+    """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
+    from nmt.inference.memories import translate_encoded
     from nmt.inference.memory_file import fingerprint, load_memory, memory_files
 
     files, model = memory_files(place), fingerprint(translator.trained)
     for first in range(0, len(files), MEMORIES):
-        lines = [load_memory(file, translator.trained, model=model) for file in files[first : first + MEMORIES]]
-        yield translate_encoded(translator, lines, search, alignments=alignments)
+        memories = [load_memory(file, translator.trained, model=model) for file in files[first : first + MEMORIES]]
+        yield translate_encoded(translator, memories, search, alignments=alignments)
 
 
-def _output_lines(row: int, one: Translation, options: Translate) -> Iterator[str]:
-    """One line, or with n-best several; a blank or refused line has a single, empty translation."""
+def _output_lines(row: int, best: Translation, options: Translate) -> Iterator[str]:
+    """Yield the output lines of input line ``row``: one, or several with n_best above 1.
+
+    A blank or refused input line has a single empty translation, whatever n_best is.
+    """
     if options.search.n_best > 1:
-        for each in one.n_best or [one]:
-            yield f"{row} ||| {each.text} ||| {each.score:.6f}"
+        for hypothesis in best.n_best or [best]:
+            yield f"{row} ||| {hypothesis.text} ||| {hypothesis.score:.6f}"
     elif options.scores:
-        yield f"{one.score:.6f}\t{one.text}"
+        yield f"{best.score:.6f}\t{best.text}"
     else:
-        yield one.text
+        yield best.text
 
 
-def _pharaoh(one: Translation) -> str:
+def _pharaoh(translation: Translation) -> str:
+    """Return the word alignment in Pharaoh format, or an empty text without an alignment."""
     from nmt.alignment.links import argmax_links, format_pharaoh
     from nmt.alignment.word_weights import word_weights
 
-    return "" if one.alignment is None else format_pharaoh(argmax_links(word_weights(one)))
+    return "" if translation.alignment is None else format_pharaoh(argmax_links(word_weights(translation)))
 
 
 def _prompt() -> None:

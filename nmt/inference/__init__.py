@@ -1,1 +1,1 @@
-"""A trained model at work: its folder on disk, the engines that run it, and the Translator."""
+"""Use a trained model: load its folder, choose an engine, translate, force-decode, and store encoded lines."""

@@ -1,4 +1,4 @@
-"""The portable model: one file in a run's folder that holds weights, configuration and tokenizers."""
+"""Load and save a trained model: ``model.pt`` in a run's folder, with weights, configuration and tokenizers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ MODEL_FILE = "model.pt"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model with all that is needed to use it. ``source`` and ``target`` are one object for a joint vocabulary."""
+    """A model with its tokenizers and configuration.
+
+    ``source`` and ``target`` are the same object if the vocabulary is joint. ``longest_source`` is the number of pieces
+    of the longest training source.
+    """
 
     model: Seq2Seq
     source: Tokenizer
@@ -37,29 +41,39 @@ class TrainedModel:
 
     @property
     def attention(self) -> AttentionFacts:
-        one = self.model.attention
-        return AttentionFacts(type(one).__name__, bool(one.context_size), one.signed, one.longest)
+        attention = self.model.attention
+        return AttentionFacts(
+            class_name=type(attention).__name__,
+            reads_source=bool(attention.context_size),
+            signed=attention.signed,
+            max_source_length=attention.max_source_length,
+        )
 
     def engine(self, *, trace: bool) -> TorchEngine:
         return TorchEngine(self.model.eval(), trace=trace)
 
 
 def choose_device(name: str) -> torch.device:
-    """The device ``name``; ``auto`` takes a GPU where there is one. Raises UserError for one that is not there."""
+    """Return the device ``name``; ``auto`` selects a GPU if there is one. Raises UserError if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
-        raise UserError(f"device={name}: not available here; use device=cpu, or auto") from None
+        raise UserError(f"device={name}: not available here; use device=cpu or device=auto") from None
     if device.type not in ("cpu", "cuda"):
         raise UserError(f"device={name}: must be auto | cpu | cuda")
     return device
 
 
+def class_path(instance: object) -> str:
+    """Return the dotted name of the instance's class."""
+    return f"{type(instance).__module__}.{type(instance).__qualname__}"
+
+
 def pack(trained: TrainedModel) -> dict[str, Any]:
-    """What is stored: plain numbers, strings and tensors only, so that loading can refuse everything else."""
+    """Return the contents of ``model.pt``: numbers, strings and tensors only, so that loading can refuse code."""
     tokenizers = {"source": _as_tensor(trained.source.to_bytes())}
     if trained.target is not trained.source:
         tokenizers["target"] = _as_tensor(trained.target.to_bytes())
@@ -73,7 +87,10 @@ def pack(trained: TrainedModel) -> dict[str, Any]:
 
 
 def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ()) -> TrainedModel:
-    """The model in ``stored``, in evaluation mode. Raises UserError naming ``place`` where it cannot be used."""
+    """Build the model from the contents of the file ``place``, in evaluation mode.
+
+    Raises UserError if the contents cannot be used.
+    """
     if "format" not in stored or "weights" not in stored:
         raise UserError(f"{place}: not a model of this toolkit; name a folder that nmt-train wrote")
     require_format(stored["format"], FORMAT, place=place, fix="train again")
@@ -89,27 +106,32 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
             trust=trust,
         )
         model.load_state_dict(stored["weights"])
-        if "lowercase" not in stored["config"]["data"]:  # the only other thing that translating reads
+        if "lowercase" not in stored["config"]["data"]:  # the only other setting that translation reads
             raise KeyError("data.lowercase")
     except UserError:
         raise
-    except Exception as error:  # a damaged configuration fails in whatever reads it first
+    except Exception as error:  # a damaged configuration can fail with any exception
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{place}: its parts do not fit each other ({type(error).__name__}: {reason})") from None
+        raise UserError(
+            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason})"
+        ) from None
     return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
 
 
 def save_folder(folder: Path, trained: TrainedModel) -> None:
-    """Write the model into ``folder``, whole or not at all."""
+    """Write the model into ``folder``, atomically."""
     write_checkpoint(folder / MODEL_FILE, pack(trained))
 
 
-def load_folder(folder: Path, *, trust: Sequence[str] = (), asked: str = "model") -> TrainedModel:
-    """The model of a run's folder. Raises UserError, naming the key ``asked``, where there is none that can be read."""
+def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") -> TrainedModel:
+    """Load the model of a run's folder.
+
+    Raises UserError if the folder has no readable model; ``key`` is the setting that named the folder.
+    """
     place = folder / MODEL_FILE
     if not place.is_file():
-        what = "has no model.pt" if folder.is_dir() else "no such folder"
-        raise UserError(f"{asked}={folder}: {what}; name a folder that nmt-train has finished, such as runs/demo")
+        problem = "has no model.pt" if folder.is_dir() else "no such folder"
+        raise UserError(f"{key}={folder}: {problem}; name a folder that nmt-train has finished, such as runs/demo")
     return unpack(read_checkpoint(place), place=place, trust=trust)
 
 

@@ -1,4 +1,4 @@
-"""What translating needs of a model, whatever runs it. Nothing here imports torch."""
+"""The interface between the Translator and a loaded model, for every engine. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from nmt.text.tokenizer import Tokenizer
 
 
 class AttentionFacts(NamedTuple):
-    """What people are told of a model's attention."""
+    """Properties of a model's attention that need no torch. ``about.json`` of an exported model stores them."""
 
-    kind: str
-    """Its class: MemoryAttention, …"""
-    looks: bool
-    """False: it reads nothing of the source, and aligns nothing."""
+    class_name: str
+    """Such as ``MemoryAttention``."""
+    reads_source: bool
+    """False if the decoder reads nothing from the source; such a model has no alignments."""
     signed: bool
-    longest: int | None
-    """Source pieces that it can hold, ``</s>`` counted; None: any number."""
+    """True if alignments may be negative."""
+    max_source_length: int | None
+    """Largest number of source pieces, ``</s>`` included; None: no limit."""
 
     @property
     def name(self) -> str:
-        """As people call it: Memory, Bahdanau, …"""
-        return self.kind.removesuffix("Attention")
+        """The class name without ``Attention``: Memory, Bahdanau, …"""
+        return self.class_name.removesuffix("Attention")
 
 
 class Runtime(Protocol):
-    """A trained model, ready to be searched."""
+    """A trained model, loaded for one engine."""
 
     @property
     def source(self) -> Tokenizer: ...
@@ -36,12 +37,12 @@ class Runtime(Protocol):
 
     @property
     def lowercase(self) -> bool:
-        """Whether it was trained on lower-cased text."""
+        """Whether the model was trained on lower-cased text."""
         ...
 
     @property
     def attention(self) -> AttentionFacts: ...
 
     def engine(self, *, trace: bool) -> Engine[Any, Any]:
-        """The model as search sees it; ``trace``: alignments will be asked for."""
+        """Return the search engine of the model; set ``trace`` if alignments are needed."""
         ...

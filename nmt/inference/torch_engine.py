@@ -1,4 +1,4 @@
-"""The reference engine: the PyTorch model behind the interface that search sees."""
+"""The reference engine: it implements the search engine interface with the PyTorch model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ class Source(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Sentences still being decoded: one memory row each, N hypotheses each."""
+    """The sentences that are still being decoded: one memory row and N hypotheses per sentence."""
 
     memory: Memory
     state: State
 
 
 class TorchEngine:
-    """Runs ``model`` for search. ``trace=True`` keeps in the memory what alignments of the fixed-size kinds need."""
+    """Search engine (``nmt.search.engine.Engine``) of ``model``.
+
+    ``trace=True`` stores a trace in each memory; attentions with a fixed number of slots need it for alignments.
+    """
 
     def __init__(self, model: Seq2Seq, *, trace: bool = False) -> None:
         self.model = model
@@ -39,7 +42,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def encode(self, sources: list[list[int]]) -> Source:
-        """Memories of ``sources``, piece ids that end in EOS."""
+        """Encode ``sources``, lists of piece ids that end in EOS."""
         size = max(map(len, sources))
         ids = np.full((len(sources), size), PAD, dtype=np.int64)
         for row, source in enumerate(sources):
@@ -51,7 +54,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def init(self, source: Source) -> Live:
-        """One empty hypothesis for each sentence."""
+        """Return the state with one empty hypothesis per sentence."""
         return Live(source.memory, self.model.decoder.init(source.final, source.memory))
 
     @torch.inference_mode()
@@ -63,35 +66,39 @@ class TorchEngine:
         k: int,
         banned: Sequence[int] | None = None,
     ) -> tuple[Live, np.ndarray, np.ndarray, np.ndarray]:
-        """The k best continuations of each hypothesis: log-probabilities, ids (B, N, k), read weights (B, N, R)."""
+        """Return the next state and the k best continuations of each hypothesis.
+
+        These are log-probabilities and ids (B, N, k) and the read weights (B, N, R).
+        """
         device = self.model.embedding.weight.device
         decoder = self.model.decoder
         state = decoder.reorder(live.state, torch.as_tensor(parents, device=device))
         logits, state, weights = decoder.step(torch.as_tensor(tokens, device=device), state, live.memory)
         logits = logits.float()
-        total = logits.logsumexp(dim=2, keepdim=True)  # over the whole vocabulary: banning does not change a score
+        # Before the ban: scores are normalised over the whole vocabulary.
+        log_normaliser = logits.logsumexp(dim=2, keepdim=True)
         if banned:
             logits[..., list(banned)] = -torch.inf
         best, ids = logits.topk(min(k, logits.shape[2]), dim=2)
-        return Live(live.memory, state), _array(best - total), _array(ids), _array(weights.float())
+        return Live(live.memory, state), _array(best - log_normaliser), _array(ids), _array(weights.float())
 
     @torch.inference_mode()
     def drop(self, live: Live, keep: np.ndarray) -> Live:
-        """Only the sentences ``keep`` (row numbers), in that order."""
+        """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
         rows = torch.as_tensor(keep, device=self.model.embedding.weight.device)
         return Live(_rows(live.memory, rows), State(*(field[rows] for field in live.state)))
 
     @torch.inference_mode()
     def align(self, source: Source, row: int, weights: np.ndarray) -> np.ndarray:
-        """Raw alignment (T, S) of one sentence from its read weights (T, R); S counts the batch's padding."""
-        one = _rows(source.memory, torch.tensor([row], device=source.memory.slots.device))
-        read = torch.as_tensor(weights, device=one.slots.device, dtype=one.slots.dtype)
-        return _array(self.model.attention.align(read[None], one)[0].float())
+        """Return the raw alignment (T, S) of one sentence, given its read weights (T, R). S includes padding."""
+        memory = _rows(source.memory, torch.tensor([row], device=source.memory.slots.device))
+        read_weights = torch.as_tensor(weights, device=memory.slots.device, dtype=memory.slots.dtype)
+        return _array(self.model.attention.align(read_weights[None], memory)[0].float())
 
 
 def _rows(memory: Memory, rows: Tensor) -> Memory:
-    kept = {name: field[rows] for name, field in memory._asdict().items() if field is not None}
-    return memory._replace(**kept)
+    fields = {name: field[rows] for name, field in memory._asdict().items() if field is not None}
+    return memory._replace(**fields)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The Python door: ``Translator.load("runs/demo").translate(["…"])``."""
+"""The Python interface: ``Translator.load("runs/demo").translate(["…"])``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from nmt.errors import UserError
+from nmt.inference.engines import EngineName
+from nmt.inference.oversized import OnFailure, SourceTooLong, run_in_halves
 from nmt.inference.runtime import Runtime
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
@@ -21,21 +23,15 @@ if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
-Engine = Literal["auto", "torch", "onnx", "onnx-int8"]
-
-
-class SourceTooLong(UserError):
-    """A source of more pieces than the model's attention was built for; the other lines can be translated."""
-
-
 @dataclass(frozen=True)
 class Translation:
     """One translation of one line.
 
-    ``log_prob`` sums the natural log-probabilities of the tokens, ``</s>`` included; ``score`` divides it by the length
-    penalty that search used. ``alignment`` (S, T) is the raw weights that attention used, one row a source token, one
-    column a target token, both with ``</s>``; None where it was not asked for. ``source_words`` and ``target_words``
-    give the whitespace word (0-based) of each token but ``</s>``. ``n_best`` holds this translation and the next ones.
+    ``log_prob`` is the sum of the tokens' natural log-probabilities, ``</s>`` included. ``score`` is ``log_prob``
+    divided by the length penalty of the search. ``alignment`` (S, T) holds the raw attention weights, one row per
+    source token and one column per target token, both with ``</s>``; None if it was not requested.
+    ``source_words`` and ``target_words`` give the index of the whitespace-separated word that each token belongs to,
+    from 0 and without ``</s>``. ``n_best`` lists the best translations of the line, this one first.
     """
 
     text: str
@@ -50,7 +46,10 @@ class Translation:
 
 
 class Translator:
-    """Translates lines of text with one trained model."""
+    """Translates lines of text with one trained model.
+
+    ``max_tokens`` limits the size of a batch, in source pieces with padding.
+    """
 
     def __init__(self, runtime: Runtime, *, max_tokens: int = 4096) -> None:
         self.runtime = runtime
@@ -63,23 +62,24 @@ class Translator:
         cls,
         folder: str | Path,
         *,
-        engine: Engine = "torch",
+        engine: EngineName = "torch",
         device: str = "auto",
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
     ) -> Translator:
-        """The translator of a folder that nmt-train wrote; the other engines are those of nmt-export, for CPUs.
+        """Load the model of a folder that nmt-train wrote.
 
-        ``threads`` and ``shortlist`` are theirs; torch has its own setting of threads. ``auto`` takes the fastest
-        engine that is there. Raises UserError where the folder holds no such model.
+        ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects the
+        fastest engine that the folder offers. ``threads`` and ``shortlist`` apply to the ONNX engines only; set torch's
+        threads with ``torch.set_num_threads``. Raises UserError if the folder holds no model for this engine.
         """
-        if engine not in get_args(Engine):
-            raise UserError(f"engine={engine}: must be {' | '.join(get_args(Engine))}")
+        if engine not in get_args(EngineName):
+            raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
         if engine == "auto":
-            from nmt.inference.onnx.folder import fastest
+            from nmt.inference.onnx.folder import fastest_engine
 
-            engine = fastest(Path(folder), device)
+            engine = fastest_engine(Path(folder), device)
         if engine != "torch":
             from nmt.inference.onnx.folder import open_onnx
 
@@ -87,7 +87,7 @@ class Translator:
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
             return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust))
         if shortlist:
-            raise UserError("shortlist=true: torch has none; use engine=onnx or engine=onnx-int8")
+            raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
         from nmt.inference.model_folder import choose_device, load_folder
 
         trained = load_folder(Path(folder), trust=trust)
@@ -96,85 +96,107 @@ class Translator:
 
     @property
     def trained(self) -> TrainedModel:
-        """The torch model, for what only it can do: force translations, keep memories."""
+        """The torch model, which forced decoding and stored memories need."""
         from nmt.inference.model_folder import TrainedModel
 
-        assert isinstance(self.runtime, TrainedModel), "load this model with torch"
+        assert isinstance(self.runtime, TrainedModel), "load this model with engine=torch"
         return self.runtime
 
     def encode(self, line: str) -> list[int]:
-        """Source piece ids with ``</s>``."""
-        return [*self.runtime.source.encode(self.case(line)), EOS]
+        """Return the source piece ids of ``line``, with ``</s>``."""
+        return [*self.runtime.source.encode(self.match_case(line)), EOS]
 
-    def refuse_longer(self, length: int) -> None:
-        """Raises SourceTooLong where the model's attention cannot hold a source of ``length`` pieces."""
-        longest = self.attention.longest
-        if longest is not None and length > longest:
+    def check_source_length(self, length: int) -> None:
+        """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
+        limit = self.attention.max_source_length
+        if limit is not None and length > limit:
             raise SourceTooLong(
                 f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
-                f"{longest:,}; split the line, or train on longer ones"
+                f"{limit:,}; split the line or train on longer lines"
             )
 
-    def case(self, line: str) -> str:
-        """The line as the model's training data was cased."""
+    def match_case(self, line: str) -> str:
+        """Return ``line`` in lower case if the model was trained on lower-cased text."""
         return line.lower() if self.lowercase else line
 
-    def texts(self, lines: Iterable[str], options: SearchOptions | None = None) -> list[str]:
-        """The best translation of each line; a blank line yields an empty one."""
-        return [one.text for one in self.translate(lines, options, alignments=False)]
+    def texts(
+        self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
+    ) -> list[str]:
+        """Return the best translation of each line as text. See ``translate``."""
+        translations = self.translate(lines, options, alignments=False, on_failure=on_failure)
+        return [translation.text for translation in translations]
 
     def translate(
-        self, lines: Iterable[str], options: SearchOptions | None = None, *, alignments: bool = True
+        self,
+        lines: Iterable[str],
+        options: SearchOptions | None = None,
+        *,
+        alignments: bool = True,
+        on_failure: OnFailure | None = None,
     ) -> list[Translation]:
-        """The best translation of each line, in order, with scores, tokens, n-best and, on request, alignments.
+        """Return the best translation of each line, in order. A blank line has an empty translation.
 
-        Raises SourceTooLong where the attention cannot hold a line; the kinds that have a limit say so. Raises
-        TypeError for one string, whose letters would be lines, and for a line that is no string.
+        If memory runs out, the lines are translated in smaller batches. A line that the attention or the machine's
+        memory cannot hold raises SourceTooLong. With ``on_failure``, it calls ``on_failure(row, reason)`` instead,
+        with rows counted from 0, and its translation is empty with a ``log_prob`` of -inf. Raises TypeError if
+        ``lines`` is one string, or if a line is not a string.
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
         lines = list(lines)
         for row, line in enumerate(lines):
             if not isinstance(line, str):
-                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, no string")
-        options = self.searchable(options, alignments=alignments)
+                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
+        options = self.search_options(options, alignments=alignments)
+        failed = Translation("", score=float("-inf"), log_prob=float("-inf"))
+        return run_in_halves(
+            lambda rows: self._translate(lines[rows], options), lines, failed=failed, on_failure=on_failure
+        )
+
+    def _translate(self, lines: Sequence[str], options: SearchOptions) -> list[Translation]:
         filled = [row for row, line in enumerate(lines) if line.strip()]
         sources = [self.encode(lines[row]) for row in filled]
-        self.refuse_longer(max(map(len, sources), default=0))
+        self.check_source_length(max(map(len, sources), default=0))
         translations = [Translation("")] * len(lines)
         engine = self.runtime.engine(trace=options.keep_weights or options.coverage_penalty > 0)
-        found = search_all(engine, sources, options, max_tokens=self.max_tokens)
-        for row, source, hypotheses in zip(filled, sources, found, strict=True):
-            translations[row] = self.translation(source, hypotheses)
+        results = search_all(engine, sources, options, max_tokens=self.max_tokens)
+        for row, source, hypotheses in zip(filled, sources, results, strict=True):
+            translations[row] = self.to_translation(source, hypotheses)
         return translations
 
-    def searchable(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
-        """The options as search takes them. Raises UserError where this model cannot do what they ask."""
+    def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
+        """Return ``options``, or the defaults, for search with or without alignments.
+
+        Raises UserError if this model does not support an option.
+        """
         if not isinstance(options, SearchOptions | None):
             raise TypeError(
                 f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
             )
         options = replace(options or SearchOptions(), keep_weights=alignments)
-        if options.coverage_penalty and not self.attention.looks:
+        if options.coverage_penalty and not self.attention.reads_source:
             raise UserError(
                 f"search.coverage_penalty={options.coverage_penalty:g}: this model has no attention and covers "
-                "nothing; leave it away, or use a model trained with attention"
+                "nothing; remove search.coverage_penalty, or use a model trained with attention"
             )
         return options
 
-    def translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
-        """What search found for the ids ``source`` as text; without them, nothing can be said of source tokens."""
-        several = [self._translation(source or [], hypothesis) for hypothesis in hypotheses]
-        return replace(several[0], n_best=several)
+    def to_translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Convert the hypotheses of one line, best first, into its translation.
 
-    def _translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:
-        ended = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
+        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens.
+        """
+        n_best = [self._to_translation(source or [], hypothesis) for hypothesis in hypotheses]
+        return replace(n_best[0], n_best=n_best)
+
+    def _to_translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:
+        tokens = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
         return Translation(
             text=self.runtime.target.decode(hypothesis.tokens),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
             source_tokens=self.runtime.source.pieces(source),
-            tokens=self.runtime.target.pieces(ended),
+            tokens=self.runtime.target.pieces(tokens),
             source_words=self.runtime.source.words(source[:-1]),
             target_words=self.runtime.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,

@@ -1,25 +1,32 @@
-"""The score that Bahdanau's attention and Luong's concat share."""
+"""Additive attention scores, as Bahdanau's attention and Luong's concat score use them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from nmt.kernels import enabled
+
 
 def additive_scores(v: nn.Linear, queries: Tensor, keys: Tensor) -> Tensor:
-    """vᵀ tanh(q_t + k_s) of projected queries (B, Q, A) and keys (B, S, A): (B, Q, S).
+    """Return vᵀ tanh(q_t + k_s) (B, Q, S) for projected queries (B, Q, A) and keys (B, S, A).
 
-    The (B, Q, S, A) numbers under v are by far the largest of a training step, so they exist once, changed in place.
-    On a CPU they are found as tanh x = 2 σ(2x) − 1, for torch's σ takes an eighth of the time of its tanh there. That
-    is exact to the last digit of 1, not of a small tanh x: float32 can afford it, bfloat16 cannot.
+    The sums (B, Q, S, A) are by far the largest tensor of a training step, so they are changed in place. On a CPU
+    tanh x is computed as 2 σ(2x) − 1, since torch's sigmoid takes an eighth of the time of its tanh there. The error is
+    one unit in the last place of 1, even where tanh x is small. That is good enough in float32, but not in bfloat16.
     """
-    if sigmoid_serves(queries, keys):
-        half = torch.sigmoid_((2 * queries)[:, :, None] + (2 * keys)[:, None])
-        return 2 * (half @ v.weight[0]) - v.weight.sum()
-    return v(torch.tanh_(queries[:, :, None] + keys[:, None])).squeeze(3)  # type: ignore[no-any-return]
+    if not can_use_sigmoid(queries, keys):
+        return v(torch.tanh_(queries[:, :, None] + keys[:, None])).squeeze(3)  # type: ignore[no-any-return]
+    sigmoid = torch.sigmoid_((2 * queries)[:, :, None] + (2 * keys)[:, None])
+    return 2 * (sigmoid @ v.weight[0]) - v.weight.sum()
 
 
-def sigmoid_serves(one: Tensor, other: Tensor) -> bool:
-    """Whether tanh of the two is to be found as 2 σ(2x) − 1: on a CPU, exactly enough, and for no graph to record."""
-    exact = one.dtype == other.dtype and one.dtype in (torch.float32, torch.float64)
-    return exact and one.device.type == "cpu" and not torch.compiler.is_compiling()
+def can_use_sigmoid(left: Tensor, right: Tensor) -> bool:
+    """Return whether tanh of these tensors may be computed as 2 σ(2x) − 1: on a CPU, in float32 or float64."""
+    return (
+        enabled()
+        and left.dtype == right.dtype
+        and left.dtype in (torch.float32, torch.float64)
+        and left.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+    )

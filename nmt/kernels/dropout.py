@@ -1,4 +1,4 @@
-"""Dropout whose random numbers do not cost more than what it drops out of."""
+"""Dropout that draws a quarter of the random numbers that torch draws on a CPU."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.kernels import enabled
+
 LEVELS = 1 << 16
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Each number 0 with probability p, else divided by 1 − p, as ``torch.nn.functional.dropout``.
+    """Set each element to 0 with probability p and divide the others by 1 − p, like ``functional.dropout``.
 
-    torch's own draws one random number for each on a CPU. One draw of 64 bits decides four, so p is rounded to
-    1/65,536 there: a fifth of the time.
+    On a CPU torch draws one random number for each element. Here one draw of 64 bits decides four elements, which takes
+    a fifth of the time. p is therefore rounded to a multiple of 1/65,536.
     """
-    dropped = round(p * LEVELS)
-    if not training or dropped == 0:
+    if not training:
         return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not enabled() or x.device.type != "cpu" or torch.compiler.is_compiling():
         return functional.dropout(x, p)
+    dropped = round(p * LEVELS)
+    if dropped == 0:
+        return x
     draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
     kept = (bits > dropped - LEVELS // 2 - 1).to(x.dtype)
@@ -27,7 +31,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 class Dropout(nn.Dropout):
-    """``nn.Dropout`` that drops out as ``dropout`` does."""
+    """``nn.Dropout`` that uses ``dropout`` of this file."""
 
     def forward(self, input: Tensor) -> Tensor:
         return dropout(input, self.p, self.training)

@@ -1,4 +1,4 @@
-"""Cross-entropy of an output layer whose logits never stand in memory all at once."""
+"""Cross-entropy of an output layer, computed in chunks so that the logits never all exist at once."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
-from nmt.kernels.products import as_multiplied, by_weight, grid, linear, on_grid
+from nmt.kernels import enabled
+from nmt.kernels.products import grid_size, linear, pad_to_grid, to_product_dtype, weight_grad
 
-CHUNK = 1 << 23  # logits at a time: 32 MB in float32
+CHUNK = 1 << 23  # logits per chunk: 32 MB in float32
 
 
 def output_loss(layer: nn.Linear, features: Tensor, pieces: Tensor, mask: Tensor, *, smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p(piece) in nats, smoothed with the uniform distribution: features (B, T, F), pieces, mask (B, T).
+    """Return the mean of −log p(piece) in nats over real positions, smoothed with the uniform distribution.
 
-    The same number as ``cross_entropy(layer(features[mask]), pieces[mask], label_smoothing=smoothing)``. These logits
-    (P, V) are by far the largest numbers of a training step; here each chunk of rows is scored, turned into its
-    gradient in place and multiplied on, forwards and backwards at once. Without gradients only the loss is computed.
+    features (B, T, F); pieces and mask (B, T), True where real. The logits (P, V) of the P real positions are by far
+    the largest tensor of a training step. They are computed in chunks of rows, and each chunk is turned into its
+    gradient in place, during the forward pass. If gradients are off, only the loss is computed. The loss is float32
+    unless the features are float64.
     """
-    wanted = torch.is_grad_enabled()  # within the function it never is
-    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, mask, smoothing, wanted)  # type: ignore[no-untyped-call]
+    if not enabled():
+        logits = functional.linear(features[mask], layer.weight, layer.bias)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return functional.cross_entropy(logits, pieces[mask], label_smoothing=smoothing)
+    needs_grad = torch.is_grad_enabled()  # always off inside the function
+    loss: Tensor = _OutputLoss.apply(features, layer.weight, layer.bias, pieces, mask, smoothing, needs_grad)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -35,46 +42,46 @@ class _OutputLoss(torch.autograd.Function):
         pieces: Tensor,
         mask: Tensor,
         smoothing: float,
-        wanted: bool,
+        needs_grad: bool,
     ) -> Tensor:
         ctx.mask, features, pieces = mask, features[mask], pieces[mask]
         count, vocabulary = len(pieces), len(weight)
-        rows = grid(-(-count // -(-count * vocabulary // CHUNK)))  # even chunks: one shape to multiply
+        rows = grid_size(-(-count // -(-count * vocabulary // CHUNK)))  # chunks of equal size: one shape to multiply
         total = features.new_zeros((), dtype=torch.float32 if features.dtype != torch.float64 else torch.float64)
-        ctx.by_features = torch.empty_like(features) if wanted else None
+        ctx.features_grad = torch.empty_like(features) if needs_grad else None
         for first in range(0, count, rows):
-            here = slice(first, first + rows)
-            chosen = pieces[here, None]
-            real = len(chosen)
-            x = as_multiplied(on_grid(features[here]))  # here once, not in each of the three products
-            scores = linear(x, weight, bias).to(total.dtype)
-            whole = scores.softmax(1)  # p, to become p − q
-            logits, slope = scores[:real], whole[:real]
-            # log Σ exp, from where p is largest and never 0: torch's own takes longer than all of softmax.
-            norm = logits.amax(1) - slope.amax(1).log()
+            chunk = slice(first, first + rows)
+            targets = pieces[chunk, None]
+            real = len(targets)
+            x = to_product_dtype(pad_to_grid(features[chunk]))  # once, for all three products
+            padded_logits = linear(x, weight, bias).to(total.dtype)
+            padded_grad = padded_logits.softmax(1)  # p now; p − q, the gradient of the logits, below
+            logits, logits_grad = padded_logits[:real], padded_grad[:real]
+            # log Σ exp from the largest p, which is never 0. torch.logsumexp takes longer than the whole softmax.
+            log_sum = logits.amax(1) - logits_grad.amax(1).log()
             # −Σ_v q_v log p_v with q = (1 − ε) one-hot + ε / V
-            total += norm.sum() - (1 - smoothing) * logits.gather(1, chosen).sum()
+            total += log_sum.sum() - (1 - smoothing) * logits.gather(1, targets).sum()
             if smoothing:
                 total -= smoothing * logits.mean(1).sum()
-            if wanted:
+            if needs_grad:
                 if smoothing:
-                    slope -= smoothing / vocabulary
-                slope.scatter_add_(1, chosen, slope.new_full(chosen.shape, smoothing - 1))
-                whole[real:] = 0
-                whole = whole.to(x.dtype)
-                ctx.by_features[here] = linear(whole, weight.t())[:real]
-                each = by_weight(x, whole).to(weight.dtype), whole.sum(0).to(bias.dtype)
-                ctx.sums = [old.add_(new) for old, new in zip(ctx.sums, each, strict=True)] if first else each
+                    logits_grad -= smoothing / vocabulary
+                logits_grad.scatter_add_(1, targets, logits_grad.new_full(targets.shape, smoothing - 1))
+                padded_grad[real:] = 0
+                padded_grad = padded_grad.to(x.dtype)
+                ctx.features_grad[chunk] = linear(padded_grad, weight.t())[:real]
+                grads = weight_grad(x, padded_grad).to(weight.dtype), padded_grad.sum(0).to(bias.dtype)
+                ctx.grads = [sum_.add_(grad) for sum_, grad in zip(ctx.grads, grads, strict=True)] if first else grads
         ctx.count = count
         return total / count
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        slope = slope / ctx.count
-        by_features = ctx.by_features.new_zeros(*ctx.mask.shape, ctx.by_features.shape[1])
-        by_features[ctx.mask] = ctx.by_features * slope
-        weights, biases = ctx.sums
-        # Row by row, as the weight lies: ``by_weight`` may have had its columns as rows.
-        weights = torch.mul(weights, slope, out=weights.new_empty(weights.shape))
-        return by_features, weights, biases * slope, None, None, None, None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        scale = grad_output / ctx.count
+        features_grad = ctx.features_grad.new_zeros(*ctx.mask.shape, ctx.features_grad.shape[1])
+        features_grad[ctx.mask] = ctx.features_grad * scale
+        grad, bias_grad = ctx.grads
+        # ``weight_grad`` may return a transposed tensor. This one is row-major, like the weight.
+        grad = torch.mul(grad, scale, out=grad.new_empty(grad.shape))
+        return features_grad, grad, bias_grad * scale, None, None, None, None

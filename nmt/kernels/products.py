@@ -1,4 +1,4 @@
-"""Products with weights, by the library that multiplies them fastest on a CPU."""
+"""Products with weights, computed by oneDNN where that is faster."""
 
 from __future__ import annotations
 
@@ -9,140 +9,134 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from nmt.kernels import enabled, operators
+
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (…, in), weight (out, in), bias (out,) → x weightᵀ + bias (…, out), as ``torch.nn.functional.linear``.
+    """Return x weightᵀ + bias (…, out) for x (…, in), weight (out, in) and bias (out,), like ``functional.linear``.
 
-    On a CPU, float32 goes to oneDNN, which torch itself asks for LSTMs and convolutions but not here: about twice as
-    fast as its own choice on the AMD processor that it was measured on (benchmarks/products.py). It multiplies bfloat16
-    twice as fast again; that is for autocast to ask for.
+    On a CPU, oneDNN computes float32 products. torch itself uses oneDNN for LSTMs and convolutions, but not here. That
+    makes them about twice as fast on the AMD processor of benchmarks/products.py. Under autocast, oneDNN multiplies in
+    bfloat16, which is twice as fast again.
     """
-    if not suits_onednn(x, weight):
+    if not can_use_onednn(x, weight):
         return functional.linear(x, weight, bias)
-    rows = as_multiplied(x.reshape(-1, x.shape[-1]))
-    bias = bias if bias is None else as_multiplied(bias)
-    found: Tensor = _Linear.apply(rows, as_multiplied(weight), bias)  # type: ignore[no-untyped-call]
-    return found.reshape(*x.shape[:-1], -1)
+    rows = to_product_dtype(x.reshape(-1, x.shape[-1]))
+    bias = bias if bias is None else to_product_dtype(bias)
+    output: Tensor = _Linear.apply(rows, to_product_dtype(weight), bias)  # type: ignore[no-untyped-call]
+    return output.reshape(*x.shape[:-1], -1)
 
 
-def suits_onednn(x: Tensor, weight: Tensor) -> bool:
-    """Whether ``linear`` asks oneDNN for their product."""
+def weight_grad(x: Tensor, grad_output: Tensor) -> Tensor:
+    """Return the gradient of a weight (out, in), given its inputs x (N, in) and the output gradient (N, out)."""
+    if not can_use_onednn(x, grad_output):
+        return grad_output.t() @ x
+    x, grad_output = pad_to_grid(to_product_dtype(x)), pad_to_grid(to_product_dtype(grad_output))
+    if x.dtype == torch.bfloat16:  # here torch itself uses oneDNN
+        return grad_output.t() @ x
+    # The product with fewer rows is faster, even if its result has to be transposed.
+    if grad_output.shape[1] < x.shape[1]:
+        return multiply(grad_output.t(), x.t())
+    return multiply(x.t(), grad_output.t()).t()
+
+
+def can_use_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Return whether ``linear`` computes the product of these tensors with oneDNN."""
     return (
-        _MULTIPLY is not None
+        enabled()
+        and not torch.compiler.is_compiling()  # graphs contain the plain operation
         and x.device.type == weight.device.type == "cpu"
-        and _multiplied_in(x) == _multiplied_in(weight)
-        and _multiplied_in(x) in _DTYPES
+        and product_dtype(x) == product_dtype(weight)
+        and operators.can_multiply(product_dtype(x))
         and min(x.numel(), weight.numel()) > 0
-        and not torch.compiler.is_compiling()  # graphs are to see what it means, not how it is done
     )
 
 
-def as_multiplied(x: Tensor) -> Tensor:
-    """x as autocast has it multiplied, in bfloat16 perhaps."""
-    return x.to(_multiplied_in(x))
-
-
-def multiply(x: Tensor, weight: Tensor) -> Tensor:
-    """x (…, in) → x weightᵀ (…, out), for what suits oneDNN, without gradients; the weight may be ``packed``."""
-    rows = x.reshape(-1, x.shape[-1])
-    return _product(on_grid(_dense(rows)), weight)[: len(rows)].view(*x.shape[:-1], -1)
-
-
-def by_weight(x: Tensor, slope: Tensor) -> Tensor:
-    """The gradient (G, X) of the weight that met the rows x (N, X), of which slope (N, G) came back."""
-    if not suits_onednn(x, slope):
-        return slope.t() @ x
-    x, slope = on_grid(as_multiplied(x)), on_grid(as_multiplied(slope))
-    if x.dtype == torch.bfloat16:  # which torch itself has oneDNN multiply
-        return slope.t() @ x
-    # With the shorter side as rows it is the faster one, even where its result has to be turned round.
-    if slope.shape[1] < x.shape[1]:
-        return multiply(slope.t(), x.t())
-    return multiply(x.t(), slope.t()).t()
-
-
-def packed(weight: Tensor, rows: int) -> Tensor:
-    """The weight as oneDNN wants it laid out for products of so many rows: for ``multiply`` alone.
-
-    A product is a quarter faster then; laying it out takes as long as half a product of 128 rows.
-    """
-    if _PACK is None or not suits_onednn(weight, weight):
-        return weight
-    laid_out: Tensor = _PACK(weight.contiguous(), rows)
-    return laid_out
-
-
-def use_linear(model: nn.Module) -> None:
-    """Let every plain ``nn.Linear`` within the model multiply as ``linear`` does; nothing else of it changes."""
-    for module in model.modules():
-        if type(module) is nn.Linear:
-            module.__class__ = _LinearLayer
-
-
-class _LinearLayer(nn.Linear):
-    def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
-
-
-# Its name has an underscore, but the compiler of torch has relied on it since 2.0.
-_MULTIPLY, _PACK = (
-    getattr(torch.ops.mkldnn, name, None) if torch.backends.mkldnn.is_available() else None  # type: ignore[no-untyped-call]
-    for name in ("_linear_pointwise", "_reorder_linear_weight")
-)
-_BFLOAT16 = _MULTIPLY is not None and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-_DTYPES = (torch.float32, torch.bfloat16) if _BFLOAT16 else (torch.float32,)
-
-
-def _multiplied_in(x: Tensor) -> torch.dtype:
+def product_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype in which x is multiplied: autocast's dtype where autocast is on, otherwise that of x."""
     kind = x.device.type
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    assert _MULTIPLY is not None
-    found: Tensor = _MULTIPLY(x, _dense(weight), bias, "none", [], "")
-    return found
+def to_product_dtype(x: Tensor) -> Tensor:
+    """Return x in the dtype in which it is multiplied."""
+    return x.to(product_dtype(x))
 
 
-def grid(rows: int) -> int:
-    """The number of rows that is multiplied instead of so many: at most 7 or a sixteenth more.
+def multiply(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x weightᵀ (…, out) for x (…, in), by oneDNN and without gradients.
 
-    oneDNN writes a program for every shape and keeps it, up to a megabyte each: a thousand lengths would be a gigabyte.
+    Only for tensors that pass ``can_use_onednn``. The weight may come from ``pack_weight``.
+    """
+    rows = x.reshape(-1, x.shape[-1])
+    return _product(pad_to_grid(_dense(rows)), weight)[: len(rows)].view(*x.shape[:-1], -1)
+
+
+def pack_weight(weight: Tensor, rows: int) -> Tensor:
+    """Return the weight in oneDNN's layout for products with ``rows`` rows; only ``multiply`` can read it.
+
+    It makes a product a quarter faster. Packing takes as long as half a product with 128 rows.
+    """
+    if not (can_use_onednn(weight, weight) and operators.can_pack(weight.dtype)):
+        return weight
+    return operators.onednn_pack(weight.contiguous(), rows)
+
+
+def use_fast_linear(model: nn.Module) -> None:
+    """Make every plain ``nn.Linear`` in the model compute with ``linear``. Names and parameters stay the same."""
+    for module in model.modules():
+        if type(module) is nn.Linear:
+            module.__class__ = _FastLinear
+
+
+class _FastLinear(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+def grid_size(rows: int) -> int:
+    """Return the next size in the grid of row counts: at most 7 rows or a sixteenth more than ``rows``.
+
+    oneDNN caches one kernel of up to a megabyte per shape. Without a grid, a thousand lengths would take a gigabyte.
     """
     step = max(8, 1 << rows.bit_length() >> 5)
     return rows if rows < 8 else -(-rows // step) * step
 
 
-def on_grid(x: Tensor) -> Tensor:
-    """x with rows of zeros behind it, as many as the grid asks for."""
-    missing = grid(len(x)) - len(x)
+def pad_to_grid(x: Tensor) -> Tensor:
+    """Pad x with zero rows up to the next size in the grid."""
+    missing = grid_size(len(x)) - len(x)
     return functional.pad(x, (0, 0, 0, missing)) if missing else x
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return operators.onednn_linear(x, _dense(weight), bias)
+
+
 def _dense(matrix: Tensor) -> Tensor:
-    """The matrix, copied if it is a part of a wider one: oneDNN has no fast way for that, and takes minutes."""
+    """Return a contiguous copy of a matrix that is part of a wider one. oneDNN takes minutes for such a part."""
     if matrix.is_contiguous() or matrix.t().is_contiguous():
         return matrix
-    return matrix.contiguous() if matrix.stride(1) == 1 else matrix.t().contiguous().t()  # along its rows
+    return matrix.contiguous() if matrix.stride(1) == 1 else matrix.t().contiguous().t()  # keeps its memory order
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        rows = on_grid(_dense(x))  # once, for the weight's gradient as well
+        rows = pad_to_grid(_dense(x))  # the gradient of the weight uses them again
         ctx.save_for_backward(rows, weight)
         return _product(rows, weight, bias)[: len(x)]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        wanted = ctx.needs_input_grad
-        rows = on_grid(_dense(slope))
+        needs_grad = ctx.needs_input_grad
+        rows = pad_to_grid(_dense(grad_output))
         return (
-            _product(rows, weight.t())[: len(slope)] if wanted[0] else None,
-            by_weight(x, rows) if wanted[1] else None,
-            slope.sum(0) if wanted[2] else None,
+            _product(rows, weight.t())[: len(grad_output)] if needs_grad[0] else None,
+            weight_grad(x, rows) if needs_grad[1] else None,
+            grad_output.sum(0) if needs_grad[2] else None,
         )

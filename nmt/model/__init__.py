@@ -1,4 +1,4 @@
-"""The encoder–decoder: plain PyTorch modules that know neither Hydra nor Lightning."""
+"""The encoder–decoder: plain PyTorch modules that use neither Hydra nor Lightning."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.kernels.products import use_linear
+from nmt.kernels.products import use_fast_linear
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
@@ -65,7 +65,7 @@ def build_model(
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
-    use_linear(model)
+    use_fast_linear(model)
     return model
 
 

@@ -1,16 +1,17 @@
-"""The LSTM decoder: teacher forcing over a whole target, or one step for all hypotheses of a sentence."""
+"""The LSTM decoder: teacher forcing over a complete target, or one step for all hypotheses of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
 from nmt.bounds import AtLeast, Within
+from nmt.kernels import enabled
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
 from nmt.kernels.products import linear
@@ -20,21 +21,24 @@ from nmt.model.encoder import Final
 
 
 class State(NamedTuple):
-    """What one hypothesis knows of its past; batch first, hypotheses second. The memory is no part of it."""
+    """Decoder state of N hypotheses for each of B sentences. The memory is not part of it."""
 
     hidden: Tensor  # (B, N, L, H)
     cell: Tensor  # (B, N, L, H)
-    fed: Tensor  # (B, N, F)  what input feeding hands on; F = 0 without it
+    input_feed: Tensor  # (B, N, F)  output that the next step reads with input feeding; F = 0 without it
 
 
 class LSTMDecoder(nn.Module):
-    """Scores of the next target piece, given the previous ones and a source memory.
+    """LSTM that scores the next target piece, given the previous pieces and a source memory.
 
-    ``output_layer`` is ``attentional``: h̃ = tanh(W_c [c; h]), logits W h̃ + b (Luong et al. 2015, eq. 5), or ``direct``:
-    logits W [h; c] + b (Britz et al. 2017, eq. 5). With ``input_feeding`` the previous h̃ (or c) joins the embedding
-    (Luong et al. 2015, §3.3); without it nothing in the recurrence depends on attention, so the whole target is one
-    fused LSTM call and one read of the memory.
+    With ``output_layer="attentional"``, logits are W h̃ + b with h̃ = tanh(W_c [c; h]) (Luong et al. 2015, eq. 5). With
+    ``"direct"`` they are W [h; c] + b (Britz et al. 2017, eq. 5). With ``input_feeding`` each step also reads the
+    previous h̃ (or c), beside the embedding (Luong et al. 2015, §3.3). Without it the recurrence does not depend on
+    attention, so a complete target takes one fused LSTM call and one read of the memory.
     """
+
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     def __init__(
         self,
@@ -56,8 +60,8 @@ class LSTMDecoder(nn.Module):
         self.input_feeding = input_feeding
         context = attention.context_size
         feature_size = hidden_size if output_layer == "attentional" else hidden_size + context
-        fed = hidden_size if output_layer == "attentional" else context
-        self.fed_size = fed if input_feeding else 0
+        output_size = hidden_size if output_layer == "attentional" else context
+        self.input_feed_size = output_size if input_feeding else 0
         self.bridge = Bridge(
             encoder_size=state_size,
             encoder_layers=encoder_layers,
@@ -65,7 +69,7 @@ class LSTMDecoder(nn.Module):
             decoder_layers=layers,
         )
         self.lstm = nn.LSTM(
-            embedding.embedding_dim + self.fed_size,
+            embedding.embedding_dim + self.input_feed_size,
             hidden_size,
             num_layers=layers,
             batch_first=True,
@@ -77,54 +81,59 @@ class LSTMDecoder(nn.Module):
         if tied:
             if feature_size != embedding.embedding_dim:
                 raise ValueError(
-                    f"decoder.tied=true: the output layer reads {feature_size} numbers, an embedding has "
-                    f"{embedding.embedding_dim}; make decoder.hidden_size and embeddings.size equal"
+                    f"decoder.tied=true: the output layer has {feature_size} inputs, but embeddings.size="
+                    f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
                 )
             self.output.weight = embedding.weight
 
     def init(self, final: Final, memory: Memory) -> State:
-        """The state of one hypothesis (N = 1) that has read nothing yet."""
+        """Return the initial state of one hypothesis (N = 1) for each sentence."""
         hidden, cell = self.bridge(final)
-        fed = hidden.new_zeros(hidden.shape[0], 1, self.fed_size)
-        return State(hidden[:, None], cell[:, None], fed)
+        input_feed = hidden.new_zeros(hidden.shape[0], 1, self.input_feed_size)
+        return State(hidden[:, None], cell[:, None], input_feed)
 
     def forward(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Logits (B, T, V) and read weights (B, T, R) of a whole target; ids (B, T) starts with BOS."""
+        """Return logits (B, T, V) and read weights (B, T, R) of a complete target; ids (B, T) starts with BOS."""
         features, weights = self.features(ids, state, memory)
         return self.output(features), weights
 
     def features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """What the output layer reads, (B, T, F), so that a loss can leave padding out of the largest product."""
+        """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R).
+
+        A loss can then skip padding in the output layer, whose product is the largest of a training step.
+        """
         embedded = self.dropout(self.embedding(ids))
         if self.input_feeding:
-            return self._fed_features(embedded, state, memory)
-        _, features, weights = self.look(self._hidden(embedded, state), memory)
+            return self._features_with_input_feeding(embedded, state, memory)
+        _, features, weights = self.attend(self._hidden_states(embedded, state), memory)
         return features, weights
 
     def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
-        """Logits (B, N, V), the next state and read weights (B, N, R) of one piece for each hypothesis; ids (B, N)."""
-        below = torch.cat([self.embedding(ids), state.fed], dim=2)
-        after = []
-        # One step is two products a layer: what a fused call over many steps prepares for them would be lost on one.
+        """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
+        inputs = torch.cat([self.embedding(ids), state.input_feed], dim=2)
+        states = []
+        # Two products per layer. A fused LSTM call prepares for many steps, which does not pay off for a single one.
         for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            gates = linear(below, w_ih, b_ih) + linear(state.hidden[:, :, layer], w_hh, b_hh)
-            after.append(lstm_cell(gates, state.cell[:, :, layer]))
-            below = after[-1][0]
-        fed, features, weights = self.look(below, memory)
-        hidden, cell = (torch.stack(each, dim=2) for each in zip(*after, strict=True))
-        return self.output(features), State(hidden, cell, self._feed(fed, state)), weights
+            gates = linear(inputs, w_ih, b_ih) + linear(state.hidden[:, :, layer], w_hh, b_hh)
+            states.append(lstm_cell(gates, state.cell[:, :, layer]))
+            inputs = states[-1][0]
+        output, features, weights = self.attend(inputs, memory)
+        hidden, cell = (torch.stack(layers, dim=2) for layers in zip(*states, strict=True))
+        input_feed = output if self.input_feeding else state.input_feed
+        return self.output(features), State(hidden, cell, input_feed), weights
 
     def reorder(self, state: State, index: Tensor) -> State:
-        """The state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
+        """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
         rows = torch.arange(index.shape[0], device=index.device)[:, None]
         return State(*(field[rows, index] for field in state))
 
-    def look(
+    def attend(
         self, hidden: Tensor, memory: Memory, combine: Callable[[Tensor], Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """From LSTM outputs (B, Q, H): what would be fed on, what the output layer reads, and the read weights.
+        """Read the memory with LSTM outputs (B, Q, H).
 
-        ``combine`` is the layer of that name, or what multiplies in its stead.
+        Return the output for input feeding (h̃ or c), the inputs of the output layer, and the read weights.
+        ``combine`` replaces the layer of that name.
         """
         hidden = self.dropout(hidden)
         context, weights = self.attention.read(hidden, memory)
@@ -134,58 +143,62 @@ class LSTMDecoder(nn.Module):
         attentional = self.dropout(torch.tanh(combine(torch.cat([context, hidden], dim=2))))
         return attentional, attentional, weights
 
-    def _feed(self, fed: Tensor, state: State) -> Tensor:
-        return fed if self.input_feeding else state.fed
+    def _hidden_states(self, embedded: Tensor, state: State) -> Tensor:
+        """Return the LSTM outputs (B, T, H) of a complete target, embedded (B, T, X), without input feeding.
 
-    def _hidden(self, embedded: Tensor, state: State) -> Tensor:
-        """LSTM outputs (B, T, H) of a whole target, embedded (B, T, X): one fused call.
-
-        One a layer in training on a CPU, where between two layers the call would drop out at torch's own, slow, rate.
+        In training on a CPU, each layer is one fused call. A single call would use torch's slow dropout between layers.
         """
         start = _layers_first(state)
-        if not self.training or embedded.device.type != "cpu":
+        if not enabled() or not self.training or embedded.device.type != "cpu":
             hidden: Tensor = self.lstm(embedded, start)[0]
             return hidden
         for layer, weights in enumerate(self.lstm.all_weights):
             if layer:
                 embedded = drop(embedded, self.lstm.dropout, self.training)
-            here = tuple(each[layer : layer + 1] for each in start)
-            embedded = torch.lstm(embedded, here, tuple(weights), True, 1, 0.0, True, False, True)[0]
+            layer_start = tuple(part[layer : layer + 1] for part in start)
+            embedded = torch.lstm(embedded, layer_start, tuple(weights), True, 1, 0.0, True, False, True)[0]
         return embedded
 
-    def _fed_features(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """The loop that input feeding forces; everything that does not depend on the step before stays outside."""
-        size, steps, width = embedded.shape
-        embedded = embedded.transpose(0, 1)
-        layers = []
-        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            inputs = b_ih + b_hh
-            waits: Tensor = w_ih
-            if layer == 0:  # all T embeddings in one product; what further layers read has to wait
-                meets, waits = torch.split(w_ih, [width, self.fed_size], dim=1)
-                inputs = linear(embedded, meets, inputs)
-            layers.append(Recurrence(inputs.expand(steps, size, -1), waits, w_hh))
-        combine = self.combine and Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
+    def _features_with_input_feeding(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Compute ``features`` step by step, as input feeding requires."""
+        steps = embedded.shape[1]
+        layers, combine = self._recurrences(embedded)
         hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
-        fed = state.fed[:, 0]
+        input_feed = state.input_feed[:, 0]
         outputs, reads = [], []
         for step in range(steps):
-            below = fed
+            inputs = input_feed
             for layer, recurrence in enumerate(layers):
                 if layer:
-                    below = drop(below, self.lstm.dropout, self.training)
-                gates = recurrence(step, below, hidden[layer])
+                    inputs = drop(inputs, self.lstm.dropout, self.training)
+                gates = recurrence(step, inputs, hidden[layer])
                 hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
-                below = hidden[layer]
-            on, features, weights = self.look(below[:, None], memory, partial(combine, step) if combine else None)
-            fed = on[:, 0]
+                inputs = hidden[layer]
+            combine_step = partial(combine, step) if combine else None
+            output, features, weights = self.attend(inputs[:, None], memory, combine_step)
+            input_feed = output[:, 0]
             outputs.append(features)
             reads.append(weights)
         return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
 
+    def _recurrences(self, embedded: Tensor) -> tuple[list[Recurrence], Recurrence | None]:
+        """Return a recurrence for each LSTM layer, and one for ``combine``, over the steps of embedded (B, T, X)."""
+        size, steps, width = embedded.shape
+        layers = []
+        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
+            inputs = b_ih + b_hh
+            weight: Tensor = w_ih
+            if layer == 0:  # the embeddings do not depend on earlier steps: one product for all of them
+                embedding_weight, weight = torch.split(w_ih, [width, self.input_feed_size], dim=1)
+                inputs = linear(embedded.transpose(0, 1), embedding_weight, inputs)
+            layers.append(Recurrence(inputs.expand(steps, size, -1), weight, w_hh))
+        if self.combine is None:
+            return layers, None
+        return layers, Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
+
 
 def _layers_first(state: State) -> tuple[Tensor, Tensor]:
-    """Hidden and cell as ``nn.LSTM`` wants them: (L, B·N, H)."""
+    """Return hidden and cell state in the layout of ``nn.LSTM``: (L, B·N, H)."""
     hidden = state.hidden.flatten(0, 1).transpose(0, 1).contiguous()
     cell = state.cell.flatten(0, 1).transpose(0, 1).contiguous()
     return hidden, cell

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,31 +13,34 @@ from nmt.kernels.dropout import Dropout
 
 
 class Final(NamedTuple):
-    """Where the encoder stands after the last real piece of each sentence."""
+    """State of the encoder after the last real piece of each sentence."""
 
     hidden: Tensor  # (B, L, E)
-    cell: Tensor | None  # (B, L, E); None where nothing can continue
+    cell: Tensor | None  # (B, L, E); None if the encoder cannot continue from here
 
 
 def reversal(lengths: Tensor, size: int) -> Tensor:
-    """Index (B, S) that reverses the first ``lengths`` positions of each row and leaves the padding in place."""
+    """Return an index (B, S) that reverses the first ``lengths`` positions of each row and keeps the padding."""
     position = torch.arange(size, device=lengths.device).expand(lengths.shape[0], size)
     mirrored = lengths[:, None] - 1 - position
     return torch.where(mirrored >= 0, mirrored, position)
 
 
 def take(states: Tensor, index: Tensor) -> Tensor:
-    """``states`` (B, S, D) at positions ``index`` (B, Q): (B, Q, D)."""
+    """Return ``states`` (B, S, D) at the positions ``index`` (B, Q), as (B, Q, D)."""
     return states.gather(1, index[..., None].expand(-1, -1, states.shape[2]))
 
 
 class LSTMEncoder(nn.Module):
-    """States (B, S, E) of a source, E = hidden_size, shared evenly by the two directions of a BiLSTM.
+    """LSTM over the source, with states (B, S, E) where E = hidden_size; each direction of a BiLSTM has E / 2.
 
-    The backward direction is an ordinary LSTM over the source reversed *within its own length*. Padding so stays
-    behind the real pieces for both directions and can never reach them: no packed sequences, whose steps of shrinking
-    size take about twice the time of a padded call here.
+    The backward direction is a normal LSTM over the source, reversed *within its own length*. Padding therefore comes
+    after the real pieces in both directions and cannot reach them. Packed sequences would do the same, but took about
+    twice as long as a padded call, because their steps shrink in size.
     """
+
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     def __init__(
         self,
@@ -50,7 +53,10 @@ class LSTMEncoder(nn.Module):
     ) -> None:
         super().__init__()
         if bidirectional and hidden_size % 2:
-            raise ValueError(f"hidden_size={hidden_size}: must be even, each direction takes one half")
+            raise ValueError(
+                f"encoder.hidden_size={hidden_size}: must be even with encoder.bidirectional=true; "
+                f"use {hidden_size + 1}"
+            )
         self.state_size = hidden_size
         self.layers = layers
         self.bidirectional = bidirectional
@@ -65,18 +71,21 @@ class LSTMEncoder(nn.Module):
     def forward(
         self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
     ) -> tuple[Tensor, Final]:
-        """States (B, S, E) and where they end.
+        """Return the states (B, S, E) and the final state, for embedded (B, S, X) and mask (B, S).
 
-        embedded (B, S, X); mask (B, S), True = real, real pieces first. ``state`` continues an earlier piece of the
-        same source; ``resumable`` makes an end that can be continued, at twice the time and not for graphs. Raises
-        ValueError where a bidirectional encoder is asked to continue.
+        The mask is True where real, and real pieces come first. ``state`` continues from an earlier part of the same
+        source. ``resumable`` returns a final state that can be continued. It takes twice as long and cannot be
+        exported. Raises ValueError if a bidirectional encoder is asked to continue.
         """
         if not self.bidirectional:
             if resumable or state is not None:
                 return self._resumable(embedded, mask, state)
             return self._one_direction(embedded, mask)
         if state is not None:
-            raise ValueError("encoder.bidirectional=true: a source that arrives in pieces has no end to read back from")
+            raise ValueError(
+                "encoder.bidirectional=true: cannot continue a source, because the backward direction starts at its "
+                "end; encode the complete source, or use encoder.bidirectional=false"
+            )
         return self._two_directions(embedded, mask)
 
     def _two_directions(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
@@ -84,13 +93,13 @@ class LSTMEncoder(nn.Module):
         mirror = reversal(lengths, mask.shape[1])
         last = (lengths - 1).clamp(min=0)[:, None]
         ends = []
-        for layer, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+        for layer, (forward_lstm, backward_lstm) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             if layer:
                 states = self.dropout(states)
-            right = ahead(states)[0]
-            mirrored = back(take(states, mirror))[0]
-            ends.append(torch.cat([take(right, last), take(mirrored, last)], dim=2))
-            states = torch.cat([right, take(mirrored, mirror)], dim=2)
+            forward_states = forward_lstm(states)[0]
+            mirrored = backward_lstm(take(states, mirror))[0]
+            ends.append(torch.cat([take(forward_states, last), take(mirrored, last)], dim=2))
+            states = torch.cat([forward_states, take(mirrored, mirror)], dim=2)
         return states, Final(torch.cat(ends, dim=1), None)
 
     def _one_direction(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
@@ -102,7 +111,7 @@ class LSTMEncoder(nn.Module):
         return states, Final(torch.cat(ends, dim=1), None)
 
     def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
-        """Packed, since a padded call does not say what the cell was after the last real piece."""
+        """Use packed sequences: a padded call does not return the cell state after the last real piece."""
         lengths, size = mask.sum(1).cpu(), mask.shape[1]
         hidden, cell = [], []
         for layer, lstm in enumerate(self.forwards):
@@ -113,8 +122,8 @@ class LSTMEncoder(nn.Module):
                 assert state.cell is not None
                 start = (state.hidden[:, layer][None].contiguous(), state.cell[:, layer][None].contiguous())
             packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
-            packed, (h, c) = lstm(packed, start)
+            packed, (last_hidden, last_cell) = lstm(packed, start)
             states = pad_packed_sequence(packed, batch_first=True, total_length=size)[0]
-            hidden.append(h[0])
-            cell.append(c[0])
+            hidden.append(last_hidden[0])
+            cell.append(last_cell[0])
         return states, Final(torch.stack(hidden, dim=1), torch.stack(cell, dim=1))

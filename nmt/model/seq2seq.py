@@ -10,7 +10,7 @@ from nmt.model.encoder import Final, LSTMEncoder
 
 
 class Seq2Seq(nn.Module):
-    """p(target | source): the encoder's states are written into a memory once, the decoder reads it ever after."""
+    """p(target | source). The encoder's states are written into a memory once, and every decoder step reads it."""
 
     def __init__(
         self, *, embedding: nn.Embedding, encoder: LSTMEncoder, attention: Attention, decoder: LSTMDecoder
@@ -30,11 +30,11 @@ class Seq2Seq(nn.Module):
         resumable: bool = False,
         before: tuple[Memory, Final] | None = None,
     ) -> tuple[Memory, Final]:
-        """The memory of each source and where the encoder ended; ids and mask (B, S).
+        """Return the memory of each source and the encoder's final state; ids and mask (B, S).
 
-        ``before`` is what an earlier part of the same sources gave, itself ``resumable``, so that a source of any
-        length can be encoded part by part. Raises ValueError where the encoder or the attention must see a source as a
-        whole.
+        ``before`` is the result for an earlier part of the same sources, encoded with ``resumable=True``. A source of
+        any length can so be encoded part by part. Raises ValueError if the encoder or the attention needs the complete
+        source at once.
         """
         embedded = self.encoder.dropout(self.embedding(ids))
         if before is None:
@@ -44,12 +44,12 @@ class Seq2Seq(nn.Module):
         return self.attention.append(before[0], states, mask), final
 
     def forward(self, source: Tensor, mask: Tensor, target: Tensor, *, trace: bool = False) -> tuple[Tensor, Tensor]:
-        """Logits (B, T, V) and read weights (B, T, R) of given targets that start with BOS."""
+        """Return logits (B, T, V) and read weights (B, T, R) of given targets, which start with BOS."""
         memory, final = self.encode(source, mask, trace=trace)
         logits, weights = self.decoder(target, self.decoder.init(final, memory), memory)
         return logits, weights
 
     def features(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        """What the output layer reads, (B, T, F): see ``LSTMDecoder.features``."""
+        """Return the inputs (B, T, F) of the output layer; see ``LSTMDecoder.features``."""
         memory, final = self.encode(source, mask)
         return self.decoder.features(target, self.decoder.init(final, memory), memory)[0]

@@ -1,1 +1,1 @@
-"""Generated parallel text: a bilingual grammar, the copy task."""
+"""Generated parallel text with gold word alignments: an English-German grammar and the copy task."""

@@ -18,7 +18,7 @@ from nmt.text.pair import Pair
 PARTS = ("train", "valid", "test")
 SHARED = ("lowercase", "max_length", "max_ratio")
 DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel"))
-PREPARED = "nmt.text.prepare.open_prepared"  # what conf/data/prepared.yaml names: text that needs no source any more
+PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 
 def is_prepared(data: Mapping[str, Any]) -> bool:
@@ -31,12 +31,13 @@ def load_pairs(
 ) -> dict[str, list[Pair]]:
     """Return the sentence pairs of every part, lower-cased if ``data`` says so.
 
-    Raises UserError where the source returns anything else, or not all ``needed`` parts.
+    Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
     """
     parts = construct(_block(data), DATA_SOURCE, trust=trust)
     if callable(parts):
         parts = parts()
-    if not isinstance(parts, Mapping) or not set(parts) <= set(PARTS):
+    iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
+    if not iterable or not set(parts) <= set(PARTS):
         raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")
     for part in needed:
         if part not in parts:
@@ -46,7 +47,7 @@ def load_pairs(
 
 
 def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what the class of a data source refuses, and the ``needed`` parts whose files are not named."""
+    """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
     for part in needed:
         files = data.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
@@ -65,7 +66,8 @@ def _block(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
-        if not isinstance(item, tuple | list) or not all(isinstance(side, str) for side in item[:2]) or len(item) < 2:
+        fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
+        if not fits or not all(isinstance(side, str) for side in item[:2]):
             raise UserError(f"data: pair {number} of part {part} is {item!r:.80}; must be (source, target), both text")
         pair = Pair(*item)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair

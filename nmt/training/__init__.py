@@ -1,1 +1,1 @@
-"""Training with Lightning: the only room that imports it."""
+"""Training with Lightning; no other package of nmt imports it."""

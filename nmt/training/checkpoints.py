@@ -1,4 +1,4 @@
-"""The checkpoints of a run: its best ones, and the one from which an interrupted run goes on."""
+"""Checkpoints of a run: the best ones, and the last one, from which an interrupted run is resumed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 from nmt.storage import read_checkpoint, write_checkpoint
 
 
-class WholeCheckpoints(TorchCheckpointIO):
-    """Reads and writes checkpoints as models are: whole or not at all, in place, and never executing anything."""
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Reads and writes checkpoints with ``nmt.storage``: atomically, and without running code from them."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ class WholeCheckpoints(TorchCheckpointIO):
 
 
 class BestCheckpoints(ModelCheckpoint):
-    """Keeps the best states by ``training.monitor`` in ``folder``; of equals the later, which has learnt more."""
+    """Keeps the best checkpoints by ``training.monitor`` in ``folder``; of equals the later one."""
 
     monitor: str
 
@@ -53,33 +53,33 @@ class BestCheckpoints(ModelCheckpoint):
             self.best_model_path = list(self.best_k_models)[-1]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the best so far, which lie in the run's folder, wherever that is now."""
+        """Restore the best checkpoints, with their paths in the run's folder: it may have been moved."""
         folder = str(self.dirpath)
 
-        def here(path: str) -> str:
+        def moved(path: str) -> str:
             return str(Path(folder) / Path(path).name) if path else ""
 
-        paths = {key: here(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
-        best = {here(path): score for path, score in state_dict["best_k_models"].items()}
+        paths = {key: moved(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
+        best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
         super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": folder})
 
 
 class Stopped(Exception):
-    """Training was asked to stop, and the last checkpoint says where."""
+    """Training stopped on request, after writing the last checkpoint."""
 
 
 class LastCheckpoint(Checkpoint):
-    """Keeps ``path`` as the state after the last epoch or, once ``asked`` to stop, after the update that ran then.
+    """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_requested`` is set.
 
-    A ``Checkpoint`` to Lightning, which so calls it after all whose state it is to hold.
+    Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.asked = False
+        self.stop_requested = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Where dropout's draws stand, on a CPU: a resumed run makes those that were to come."""
+        """Return the state of the CPU's random numbers: a resumed run drops out what the uninterrupted run would."""
         return {"random": torch.get_rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -88,14 +88,14 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # gradients are no part of a checkpoint
-        if self.asked and updated and not trainer.is_last_batch:
+        updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
+        if self.stop_requested and updated and not trainer.is_last_batch:
             self._save(trainer)
             raise Stopped
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._save(trainer)
-        trainer.should_stop |= self.asked
+        trainer.should_stop |= self.stop_requested
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)

@@ -1,4 +1,4 @@
-"""The learning curve as a picture."""
+"""Plot the learning curve of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nmt.storage import replace_file
 
 
 def save_curve(metrics: Path, picture: Path) -> None:
-    """Draw training and validation loss (nats a piece) and validation BLEU against updates, from ``metrics`` (CSV)."""
+    """Plot losses (nats per piece) and validation BLEU against updates, from the CSV file ``metrics``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -21,7 +21,7 @@ def save_curve(metrics: Path, picture: Path) -> None:
         if points := columns.get(name):
             losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
     losses.set_xlabel("updates")
-    losses.set_ylabel("loss (nats a piece)")
+    losses.set_ylabel("loss (nats per piece)")
     losses.set_ylim(bottom=0)
     losses.grid(alpha=0.3)
     if points := columns.get("valid_bleu"):
@@ -35,7 +35,7 @@ def save_curve(metrics: Path, picture: Path) -> None:
 
 
 def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """(update, value) points by metric of a metrics CSV."""
+    """Return the (update, value) points of each metric in a metrics CSV."""
     columns: dict[str, list[tuple[int, float]]] = {}
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):

@@ -1,4 +1,4 @@
-"""Corpora as Lightning wants them: batches by token budget, sharded here and not by Lightning's sampler."""
+"""Lightning data module: batches by token budget, sharded by our own sampler instead of Lightning's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from nmt.text.corpus import Corpus
 
 
 class EpochLoader(DataLoader[Batch]):
-    """The batches of an epoch. Its state, which Lightning keeps in a checkpoint, is how many of them it has given."""
+    """The batches of an epoch. Its state in a checkpoint is the number of batches already yielded."""
 
     def __init__(self, corpus: Corpus, batches: TokenBatches) -> None:
         rows: Any = range(len(corpus))
-        # A generator of its own: what an iterator draws from the common one, a resumed epoch would draw once more.
-        own = torch.Generator()
-        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus), generator=own)
+        # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
+        generator = torch.Generator()
+        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus), generator=generator)
         self.batches = batches
 
     def state_dict(self) -> dict[str, int]:
@@ -32,7 +32,7 @@ class EpochLoader(DataLoader[Batch]):
 
 
 class CorpusBatches(pl.LightningDataModule):
-    """Training batches in a new order each epoch; validation batches always in the same one."""
+    """Training batches in a new order each epoch; validation batches always in the same order."""
 
     def __init__(self, train: Corpus, valid: Corpus, *, batches: Mapping[str, Any], seed: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class CorpusBatches(pl.LightningDataModule):
         self.seed = seed
 
     def train_dataloader(self) -> EpochLoader:
-        """The current epoch's batches: the trainer asks anew for each epoch."""
+        """Return the batches of the current epoch; the trainer calls this for every epoch."""
         trainer = self.trainer
         rank, world, epoch = (trainer.global_rank, trainer.world_size, trainer.current_epoch) if trainer else (0, 1, 0)
         loader = self._loader(self.train, shuffle=True, rank=rank, world_size=world)

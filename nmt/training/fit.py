@@ -1,4 +1,4 @@
-"""One training run: from prepared corpora to the best model in a run's folder."""
+"""Train on prepared corpora and leave the best model in the run's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.inference.model_folder import TrainedModel, choose_device, load_folder,
 from nmt.model.build import build_model
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import BestCheckpoints, LastCheckpoint, Stopped, WholeCheckpoints
+from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, LastCheckpoint, Stopped
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
@@ -37,10 +37,10 @@ LAST = "last.ckpt"
 
 
 class Fitted(NamedTuple):
-    """How training went, over all its sessions.
+    """The outcome of training, summed over all sessions of a resumed run.
 
-    ``kept`` is the epoch, from 1, of the best model; ``early``: stopped since nothing got better; ``interrupted``:
-    stopped by the user, to be resumed.
+    ``best`` is the best value of ``training.monitor``, ``kept`` the epoch (from 1) that reached it. ``early``: stopped
+    by ``training.patience``. ``interrupted``: stopped by the user; the run can be resumed.
     """
 
     trained: TrainedModel
@@ -54,13 +54,13 @@ class Fitted(NamedTuple):
 
 
 def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
-    """Train the model that ``config`` describes and leave the best one in ``folder``.
+    """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
-    Ctrl-C ends training after the current update, and ``resume`` goes on with the next one.
+    Ctrl-C stops training after the current update; ``resume`` continues with the next one.
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
-    trained = new_model(config, prepared, before=last.path if resume else None)
+    trained = new_model(config, prepared, checkpoint=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
@@ -80,29 +80,29 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         stored = read_checkpoint(Path(best.best_model_path))
         weights, kept = stored["state_dict"], stored["epoch"] + 1
         trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
-    device = choose_device(config["device"])  # where Lightning has taken the model away from
+    device = choose_device(config["device"])  # Lightning moves the model away after training
     trained = replace(trained, model=trained.model.to(device).eval())
     save_folder(folder, trained)
     score = None if best.best_model_score is None else float(best.best_model_score)
-    stopped = any(one.stopped_epoch > 0 for one in trainer.early_stopping_callbacks)
+    stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
     early = stopped and trainer.current_epoch < config["training"]["max_epochs"]
     return Fitted(
-        trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, score, kept, early, last.asked
+        trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, score, kept, early, last.stop_requested
     )
 
 
-def new_model(config: Mapping[str, Any], prepared: Prepared, *, before: Path | None = None) -> TrainedModel:
-    """An untrained model for the prepared corpora, or one that starts from ``init_from``'s weights.
+def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
+    """Return an untrained model for the prepared corpora, or one with the weights of ``init_from``.
 
-    ``before`` is the checkpoint that a resumed run goes on from: it needs no start any more.
+    A resumed run restores its weights from ``checkpoint`` later and does not need ``init_from`` any more.
     """
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     start = None
-    if before is not None and config["init_from"] is not None:
-        longest = read_checkpoint(before)["portable"]["longest_source"]
+    if checkpoint is not None and config["init_from"] is not None:
+        longest = read_checkpoint(checkpoint)["portable"]["longest_source"]
     elif config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
-        _refuse_other_pieces(start, prepared, config["init_from"])
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
+        _refuse_other_tokenizer(start, prepared, config["init_from"])
         longest = start.longest_source
     model = build_model(
         config,
@@ -112,24 +112,24 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, before: Path | N
         trust=config["trust"],
     )
     if start is not None:
-        _adopt(model, start.model, config["init_from"])
+        _copy_weights(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
 
 
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
-    """Raises UserError where a part holds a source that the attention was not built to hold."""
+    """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
         lengths = corpus.source_lengths + 1
-        if attention.longest is not None and int(lengths.max()) > attention.longest:
+        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
             raise UserError(
                 f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.longest}, the longest training source; leave it "
-                "out, train on longer ones, or use another attention"
+                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
+                "remove it, train on longer sources, or use another attention"
             )
 
 
-def _refuse_other_pieces(start: TrainedModel, prepared: Prepared, place: str) -> None:
-    """Raises UserError where the text was cut into other pieces than those that the model knows by number."""
+def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
+    """Raise UserError where the text was encoded with another tokenizer than that of the model."""
     for side in ("source", "target"):
         if getattr(start, side).to_bytes() != getattr(prepared, side).to_bytes():
             raise UserError(
@@ -138,21 +138,21 @@ def _refuse_other_pieces(start: TrainedModel, prepared: Prepared, place: str) ->
             )
 
 
-def _adopt(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
+def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
     try:
         model.load_state_dict(start.state_dict())
     except RuntimeError as error:
         reason = " ".join(str(error).split("\n")[1:2]).strip()
         raise UserError(
             f"init_from={place}: its model has other sizes or another attention ({reason[:160]}); "
-            "leave encoder, attention, decoder and embeddings away, they are then the same"
+            "remove the encoder, attention, decoder and embeddings settings to inherit them"
         ) from None
-    # Where this model has one table for two of the start's, one has overwritten the other.
-    taken = model.state_dict()
-    if not all(torch.equal(taken[name], weight) for name, weight in start.state_dict().items()):
+    # If this model shares a table that the other model has twice, one copy has overwritten the other.
+    copied = model.state_dict()
+    if not all(torch.equal(copied[name], weight) for name, weight in start.state_dict().items()):
         raise UserError(
-            f"init_from={place}: its model keeps apart what embeddings.shared=true or decoder.tied=true makes one; "
-            "leave embeddings and decoder away, they are then the same"
+            f"init_from={place}: its model has separate tables, but embeddings.shared=true or decoder.tied=true needs "
+            "one; remove the embeddings and decoder settings to inherit them"
         )
 
 
@@ -168,7 +168,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         accumulate_grad_batches=config["batches"]["accumulate"],
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
-        plugins=[WholeCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
+        plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
         logger=[
             MetricsFile(folder),
             TensorBoardLogger(folder, name=None, version="tensorboard"),
@@ -184,19 +184,21 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
 
 
 class _stop_cleanly:
-    """While training runs, Ctrl-C or SIGTERM asks it to stop after its update; a second one stops at once."""
+    """Context in which Ctrl-C or SIGTERM stops training after the current update; a second one stops at once."""
 
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
 
     def __enter__(self) -> None:
-        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.previous_handlers = {
+            number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)
+        }
 
-    def _ask(self, number: int, frame: Any) -> None:
-        if self.last.asked:
+    def _request_stop(self, number: int, frame: Any) -> None:
+        if self.last.stop_requested:
             raise SystemExit(128 + number)
-        self.last.asked = True
+        self.last.stop_requested = True
 
     def __exit__(self, *problem: object) -> None:
-        for number, handler in self.before.items():
+        for number, handler in self.previous_handlers.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""The metrics of a run as one CSV file that also survives a resumed run."""
+"""The metrics of a run as one CSV file, which a resumed run continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS_FILE = "metrics.csv"
 
 
 class MetricsFile(Logger):
-    """Appends a row for each set of metrics; steps are updates, losses nats a piece, BLEU and chrF percent."""
+    """Appends one row per set of metrics; steps are updates, losses nats per piece, BLEU and chrF percent."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -32,10 +32,10 @@ class MetricsFile(Logger):
         return ""
 
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
-        """Nothing: config.yaml has them."""
+        """Do nothing: config.yaml has them."""
 
     def forget(self, step: int) -> None:
-        """Drop the rows from update ``step`` on: a run that was killed makes these updates again."""
+        """Drop the rows from update ``step`` on: a killed run repeats these updates when it is resumed."""
         if not self.path.exists():
             return
         with self.path.open(newline="", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""When training stops, since nothing gets better any more."""
+"""Early stopping."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pytorch_lightning.callbacks import EarlyStopping
 
 
 class Patience(EarlyStopping):
-    """Stops training as Lightning's does, and a resumed run that had stopped already stays so."""
+    """Lightning's early stopping, except that a resumed run which had already stopped does not continue."""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         trainer.should_stop |= self.wait_count >= self.patience

@@ -1,4 +1,4 @@
-"""Training with products in bfloat16, half as many bytes a number and twice the rate, and weights in float32."""
+"""Training with products in bfloat16 and weights in float32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pytorch_lightning.plugins.precision import Precision
 
 
 class Bfloat16(Precision):
-    """What Lightning calls bf16-mixed, but for its ban on fused optimizers: without scaled gradients they may clip."""
+    """Lightning's bf16-mixed with fused optimizers, which Lightning forbids for the sake of gradient scaling.
+
+    bfloat16 needs no gradient scaling, so gradients can be clipped as usual.
+    """
 
     precision: Literal["bf16-mixed"] = "bf16-mixed"
 
@@ -21,18 +24,18 @@ class Bfloat16(Precision):
 
     @contextmanager
     def forward_context(self) -> Iterator[None]:
-        # No cache of weights in bfloat16: one that is filled without gradients would later be used with them.
+        # No cache of bfloat16 weights: entries from a validation without gradients would be used in training.
         with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
             yield
 
 
 def slowdown() -> float:
-    """How many times as long a product takes in bfloat16 as in float32: above 1 on a CPU that has to emulate it."""
-    found = []
+    """Return the duration of a bfloat16 product divided by that of a float32 product."""
+    seconds = []
     for dtype in (torch.bfloat16, torch.float32):
         x = torch.ones(512, 512, dtype=dtype)
-        found.append(min(_seconds(x) for _ in range(5)))
-    return found[0] / found[1]
+        seconds.append(min(_seconds(x) for _ in range(5)))
+    return seconds[0] / seconds[1]
 
 
 def _seconds(x: torch.Tensor) -> float:

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains."""
+"""Progress shown while a model trains."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from nmt.text.batches import Batch
 
 
 class LiveProgress(pl.Callback):
-    """A bar with loss, target tokens a second and time left on a terminal; one line per validation anywhere."""
+    """One line per validation; on a terminal also a bar with loss, target tokens per second and time left."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.bar: Progress | None = None
         self.tokens = 0
-        self.seconds = 0.0  # in training steps
-        self.elapsed = 0.0  # in all, validation included
+        self.seconds = 0.0  # in training steps only
+        self.elapsed = 0.0  # seconds in total, validation included
         self._since = self._mark = 0.0
 
     @property
     def tokens_per_s(self) -> float:
-        """Target pieces trained on in a second, validation left out."""
+        """Target pieces per second of training, without validation."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run goes on counting from."""
+        """Return the counts from which a resumed run continues."""
         return {"tokens": self.tokens, "seconds": self.seconds, "elapsed": self.elapsed + self._lap()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -39,7 +39,9 @@ class LiveProgress(pl.Callback):
         return time.perf_counter() - self._mark
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._mark = self._since = time.perf_counter()  # a resumed epoch has no start of its own
+        self._mark = self._since = (
+            time.perf_counter()
+        )  # Lightning does not call on_train_epoch_start for a resumed epoch
         if not self.console.is_terminal:
             return
         self.bar = Progress(
@@ -86,7 +88,7 @@ class LiveProgress(pl.Callback):
         self.console.print(
             f"epoch {trainer.current_epoch + 1}  {loss}  {'  '.join(parts)}  {self.tokens_per_s:,.0f} tokens/s",
             highlight=False,
-            soft_wrap=True,  # in a log, too, a line is a line
+            soft_wrap=True,  # do not break lines in log files
         )
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

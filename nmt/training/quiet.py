@@ -1,4 +1,4 @@
-"""Keep what Lightning says about itself, and its advice to programmers, away from people who train models."""
+"""Silence Lightning's messages about itself and its advice to programmers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ADVICE = (
-    "The '.*dataloader' does not have many workers",  # batches are made in well under a millisecond
+    "The '.*dataloader' does not have many workers",  # a batch takes well under a millisecond
     "The number of training batches .* is smaller than the logging interval",
     ".*LeafSpec.* is deprecated",
-    "Checkpoint directory .* exists and is not empty",  # so it is, on resume
+    "Checkpoint directory .* exists and is not empty",  # expected when resuming
     ".*lr_scheduler.step.* before .*optimizer.step",
 )
 
 
 @contextmanager
 def without_advice() -> Iterator[None]:
-    """Silence it for as long as the block runs; warnings of any other kind still show."""
+    """Silence these messages while the block runs; other warnings are still shown."""
     logger = logging.getLogger("pytorch_lightning")
     before = logger.level
     logger.setLevel(logging.ERROR)

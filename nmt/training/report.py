@@ -16,7 +16,7 @@ from nmt.alignment.links import format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.word_weights import fit_word_weights, piece_weights
 from nmt.evaluation import corpus_scores
-from nmt.inference.forced import force, forced_links
+from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.storage import write_lines
@@ -56,7 +56,7 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
-    if translator.attention.looks:
+    if translator.attention.reads_source:
         links, golds = forced_links(translator, sources, references), test.links()
         write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
         if golds is not None:
@@ -75,7 +75,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
         print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
         return
     chosen = [int(short[row]) for row in spread(pieces[1][short], EXAMPLES)]
-    forced = force(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
+    forced = force_decode(translator, [sources[at] for at in chosen], [references[at] for at in chosen])
     signed = translator.attention.signed
     pictures = folder / "heatmaps"
     pictures.mkdir(exist_ok=True)

@@ -91,7 +91,7 @@ def _prepared_text(folder: Path, config: Mapping[str, Any], log: Callable[[str],
         return prepared
     tokenizers = None
     if config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], asked="init_from")
+        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         tokenizers = (start.source, start.target)
         _refuse_shared(config, f"init_from={config['init_from']}", *tokenizers)
         _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import ``naive``: the tests are no package."""
+"""Lets the tests of this folder import ``blocks`` and ``naive``: the tests are not a package."""
 
 from __future__ import annotations
 

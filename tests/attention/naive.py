@@ -1,4 +1,4 @@
-"""Plain NumPy, one source and one query at a time: what the attentions are compared with."""
+"""Reference for the attentions: plain NumPy, one source and one query at a time."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ def sigmoid(scores: Array) -> Array:
 
 
 def weights_of(attention: Attention) -> dict[str, Array]:
+    """Return the parameters as NumPy arrays, by name."""
     return {name: value.detach().double().numpy() for name, value in attention.named_parameters()}
 
 
 def mix(alignment: Array, values: Array) -> tuple[Array, Array]:
-    start = np.zeros(values.shape[1])
-    return sum((a * value for a, value in zip(alignment, values, strict=True)), start), alignment
+    """Return Σ_s alignment_s values_s, and the alignment."""
+    zeros = np.zeros(values.shape[1])
+    return sum((share * value for share, value in zip(alignment, values, strict=True)), zeros), alignment
 
 
 def compare(attention: Attention, naive: Naive, query_size: int = QUERY) -> None:
-    """A ragged batch gets the contexts and alignments of ``naive``."""
+    """Assert that a ragged batch gets the contexts and alignments of ``naive``."""
     torch.manual_seed(1)
     attention.double()
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]

@@ -1,4 +1,4 @@
-"""The efficient attentions against plain NumPy loops over their papers' equations, and examples worked by hand."""
+"""The efficient attentions against NumPy loops written from their papers, and examples calculated by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.attention import (
     NoAttention,
     SparseAttention,
 )
-from nmt.attention.scan import _stretch, scan
+from nmt.attention.scan import _run, scan
 
 KEY = 5
 
@@ -52,10 +52,10 @@ def test_efficient_attention_of_shen_2018_with_softmax() -> None:
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
         keys = np.array([weight["W_k.weight"] @ s for s in h])
-        over_time = np.stack([softmax(column) for column in keys.T], axis=1)  # each feature over the source
-        contexts = sum(np.outer(k, s) for k, s in zip(over_time, h, strict=True))
-        asked = softmax(weight["W_q.weight"] @ q)
-        return asked @ contexts, np.array([asked @ k for k in over_time])
+        weights = np.stack([softmax(column) for column in keys.T], axis=1)  # of each feature, over the source
+        contexts = sum(np.outer(k, s) for k, s in zip(weights, h, strict=True))
+        projected = softmax(weight["W_q.weight"] @ q)
+        return projected @ contexts, np.array([projected @ k for k in weights])
 
     compare(attention, naive)
 
@@ -73,9 +73,9 @@ def test_efficient_attention_of_shen_2018_with_scaling(feature_map: Any) -> None
     compare(attention, naive)
 
 
-def test_identity_kernel_with_w_k_of_ones_is_covariance_attention() -> None:
+def test_identity_kernel_with_identity_w_k_is_covariance_attention() -> None:
     kernel = KernelAttention(state_size=STATE, query_size=QUERY, feature_map="identity", key_size=STATE)
-    covariance = CovarianceAttention(state_size=STATE, query_size=QUERY)
+    covariance = CovarianceAttention(state_size=STATE, query_size=QUERY, mean=False)
     assert covariance.project is not None
     with torch.no_grad():
         kernel.W_k.weight.copy_(torch.eye(STATE))
@@ -89,7 +89,7 @@ def test_identity_kernel_with_w_k_of_ones_is_covariance_attention() -> None:
     )
 
 
-def test_softmax_over_time_survives_any_scores_in_pieces() -> None:
+def test_softmax_over_time_in_parts_is_stable_for_large_scores() -> None:
     attention = KernelAttention(state_size=1, query_size=1, feature_map="softmax", key_size=1)
     with torch.no_grad():
         attention.W_k.weight.fill_(1.0)
@@ -112,19 +112,19 @@ def test_general_covariance_of_brebisson_2016(recall: bool, mean: bool) -> None:
         for s in h:
             scores = weight["gates.weight"] @ s + weight["gates.bias"]
             if recall:
-                found = covariance @ s
-                scores = scores + weight["recalled.weight"] @ (found / sqrt(1 + found @ found))
+                recall_of_s = covariance @ s
+                scores = scores + weight["recalled.weight"] @ (recall_of_s / sqrt(1 + recall_of_s @ recall_of_s))
             alpha, beta = sigmoid(scores[:2])
             f = sigmoid(scores[2:]) * s
             covariance = alpha * covariance + beta * np.outer(f, f)
-            written = [(share * alpha, other) for share, other in written] + [(beta, f)]
-        asked = weight["project.weight"] @ q / (len(h) if mean else 1)
-        return covariance @ asked, np.array([share * (f @ asked) for share, f in written])
+            written = [(share * alpha, earlier_f) for share, earlier_f in written] + [(beta, f)]
+        projected = weight["project.weight"] @ q / (len(h) if mean else 1)
+        return covariance @ projected, np.array([share * (f @ projected) for share, f in written])
 
     compare(attention, naive)
 
 
-def test_forgetting_nothing_and_gating_alike_is_gated_covariance() -> None:
+def test_general_covariance_without_forgetting_is_gated_covariance() -> None:
     general = GeneralCovarianceAttention(state_size=STATE, query_size=STATE).double()
     gated = CovarianceAttention(state_size=STATE, query_size=STATE, gated=True).double()
     assert gated.gate is not None
@@ -149,9 +149,9 @@ def test_delta_rule_of_schlag_2021() -> None:
         for s in h:
             k, beta = unit(weight["W_k.weight"] @ s), sigmoid(weight["beta.weight"] @ s + weight["beta.bias"])[0]
             memory = memory + beta * np.outer(k, s - memory.T @ k)
-            written = [left - beta * k * (k @ left) for left in written] + [beta * k]
-        asked = unit(weight["W_q.weight"] @ q)
-        return memory.T @ asked, np.array([asked @ left for left in written])
+            written = [weights - beta * k * (k @ weights) for weights in written] + [beta * k]
+        projected = unit(weight["W_q.weight"] @ q)
+        return memory.T @ projected, np.array([projected @ weights for weights in written])
 
     compare(attention, naive)
 
@@ -159,12 +159,12 @@ def test_delta_rule_of_schlag_2021() -> None:
 def test_delta_rule_replaces_the_value_of_a_key() -> None:
     attention = DeltaAttention(state_size=2, query_size=2, key_size=1).double()
     with torch.no_grad():
-        attention.W_k.weight.copy_(torch.tensor([[1.0, 0.0]]))  # one key for all states with a positive first number
+        attention.W_k.weight.copy_(torch.tensor([[1.0, 0.0]]))  # one key for all states with h[0] > 0
         attention.beta.weight.zero_()
         attention.beta.bias.fill_(100.0)  # β = 1
     states = torch.tensor([[[1.0, 5.0], [2.0, -7.0], [3.0, 4.0]]], dtype=torch.float64)
     memory = attention.write(states, torch.ones(1, 3, dtype=torch.bool), trace=True)
-    torch.testing.assert_close(memory.slots, states[:, 2:])  # the last one, and nothing else
+    torch.testing.assert_close(memory.slots, states[:, 2:])  # only the last value remains
     assert memory.trace is not None
     torch.testing.assert_close(memory.trace, torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64))
 
@@ -181,13 +181,13 @@ def test_linformer_of_wang_2020() -> None:
     compare(attention, naive)
 
 
-def test_linformer_refuses_a_source_that_is_too_long() -> None:
+def test_linformer_rejects_a_source_that_is_too_long() -> None:
     attention = LowRankAttention(state_size=STATE, query_size=QUERY, slots=2, max_length=3)
     states, mask = torch.randn(2, 4, STATE), torch.tensor([[True, True, True, False], [True, True, True, True]])
     attention.write(states[:1], mask[:1])
-    with pytest.raises(ValueError, match="a source of 4 states: LowRankAttention was built for at most 3"):
+    with pytest.raises(ValueError, match="source of 4 states: LowRankAttention holds at most 3; split the source"):
         attention.write(states, mask)
-    with pytest.raises(ValueError, match="a source of 5 states"):
+    with pytest.raises(ValueError, match="source of 5 states"):
         attention.append(attention.write(states[:1], mask[:1]), states[:1, :2], mask[:1, :2])
 
 
@@ -206,7 +206,7 @@ def test_explicit_sparse_transformer_of_zhao_2019(keep: int) -> None:
     compare(attention, naive)
 
 
-def test_scores_that_tie_with_the_last_one_kept_are_kept() -> None:
+def test_scores_tied_with_the_lowest_kept_score_are_kept() -> None:
     attention = SparseAttention(state_size=1, query_size=1, score="dot", keep=2)
     states, mask = torch.tensor([[[2.0], [1.0], [1.0], [0.0]]]), torch.ones(1, 4, dtype=torch.bool)
     _, weights = attention.read(torch.tensor([[[log(2)]]]), attention.write(states, mask))
@@ -220,7 +220,7 @@ def test_local_p_of_luong_2015(window: int, score: Any) -> None:
     attention = LocalAttention(state_size=STATE, query_size=size, score=score, window=window)
     weight = weights_of(attention)
 
-    def one(q: Array, s: Array) -> float:
+    def pair_score(q: Array, s: Array) -> float:
         if score == "dot":
             return float(q @ s)
         if score == "general":
@@ -233,7 +233,7 @@ def test_local_p_of_luong_2015(window: int, score: Any) -> None:
         inside = [s for s in range(1, len(h) + 1) if centre - window <= s <= centre + window]
         alignment = np.zeros(len(h))
         if inside:
-            shares = softmax(np.array([one(q, h[s - 1]) for s in inside]))
+            shares = softmax(np.array([pair_score(q, h[s - 1]) for s in inside]))
             for s, share in zip(inside, shares, strict=True):
                 alignment[s - 1] = share * exp(-((s - centre) ** 2) / (2 * (window / 2) ** 2))
         return mix(alignment, h)
@@ -241,7 +241,7 @@ def test_local_p_of_luong_2015(window: int, score: Any) -> None:
     compare(attention, naive, size)
 
 
-def test_a_window_reads_nothing_beyond_it() -> None:
+def test_local_attention_reads_only_its_window() -> None:
     attention = LocalAttention(state_size=STATE, query_size=QUERY, window=2)
     states, mask = torch.randn(1, 41, STATE), torch.ones(1, 41, dtype=torch.bool)
     query = torch.randn(1, 1, QUERY)
@@ -253,60 +253,60 @@ def test_a_window_reads_nothing_beyond_it() -> None:
         outside = torch.ones(41, dtype=torch.bool)
         outside[18:22] = False
         assert memory.keys is not None
-        broken = memory._replace(
+        changed = memory._replace(
             slots=memory.slots.masked_fill(outside[:, None], 1e30),
             keys=memory.keys.masked_fill(outside[:, None], 1e30),
         )
-        torch.testing.assert_close(attention.read(query, broken)[0], context)
+        torch.testing.assert_close(attention.read(query, changed)[0], context)
 
 
-def test_a_window_as_wide_as_the_source_is_luong_under_a_gaussian() -> None:
+def test_local_attention_with_a_very_wide_window_is_luong_attention() -> None:
     local = LocalAttention(state_size=STATE, query_size=QUERY, window=1000)
     luong = LuongAttention(state_size=STATE, query_size=QUERY)
     luong.W_a_state.weight.data.copy_(local.W_a_state.weight.data)
     states, mask, query = torch.randn(2, 9, STATE), torch.ones(2, 9, dtype=torch.bool), torch.randn(2, 3, QUERY)
     with torch.no_grad():
-        wide = local.read(query, local.write(states, mask))
-        plain = luong.read(query, luong.write(states, mask))
-    torch.testing.assert_close(wide, plain, rtol=1e-3, atol=1e-3)
+        local_result = local.read(query, local.write(states, mask))
+        luong_result = luong.read(query, luong.write(states, mask))
+    torch.testing.assert_close(local_result, luong_result, rtol=1e-3, atol=1e-3)
 
 
 def test_heads_of_vaswani_2017() -> None:
     heads, state, query = 2, 2 * STATE, 2 * QUERY
     attention = MultiHeadAttention(state_size=state, query_size=query, heads=heads, inner=LuongAttention).double()
     weight = weights_of(attention)
-    states, asked = torch.randn(1, 5, state, dtype=torch.float64), torch.randn(1, 1, query, dtype=torch.float64)
+    states, queries = torch.randn(1, 5, state, dtype=torch.float64), torch.randn(1, 1, query, dtype=torch.float64)
     contexts, alignments = [], []
     for head in range(heads):
         h = states[0].numpy() @ weight["W_s.weight"][head * STATE : (head + 1) * STATE].T
-        q = weight["W_q.weight"][head * QUERY : (head + 1) * QUERY] @ asked[0, 0].numpy()
+        q = weight["W_q.weight"][head * QUERY : (head + 1) * QUERY] @ queries[0, 0].numpy()
         context, alignment = mix(softmax(np.array([q @ weight["inner.W_a_state.weight"] @ s for s in h])), h)
         contexts.append(context)
         alignments.append(alignment)
     with torch.no_grad():
         memory = attention.write(states, torch.ones(1, 5, dtype=torch.bool))
-        context, weights = attention.read(asked, memory)
+        context, weights = attention.read(queries, memory)
     np.testing.assert_allclose(context[0, 0], weight["W_o.weight"] @ np.concatenate(contexts), rtol=1e-9)
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0], np.mean(alignments, axis=0), rtol=1e-9)
 
 
-def test_heads_that_cannot_be_are_refused() -> None:
+def test_impossible_heads_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide encoder\.hidden_size=4"):
         MultiHeadAttention(state_size=4, query_size=6, heads=3, inner=LuongAttention)
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide decoder\.hidden_size=4"):
         MultiHeadAttention(state_size=6, query_size=4, heads=3, inner=LuongAttention)
-    with pytest.raises(ValueError, match=r"attention\.inner: NoAttention"):
+    with pytest.raises(ValueError, match=r"attention\.inner=NoAttention: has no contexts"):
         MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=NoAttention)
 
 
-# The recurrence whose training memory grows with √S.
+# The recurrence that keeps √S checkpoints in training.
 
 
-def forget(carry: Tensor, now: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor]]:
-    """C ← α C + f fᵀ, and an output that sees C: W C f."""
-    alpha, f = now
-    seen = (carry @ f[..., None])[..., 0] @ parameters[0]
-    return alpha[:, None, None] * carry + f[..., None] * f[:, None], (seen,)
+def forget(carry: Tensor, inputs: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor]]:
+    """Return α C + f fᵀ, and an output that depends on C: W C f."""
+    alpha, f = inputs
+    output = (carry @ f[..., None])[..., 0] @ parameters[0]
+    return alpha[:, None, None] * carry + f[..., None] * f[:, None], (output,)
 
 
 @pytest.mark.parametrize("length", [1, 2, 10, 1000])
@@ -316,32 +316,32 @@ def test_checkpointed_recurrence_has_the_gradients_of_autograd(length: int) -> N
     f = torch.randn(2, length, 3, dtype=torch.float64, requires_grad=True)
     start = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
-    found = []
-    for run in (scan, _stretch):
-        last, (seen,) = run(forget, start, (alpha, f), (weight,))
-        loss = (last * torch.arange(9.0).reshape(3, 3)).sum() + (seen.sin()).sum()
-        found.append([last, seen, *torch.autograd.grad(loss, (alpha, f, start, weight))])
-    for left, right in zip(*found, strict=True):
+    results = []
+    for run in (scan, _run):
+        last, (outputs,) = run(forget, start, (alpha, f), (weight,))
+        loss = (last * torch.arange(9.0).reshape(3, 3)).sum() + (outputs.sin()).sum()
+        results.append([last, outputs, *torch.autograd.grad(loss, (alpha, f, start, weight))])
+    for left, right in zip(*results, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
 
 
-def test_recurrence_keeps_only_every_root_of_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     length = 900
     alpha = torch.rand(1, length, requires_grad=True)
     f = torch.randn(1, length, 2, requires_grad=True)
     saved: list[Tensor] = []
 
-    def count(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         saved.append(tensor)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         scan(forget, torch.zeros(1, 2, 2), (alpha, f), (torch.eye(2),))
     assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
 
 
 @pytest.mark.parametrize("recall", [False, True])
-def test_long_sources_get_the_gradients_of_the_loop(recall: bool) -> None:
+def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: bool) -> None:
     torch.manual_seed(1)
     length, size = 1000, 3
     attention = GeneralCovarianceAttention(state_size=size, query_size=size, recall=recall).double()
@@ -355,8 +355,8 @@ def test_long_sources_get_the_gradients_of_the_loop(recall: bool) -> None:
         for h in states[0]:
             scores = attention.gates(h)
             if attention.recalled is not None:
-                found = covariance @ h
-                scores = scores + attention.recalled(found / (1 + found @ found).sqrt())
+                recall_of_h = covariance @ h
+                scores = scores + attention.recalled(recall_of_h / (1 + recall_of_h @ recall_of_h).sqrt())
             f = torch.sigmoid(scores[2:]) * h
             covariance = torch.sigmoid(scores[0]) * covariance + torch.sigmoid(scores[1]) * torch.outer(f, f)
         return covariance
@@ -373,7 +373,7 @@ def test_long_sources_get_the_gradients_of_the_loop(recall: bool) -> None:
         torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
 
 
-def test_long_sources_get_the_gradients_of_the_delta_loop() -> None:
+def test_delta_rule_on_a_long_source_has_the_gradients_of_a_loop() -> None:
     torch.manual_seed(1)
     attention = DeltaAttention(state_size=4, query_size=4, key_size=3).double()
     states = torch.randn(1, 1000, 4, dtype=torch.float64, requires_grad=True)
@@ -390,18 +390,18 @@ def test_long_sources_get_the_gradients_of_the_delta_loop() -> None:
         torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9)
 
 
-def test_the_delta_rule_keeps_only_every_root_of_the_length() -> None:
+def test_delta_rule_keeps_sqrt_s_memories() -> None:
     length, state, key = 900, 4, 3
     attention = DeltaAttention(state_size=state, query_size=2, key_size=key)
-    saved: dict[tuple[int, int], Tensor] = {}  # a tensor saved twice is kept once
+    saved: dict[tuple[int, int], Tensor] = {}  # by address, because a tensor can be saved twice
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         saved[tensor.data_ptr(), tensor.numel()] = tensor
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         attention.write(torch.randn(1, length, state, requires_grad=True), torch.ones(1, length, dtype=torch.bool))
     memories = sum(tensor.shape == (1, key, state) for tensor in saved.values())
     assert abs(memories - sqrt(length)) <= 1
-    # Only within a stretch does each state meet each: nothing kept is larger than the states themselves.
+    # Pairs of states exist only within a chunk: no saved tensor is larger than the states themselves.
     assert max(tensor.numel() for tensor in saved.values()) <= length * state

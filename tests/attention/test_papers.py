@@ -1,4 +1,4 @@
-"""Each attention against plain NumPy loops over its paper's equations, and examples worked by hand."""
+"""The classic attentions against NumPy loops written from their papers, and examples calculated by hand."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_bahdanau_2015() -> None:
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_additive_scores_of_any_size(dtype: torch.dtype, scale: float) -> None:
+def test_additive_scores_are_accurate_for_small_and_large_inputs(dtype: torch.dtype, scale: float) -> None:
     torch.manual_seed(1)
     v = nn.Linear(6, 1, bias=False, dtype=dtype)
     queries, keys = (scale * torch.randn(2, count, 6, dtype=dtype) for count in (3, 4))
     expected = torch.tanh(queries[:, :, None].double() + keys[:, None].double()) @ v.weight[0].double()
-    digit = torch.finfo(dtype).eps
-    torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * digit)
+    epsilon = torch.finfo(dtype).eps
+    torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * epsilon)
 
 
 @pytest.mark.parametrize("score", ["dot", "general", "concat"])
@@ -47,15 +47,15 @@ def test_luong_2015(score: Any) -> None:
     attention = LuongAttention(state_size=STATE, query_size=query_size, score=score)
     weight = weights_of(attention)
 
-    def one(q: Array, s: Array) -> float:
+    def pair_score(q: Array, s: Array) -> float:
         if score == "dot":
             return float(q @ s)
         if score == "general":
             return float(q @ weight["W_a_state.weight"] @ s)
-        both = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
-        return float(weight["v_a.weight"][0] @ np.tanh(both @ np.concatenate([q, s])))
+        W_a = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)
+        return float(weight["v_a.weight"][0] @ np.tanh(W_a @ np.concatenate([q, s])))
 
-    compare(attention, lambda h, q: mix(softmax(np.array([one(q, s) for s in h])), h), query_size)
+    compare(attention, lambda h, q: mix(softmax(np.array([pair_score(q, s) for s in h])), h), query_size)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_luong_2015(score: Any) -> None:
     [*itertools.product(SCORES, SCORES, [True, False], ["sum", "mean", None])],
 )
 def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> None:
-    slots, longest = 3, 4
+    slots, max_length = 3, 4
     attention = MemoryAttention(
         state_size=STATE,
         query_size=QUERY,
@@ -71,7 +71,7 @@ def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> 
         write_score=write,
         read_score=read,
         position_encoding=encoding,
-        max_length=longest,
+        max_length=max_length,
         renormalise=renormalise,
     )
     weight = weights_of(attention)
@@ -80,8 +80,8 @@ def test_britz_2017(write: Any, read: Any, encoding: bool, renormalise: Any) -> 
     def positions(length: int) -> Array:
         table = np.zeros((length, slots))
         for s, k in itertools.product(range(1, length + 1), range(1, slots + 1)):
-            place = min(s, longest) / longest
-            table[s - 1, k - 1] = (1 - k / slots) * (1 - place) + (k / slots) * place
+            late = min(s, max_length) / max_length
+            table[s - 1, k - 1] = (1 - k / slots) * (1 - late) + (k / slots) * late
         if renormalise == "sum":
             return table / table.sum(0)
         return table / table.mean(0) if renormalise == "mean" else table
@@ -110,23 +110,23 @@ def test_brebisson_2016(gated: bool, mean: bool, query_size: int) -> None:
         covariance = np.zeros((STATE, STATE))
         for state in f:
             covariance += np.outer(state, state)
-        asked = q if query_size == STATE else weight["project.weight"] @ q
+        projected = q if query_size == STATE else weight["project.weight"] @ q
         share = 1 / len(h) if mean else 1
-        return share * covariance @ asked, np.array([share * (state @ asked) for state in f])
+        return share * covariance @ projected, np.array([share * (state @ projected) for state in f])
 
     assert (attention.project is None) == (query_size == STATE)
     compare(attention, naive, query_size)
 
 
-def test_none_reads_nothing() -> None:
+def test_no_attention_has_empty_contexts_and_no_alignment() -> None:
     compare(NoAttention(state_size=STATE, query_size=QUERY), lambda h, q: (np.zeros(0), np.zeros(len(h))))
 
 
-# Worked by hand.
+# Examples calculated by hand.
 
 
 def fill(attention: Attention, **values: Any) -> Attention:
-    """The same attention with these parameters, the others 0."""
+    """Set these parameters and zero the others, in place; return the attention."""
     for name, parameter in attention.named_parameters():
         parameter.data = torch.zeros_like(parameter.data)
         if (value := values.get(name.split(".")[0])) is not None:
@@ -138,32 +138,32 @@ def write(attention: Attention, states: list[list[float]]) -> Memory:
     return attention.write(torch.tensor([states]), torch.ones(1, len(states), dtype=torch.bool), trace=True)
 
 
-def look(attention: Attention, states: list[list[float]], query: list[float]) -> tuple[list[float], list[float]]:
-    """Context and alignment of one query to one source."""
+def read_one(attention: Attention, states: list[list[float]], query: list[float]) -> tuple[list[float], list[float]]:
+    """Return context and alignment of one query to one source."""
     memory = write(attention, states)
     context, weights = attention.read(torch.tensor([[query]]), memory)
     return context[0, 0].tolist(), attention.align(weights, memory)[0, 0].tolist()
 
 
-def test_scores_whose_difference_is_log_3_share_three_to_one() -> None:
+def test_score_difference_of_log_3_gives_weights_of_3_to_1() -> None:
     additive = fill(BahdanauAttention(state_size=1, query_size=1, attention_size=1), U=1.0, v=log(3) / tanh(1))
     dot = LuongAttention(state_size=1, query_size=1, score="dot")
     general = fill(LuongAttention(state_size=1, query_size=1, score="general"), W_a_state=2.0)
     concat = fill(LuongAttention(state_size=1, query_size=1, score="concat"), W_a_state=1.0, v_a=log(3) / tanh(1))
     for attention, query in [(additive, 0.0), (dot, log(3)), (general, log(3) / 2), (concat, 0.0)]:
-        context, alignment = look(attention, [[1.0], [0.0]], [query])
+        context, alignment = read_one(attention, [[1.0], [0.0]], [query])
         assert context == pytest.approx([0.75])
         assert alignment == pytest.approx([0.75, 0.25])
 
 
-def test_untrained_memory_writes_each_state_into_each_context_alike() -> None:
+def test_memory_with_zero_weights_writes_states_equally_into_all_slots() -> None:
     states, query = [[2.0, 0.0], [4.0, 8.0]], [1.0]
-    halves = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="sigmoid"))
+    halves = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="sigmoid", read_score="softmax"))
     assert write(halves, states).slots[0].tolist() == [[3.0, 4.0]] * 4  # ½ h_1 + ½ h_2
-    assert look(halves, states, query) == ([3.0, 4.0], [0.5, 0.5])
-    quarters = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="softmax"))
-    assert write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4  # softmax over the slots, not over time
-    assert look(quarters, states, query) == ([1.5, 2.0], [0.25, 0.25])
+    assert read_one(halves, states, query) == ([3.0, 4.0], [0.5, 0.5])
+    quarters = fill(MemoryAttention(state_size=2, query_size=1, slots=4, write_score="softmax", read_score="softmax"))
+    assert write(quarters, states).slots[0].tolist() == [[1.5, 2.0]] * 4  # a softmax over the slots, not over time
+    assert read_one(quarters, states, query) == ([1.5, 2.0], [0.25, 0.25])
 
 
 @pytest.mark.parametrize(
@@ -179,32 +179,32 @@ def test_untrained_memory_writes_each_state_into_each_context_alike() -> None:
         (None, 6, [[0.5, 0.25], [0.5, 0.5], [0.5, 0.75], [0.5, 1.0], [0.5, 1.0], [0.5, 1.0]]),
     ],
 )
-def test_position_encodings_of_two_contexts(renormalise: Any, length: int, expected: list[list[float]]) -> None:
+def test_position_encodings_of_two_slots(renormalise: Any, length: int, expected: list[list[float]]) -> None:
     attention = MemoryAttention(state_size=1, query_size=1, slots=2, max_length=4, renormalise=renormalise)
-    mask = torch.arange(8)[None] < length  # the rest is padding, which the sums must leave out
-    found = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float64)
-    np.testing.assert_allclose(found[0, :length], expected, rtol=1e-12)
+    mask = torch.arange(8)[None] < length  # the rest is padding, which the sums must ignore
+    encoding = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float64)
+    np.testing.assert_allclose(encoding[0, :length], expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("renormalise", ["sum", "mean", None])
-def test_position_encodings_count_exactly_in_half_precision(renormalise: Any) -> None:
+def test_position_encodings_are_exact_in_half_precision(renormalise: Any) -> None:
     attention = MemoryAttention(state_size=1, query_size=1, max_length=1000, renormalise=renormalise)
     mask = torch.ones(1, 1001, dtype=torch.bool)
     start = torch.zeros(1, dtype=torch.int64)
-    half, full = (attention.positions(mask, start, kind) for kind in (torch.bfloat16, torch.float64))
+    half, full = (attention.positions(mask, start, dtype) for dtype in (torch.bfloat16, torch.float64))
     np.testing.assert_allclose(half.double(), full, rtol=2**-8)
 
 
-def test_covariance_is_looked_up() -> None:
+def test_covariance_of_two_states() -> None:
     # C = [[1, 2], [2, 4]] + [[9, −3], [−3, 1]] = [[10, −1], [−1, 5]], and C (1, 1) = (9, 4).
     states, query = [[1.0, 2.0], [3.0, -1.0]], [1.0, 1.0]
-    plain = CovarianceAttention(state_size=2, query_size=2)
+    plain = CovarianceAttention(state_size=2, query_size=2, mean=False)
     assert write(plain, states).slots[0].tolist() == [[10.0, -1.0], [-1.0, 5.0]]
-    assert look(plain, states, query) == ([9.0, 4.0], [3.0, 2.0])
-    half_open = fill(CovarianceAttention(state_size=2, query_size=2, gated=True))  # f = h / 2
-    assert look(half_open, states, query) == ([2.25, 1.0], [1.5, 1.0])
+    assert read_one(plain, states, query) == ([9.0, 4.0], [3.0, 2.0])
+    half_open = fill(CovarianceAttention(state_size=2, query_size=2, gated=True, mean=False))  # f = h / 2
+    assert read_one(half_open, states, query) == ([2.25, 1.0], [1.5, 1.0])
 
 
-def test_dot_scores_of_unequal_sizes_are_refused() -> None:
+def test_dot_scores_of_unequal_sizes_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"attention\.score=dot.*size 4.*size 3.*score=general"):
         LuongAttention(state_size=4, query_size=3, score="dot")

@@ -1,4 +1,4 @@
-"""A tiny model of random weights: what the filters do with lines does not depend on what the model has learnt."""
+"""Tiny models with random weights, and fixtures for stdin and stdout."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ SENTENCES = [
 ]
 
 
-def make_model(
+def save_model(
     folder: Path, attention: dict[str, object], *, lowercase: bool = False, bidirectional: bool = True
 ) -> Path:
+    """Save a model with random weights in ``folder``. How commands treat lines does not depend on training."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
@@ -43,9 +44,9 @@ def make_model(
     model = build_model(config, source_vocabulary=300, target_vocabulary=300, longest_source=20)
     with torch.no_grad():
         for weights in model.decoder.parameters():
-            weights.mul_(3)  # far from uniform, so that beams and lines have something to disagree about
-        model.decoder.output.bias[4:260] -= 20  # no bytes, which would seldom spell a character
-        model.decoder.output.bias[3] -= 1.5  # no translation is empty
+            weights.mul_(3)  # far from uniform, so that hypotheses and lines differ
+        model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
+        model.decoder.output.bias[3] -= 1.5  # a less likely </s>, so that no translation is empty
     folder.mkdir(parents=True)
     save_folder(folder, TrainedModel(model, tokenizer, tokenizer, config, 20))
     return folder
@@ -53,29 +54,48 @@ def make_model(
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a model with Bahdanau's attention."""
+    """Folder of a model with Bahdanau attention."""
     attention = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
-    return make_model(tmp_path_factory.mktemp("models") / "bahdanau", attention)
+    return save_model(tmp_path_factory.mktemp("models") / "bahdanau", attention)
 
 
 @pytest.fixture(scope="session")
-def blind_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a lower-cased model without attention."""
+def model_without_attention(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a model without attention, trained on lower-cased text."""
     attention: dict[str, object] = {"_target_": "nmt.attention.NoAttention"}
-    return make_model(tmp_path_factory.mktemp("models") / "none", attention, lowercase=True)
+    return save_model(tmp_path_factory.mktemp("models") / "none", attention, lowercase=True)
+
+
+@pytest.fixture(scope="session")
+def short_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a model whose attention reads sources of at most 20 pieces."""
+    attention: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}
+    return save_model(tmp_path_factory.mktemp("models") / "low_rank", attention)
 
 
 @pytest.fixture
-def model_of(tmp_path: Path) -> Callable[..., Path]:
-    """Makes the folder of a model with the attention block given."""
-    return lambda attention, **given: make_model(tmp_path / "models" / attention["_target_"], attention, **given)
+def make_model(tmp_path: Path) -> Callable[..., Path]:
+    """Function that saves a model with the given attention block and returns its folder."""
+    return lambda attention, **options: save_model(tmp_path / "models" / attention["_target_"], attention, **options)
 
 
 @pytest.fixture
 def pipe_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Puts bytes on stdin."""
+    """Function that makes bytes the content of stdin."""
 
     def put(data: bytes) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
 
     return put
+
+
+@pytest.fixture
+def read_output(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[[], list[str]]:
+    """Function that returns the lines written to stdout since its last call."""
+
+    def read() -> list[str]:
+        out = capfdbinary.readouterr().out.decode()
+        assert out.endswith("\n") or not out
+        return out.split("\n")[:-1]
+
+    return read

@@ -1,4 +1,4 @@
-"""nmt-encode writes what nmt-translate memory=… reads, and nothing half."""
+"""nmt-encode: memories translate like their lines, and a failed run leaves no output."""
 
 from __future__ import annotations
 
@@ -14,41 +14,36 @@ from nmt.errors import UserError
 from nmt.inference.translator import Translator
 
 Pipe = Callable[[bytes], None]
+Reader = Callable[[], list[str]]
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
-def lines_of(capfdbinary: pytest.CaptureFixture[bytes]) -> list[str]:
-    return capfdbinary.readouterr().out.decode().split("\n")[:-1]
-
-
-def test_memories_are_translated_as_their_lines_are(
-    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_memories_translate_like_their_lines(model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(TEXT)
     translate([f"model={model}", f"alignments={tmp_path}/direct"])
-    expected = lines_of(capfdbinary)
+    expected = read_output()
     pipe_in(TEXT)
     encode([f"model={model}", f"output={tmp_path}/memories", "trace=true"])
-    assert lines_of(capfdbinary) == []
+    assert read_output() == []
     files = sorted(tmp_path.glob("memories/*"))
     assert [file.name for file in files] == [*(f"{number:08d}.safetensors" for number in range(1, 5)), "count.txt"]
     translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/stored"])
-    assert lines_of(capfdbinary) == expected
+    assert read_output() == expected
     assert (tmp_path / "stored").read_text() == (tmp_path / "direct").read_text()
     translate([f"model={model}", f"memory={files[2]}", "scores=true"])
-    assert [line.partition("\t")[2] for line in lines_of(capfdbinary)] == expected[2:3]
+    assert [line.partition("\t")[2] for line in read_output()] == expected[2:3]
 
 
-def test_a_line_in_parts(
-    model_of: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
+    make_model: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, read_output: Reader
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.CovarianceAttention"}, bidirectional=False)
-    for folder, words in {"parts": ["piece_length=2"], "whole": []}.items():
+    model = make_model({"_target_": "nmt.attention.CovarianceAttention"}, bidirectional=False)
+    for folder, words in {"parts": ["piece_length=2"], "at_once": []}.items():
         pipe_in(TEXT)
         encode([f"model={model}", f"output={tmp_path}/{folder}", *words])
         translate([f"model={model}", f"memory={tmp_path}/{folder}"])
-    found = lines_of(capfdbinary)
-    assert found[:4] == found[4:] and all(found[row] for row in (0, 2, 3))
+    lines = read_output()
+    assert lines[:4] == lines[4:] and all(lines[row] for row in (0, 2, 3))
 
 
 @pytest.mark.parametrize(
@@ -60,59 +55,61 @@ def test_a_line_in_parts(
         (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),
     ],
 )
-def test_a_failure_leaves_nothing_behind(model: Path, tmp_path: Path, words: list[str], message: str) -> None:
+def test_failure_leaves_no_files(model: Path, tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         encode([f"model={model}", f"output={tmp_path}/memories", *words])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_folder_is_overwritten(model: Path, tmp_path: Path) -> None:
+def test_existing_folder_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="already exists; choose another folder"):
         encode([f"model={model}", f"output={tmp_path}"])
 
 
-def test_text_and_memories_at_once_are_refused(model: Path) -> None:
-    with pytest.raises(UserError, match="memory=here: is what to translate, and so is input=there; give one"):
+def test_input_and_memory_together_are_rejected(model: Path) -> None:
+    with pytest.raises(UserError, match="memory=here: input=there is given too; give only one of them"):
         translate([f"model={model}", "memory=here", "input=there"])
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["output=./x"], "memory=x: is the output as well; give each a file of its own"),
-        (["alignments=./x"], "alignments=./x: is the memory as well"),
+        (["output=./x"], "memory=x: same file as output=./x; choose two different files"),
+        (["alignments=./x"], "alignments=./x: same file as memory=x"),
     ],
 )
-def test_a_memory_is_not_written_over(model: Path, words: list[str], message: str) -> None:
+def test_memory_is_not_overwritten(model: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         translate([f"model={model}", "memory=x", *words])
 
 
-@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "no count.txt there")])
-def test_memories_that_are_not_there_are_named(model: Path, tmp_path: Path, place: str, message: str) -> None:
+@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "has no count.txt")])
+def test_missing_memories_are_reported(model: Path, tmp_path: Path, place: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         translate([f"model={model}", f"memory={tmp_path / place}"])
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_a_memory_that_was_lost_is_missed(model: Path, tmp_path: Path, pipe_in: Pipe, number: int) -> None:
+def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe, number: int) -> None:
     pipe_in(TEXT)
     encode([f"model={model}", f"output={tmp_path}/memories"])
     (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
-    with pytest.raises(UserError, match=f"memories: 1 of 4 are lost, the first is {number:08d}.safetensors; encode"):
+    with pytest.raises(
+        UserError, match=f"memories: 1 of 4 files are missing, the first is {number:08d}.safetensors; encode"
+    ):
         translate([f"model={model}", f"memory={tmp_path}/memories"])
 
 
-def test_no_lines_no_memories_no_translations(
-    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+def test_empty_input_gives_no_memories_and_no_translations(
+    model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Reader
 ) -> None:
     pipe_in(b"")
     encode([f"model={model}", f"output={tmp_path}/memories"])
     translate([f"model={model}", f"memory={tmp_path}/memories"])
-    assert lines_of(capfdbinary) == []
+    assert read_output() == []
 
 
-def test_memories_without_a_trace_are_not_aligned(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
+def test_alignments_need_memories_with_a_trace(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
     pipe_in(TEXT)
     encode([f"model={model}", f"output={tmp_path}/memories"])
     with pytest.raises(UserError, match="encode with trace=true"):
@@ -120,34 +117,33 @@ def test_memories_without_a_trace_are_not_aligned(model: Path, tmp_path: Path, p
     assert not (tmp_path / "links").exists()
 
 
-def test_a_line_longer_than_the_attention_holds_leaves_an_empty_memory(
-    model_of: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+def test_line_too_long_for_the_attention_gets_an_empty_memory(
+    short_model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], read_output: Reader
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
-    encode([f"model={model}", f"output={tmp_path}/memories"])
+    encode([f"model={short_model}", f"output={tmp_path}/memories"])
     assert "warning: <stdin>:2: a source of " in capfdbinary.readouterr().err.decode()
-    translate([f"model={model}", f"memory={tmp_path}/memories"])
-    found = lines_of(capfdbinary)
-    assert found[1] == "" and found[0] == found[2] != ""
+    translate([f"model={short_model}", f"memory={tmp_path}/memories"])
+    lines = read_output()
+    assert lines[1] == "" and lines[0] == lines[2] != ""
 
 
-def test_a_line_that_does_not_fit_into_memory_leaves_an_empty_memory(
-    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes],
+def test_line_that_exhausts_memory_gets_an_empty_memory(
+    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], read_output: Reader,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    whole = Translator.encode
+    original = Translator.encode
 
-    def small(self: Translator, line: str) -> list[int]:
+    def encode_short_lines(self: Translator, line: str) -> list[int]:
         if len(line) > 50:
-            torch.empty(10**15)  # more than any machine has: torch's own error
-        return whole(self, line)
+            torch.empty(10**15)  # more than any machine has: raises torch's own out-of-memory error
+        return original(self, line)
 
-    monkeypatch.setattr(Translator, "encode", small)
+    monkeypatch.setattr(Translator, "encode", encode_short_lines)
     pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
     encode([f"model={model}", f"output={tmp_path}/memories"])
     warning, _ = capfdbinary.readouterr().err.decode().splitlines()
     assert warning == "warning: <stdin>:2: not enough memory for this line of 20 words; its memory is empty"
     translate([f"model={model}", f"memory={tmp_path}/memories"])
-    found = lines_of(capfdbinary)
-    assert found[1] == "" and found[0] == found[2] != ""
+    lines = read_output()
+    assert lines[1] == "" and lines[0] == lines[2] != ""

@@ -1,12 +1,9 @@
-"""nmt-evaluate prints what sacrebleu and Och & Ney's formula say, and nothing else, on stdout."""
+"""nmt-evaluate: scores equal sacrebleu's and Och & Ney's AER formula; stdout has nothing else."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ import sacrebleu
 from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
 from nmt.errors import UserError
-from nmt.inference.forced import forced_links
+from nmt.inference.forced_decoding import forced_links
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -25,6 +22,7 @@ GUESS = ["der Hund sieht eine Katze", "nichts da", "ein ROTES Haus hier", "die K
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
+    """A folder with the files src, tgt and guess, each plain and as .gz."""
     for name, lines in {"src": SOURCE, "tgt": TARGET, "guess": GUESS}.items():
         text = "".join(f"{line}\n" for line in lines)
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -33,7 +31,9 @@ def files(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_translations_in_a_file(lowercase: bool, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_a_translation_file_equal_sacrebleu(
+    lowercase: bool, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     evaluate([f"hypotheses={files}/guess.gz", f"tgt={files}/tgt", f"lowercase={str(lowercase).lower()}"])
     lines = capsys.readouterr().out.splitlines()
     bleu = sacrebleu.corpus_bleu(GUESS, [TARGET], lowercase=lowercase).score
@@ -43,45 +43,48 @@ def test_translations_in_a_file(lowercase: bool, files: Path, capsys: pytest.Cap
     assert lines[2].startswith(f"TER {ter:.2f}  nrefs:1|case:{'lc' if lowercase else 'mixed'}|")
 
 
-def test_a_model_with_gold_links(model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_a_model_equal_sacrebleu_and_the_aer_formula(
+    model: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (files / "links").write_text("1-1 2p2\n\n3-3 1p2\n1-1\n")
-    given = [f"model={model}", f"src={files}/src.gz", f"tgt={files}/tgt.gz", f"links={files}/links", "links_base=1"]
-    evaluate([*given, "json=true"])
+    arguments = [f"model={model}", f"src={files}/src.gz", f"tgt={files}/tgt.gz", f"links={files}/links", "links_base=1"]
+    evaluate([*arguments, "json=true"])
     result = json.loads(capsys.readouterr().out)
     translator = Translator.load(model)
     assert result["bleu"] == sacrebleu.corpus_bleu(translator.texts(SOURCE), [TARGET]).score
     sure = [{(0, 0)}, set(), {(2, 2)}, {(0, 0)}]
     possible = [{(0, 0), (1, 1)}, set(), {(2, 2), (0, 1)}, {(0, 0)}]
-    found = forced_links(translator, SOURCE, TARGET)
-    agreed = sum(len(a & s) + len(a & p) for a, s, p in zip(found, sure, possible, strict=True))
-    assert result["aer"] == pytest.approx(1 - agreed / (sum(map(len, found)) + sum(map(len, sure))))
+    links = forced_links(translator, SOURCE, TARGET)
+    agreed = sum(len(a & s) + len(a & p) for a, s, p in zip(links, sure, possible, strict=True))
+    assert result["aer"] == pytest.approx(1 - agreed / (sum(map(len, links)) + sum(map(len, sure))))
     assert result["sentences"] == 4 and result["signatures"]["aer"] == AER_METHOD
-    evaluate(given)
+    evaluate(arguments)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"AER {result['aer']:.4f}  {AER_METHOD}"
 
 
-def test_a_source_longer_than_the_attention_holds_has_no_links(
-    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+def test_source_too_long_for_the_attention_has_no_links(
+    short_model: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     (files / "src").write_text("".join(f"{line}\n" for line in [*SOURCE[:3], "cat " * 30]))
     (files / "links").write_text("0-0\n\n0-0\n0-0 1-1 2-2\n")
-    evaluate([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"links={files}/links"])
+    evaluate([f"model={short_model}", f"src={files}/src", f"tgt={files}/tgt", f"links={files}/links"])
     out, error = capsys.readouterr()
-    found = forced_links(Translator.load(model), SOURCE[:3], TARGET[:3])
-    agreed = 2 * (((0, 0) in found[0]) + ((0, 0) in found[2]))
-    assert out.splitlines()[-1].startswith(f"AER {1 - agreed / (sum(map(len, found)) + 5):.4f} ")
+    links = forced_links(Translator.load(short_model), SOURCE[:3], TARGET[:3])
+    agreed = 2 * (((0, 0) in links[0]) + ((0, 0) in links[2]))
+    assert out.splitlines()[-1].startswith(f"AER {1 - agreed / (sum(map(len, links)) + 5):.4f} ")
     empty, unaligned = error.splitlines()
     assert empty.startswith(f"warning: {files}/src:4: a source of ") and empty.endswith("its translation is empty")
     assert unaligned.startswith(f"warning: {files}/src:4: a source of ") and unaligned.endswith("it is not aligned")
 
 
-def test_a_lower_cased_model_is_told_apart(blind_model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"model={blind_model}", f"src={files}/src", f"tgt={files}/tgt"]
-    evaluate(given)
+def test_model_trained_on_lower_case_gets_a_note(
+    model_without_attention: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [f"model={model_without_attention}", f"src={files}/src", f"tgt={files}/tgt"]
+    evaluate(arguments)
     assert "trained on lower-cased text" in capsys.readouterr().err
-    evaluate([*given, "lowercase=true"])
+    evaluate([*arguments, "lowercase=true"])
     out, error = capsys.readouterr()
     assert "case:lc" in out and error == ""
 
@@ -90,37 +93,30 @@ def test_a_lower_cased_model_is_told_apart(blind_model: Path, files: Path, capsy
     ("arguments", "message"),
     [
         (["hypotheses=guess"], "tgt: must be given"),
-        (["tgt=tgt"], "give one of them"),
-        (["tgt=tgt", "hypotheses=guess", "model=MODEL"], "give one of them"),
+        (["tgt=tgt"], "hypotheses=null: nothing to score"),
+        (["tgt=tgt", "hypotheses=guess", "model=MODEL"], "give only one of them"),
         (["tgt=tgt", "model=MODEL"], "add src=FILE"),
-        (["tgt=tgt", "hypotheses=guess", "links=links"], "give model=FOLDER"),
+        (["tgt=tgt", "hypotheses=guess", "links=links"], "replace hypotheses= by model=FOLDER"),
         (["tgt=short", "hypotheses=guess"], "guess has 4 lines, short has 1 lines"),
         (["tgt=short", "model=MODEL", "src=src"], "src has 4 lines, short has 1 lines"),
         (["tgt=nowhere", "hypotheses=guess"], "nowhere: No such file"),
         (["tgt=empty", "hypotheses=empty"], "empty: empty file"),
         (["tgt=tgt", "model=MODEL", "src=src", "links=links"], "links:1: 5-5 points outside"),
-        (["tgt=tgt", "model=BLIND", "src=src", "links=fine"], "no attention"),
+        (["tgt=tgt", "model=NONE", "src=src", "links=fine"], "no attention"),
         (["tgt=tgt", "model=MODEL", "src=src", "links_base=2"], "links_base=2: must be 0 | 1"),
         (["tgt=tgt", "hypothesis=guess"], "did you mean hypotheses"),
     ],
 )
-def test_bad_input_gets_one_clear_line(
-    arguments: list[str], message: str, model: Path, blind_model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_gives_one_error_line(
+    arguments: list[str], message: str, model: Path, model_without_attention: Path, files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.chdir(files)
     (files / "short").write_text("Hund\n")
     (files / "empty").touch()
     (files / "links").write_text("5-5\n\n\n\n")
     (files / "fine").write_text("0-0\n\n\n\n")
-    given = [word.replace("MODEL", str(model)).replace("BLIND", str(blind_model)) for word in arguments]
+    models = {"model=MODEL": f"model={model}", "model=NONE": f"model={model_without_attention}"}
     with pytest.raises(UserError) as caught:
-        evaluate(given)
+        evaluate([models.get(argument, argument) for argument in arguments])
     assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_help_shows_every_key_and_needs_no_torch() -> None:
-    code = "import sys; from nmt.commands.evaluate import evaluate; evaluate(['--help'])"
-    check = f"{code}; assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "links_base: 0" in done.stdout and "nmt-evaluate hypotheses=out.txt" in done.stdout

@@ -1,10 +1,8 @@
-"""nmt-heatmap draws given pairs and the model's own translations, as pictures or as one page."""
+"""nmt-heatmap: draws given pairs and the model's own translations, as pictures or as one page."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 
 from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
-from nmt.inference.forced import force, word_weights
+from nmt.inference.forced_decoding import force_decode, word_weights
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -22,114 +20,121 @@ TARGET = ["der Hund sieht eine Katze", "nichts", "ein rotes Haus", "die Katze sc
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
+    """A folder with the files src, tgt and links."""
     for name, lines in {"src": SOURCE, "tgt": TARGET}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (tmp_path / "links").write_text("0-0 1p1\n\n0-0\n0-0\n")
     return tmp_path
 
 
-def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[Path]:
+def printed_files(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[Path]:
+    """Run the command and return the files that it lists on stdout."""
     heatmap(arguments)
     return [Path(line) for line in capsys.readouterr().out.splitlines()]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 @pytest.mark.parametrize("granularity", ["word", "piece"])
-def test_pictures_of_its_own_translations(
+def test_own_translations_are_drawn_as_pictures(
     suffix: str, start: bytes, granularity: str, model: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"model={model}", f"src={files}/src", f"output={files}/a/b", "limit=3", "search.max_length=9"]
-    found = printed([*given, f"format={suffix}", f"granularity={granularity}"], capsys)
-    assert [file.name for file in found] == [f"0001.{suffix}", f"0003.{suffix}"]  # a blank line has nothing to show
-    assert sorted((files / "a" / "b").iterdir()) == found
-    assert all(file.read_bytes().startswith(start) for file in found)
+    arguments = [f"model={model}", f"src={files}/src", f"output={files}/a/b", "limit=3", "search.max_length=9"]
+    pictures = printed_files([*arguments, f"format={suffix}", f"granularity={granularity}"], capsys)
+    assert [file.name for file in pictures] == [f"0001.{suffix}", f"0003.{suffix}"]  # blank lines are not drawn
+    assert sorted((files / "a" / "b").iterdir()) == pictures
+    assert all(file.read_bytes().startswith(start) for file in pictures)
 
 
-def drawn(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, list[str], list[str]]]:
-    """What would be drawn: weights with the names of columns and rows."""
-    seen: list[tuple[np.ndarray, list[str], list[str]]] = []
+def drawn_weights(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[np.ndarray, list[str], list[str]]]:
+    """Run the command and return the weights of each picture with the labels of its columns and rows."""
+    pictures: list[tuple[np.ndarray, list[str], list[str]]] = []
 
-    def note(weights: np.ndarray, source: list[str], target: list[str], *_: object, **__: object) -> None:
-        seen.append((weights, source, target))
+    def record(weights: np.ndarray, source: list[str], target: list[str], *_: object, **__: object) -> None:
+        pictures.append((weights, source, target))
 
-    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", note)
+    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", record)
     heatmap(arguments)
-    return seen
+    return pictures
 
 
-def test_words_of_given_pairs_are_force_decoded(model: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = drawn([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"], monkeypatch)
+def test_word_weights_of_given_pairs_are_force_decoded(
+    model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"]
+    pictures = drawn_weights(arguments, monkeypatch)
     translator = Translator.load(model)
-    for row, (weights, source, target) in zip((0, 2, 3), seen, strict=True):
-        (alone,) = force(translator, [SOURCE[row]], [TARGET[row]])
-        np.testing.assert_allclose(weights, word_weights(alone), atol=1e-6)
+    for row, (weights, source, target) in zip((0, 2, 3), pictures, strict=True):
+        (decoding,) = force_decode(translator, [SOURCE[row]], [TARGET[row]])
+        np.testing.assert_allclose(weights, word_weights(decoding), atol=1e-6)
         assert (source, target) == (SOURCE[row].split(), TARGET[row].split())
 
 
-def test_pieces_of_its_own_translations_are_what_the_beam_looked_at(
+def test_piece_weights_of_own_translations_are_those_of_the_search(
     model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = [f"model={model}", f"src={files}/src", f"output={files}/o", "granularity=piece", "limit=1"]
-    ((weights, source, target),) = drawn(given, monkeypatch)
-    one = Translator.load(model).translate(SOURCE[:1])[0]
-    assert (source, target) == (one.source_tokens, one.tokens) and source[-1] == "</s>"
-    np.testing.assert_allclose(weights, one.alignment.T, atol=1e-5)  # Bahdanau's rows sum to 1 already
+    arguments = [f"model={model}", f"src={files}/src", f"output={files}/o", "granularity=piece", "limit=1"]
+    ((weights, source, target),) = drawn_weights(arguments, monkeypatch)
+    translation = Translator.load(model).translate(SOURCE[:1])[0]
+    assert (source, target) == (translation.source_tokens, translation.tokens) and source[-1] == "</s>"
+    np.testing.assert_allclose(weights, translation.alignment.T, atol=1e-5)  # Bahdanau weights already sum to 1
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
 
 
-def test_one_page_with_gold_links(model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "format=html", "limit=null"]
-    (page,) = printed([*given, f"links={files}/links"], capsys)
+def test_page_outlines_gold_links(model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", f"links={files}/links"]
+    (page,) = printed_files([*arguments, "format=html", "limit=null"], capsys)
     text = page.read_text(encoding="utf-8")
     assert page.name == "alignments.html" and text.count('class="gold"') == 4
-    assert re.findall(r"<h2>(\d+)</h2>", text) == ["1", "3", "4"]  # their lines; the second has nothing to show
+    assert re.findall(r"<h2>(\d+)</h2>", text) == ["1", "3", "4"]  # line numbers; line 2 is blank
     assert "schläft" in text and "Bahdanau" in text
 
 
-def test_a_pair_too_large_for_a_page_is_left_out(
+def test_pair_too_large_for_a_page_is_skipped(
     model: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.commands.heatmap.ON_A_PAGE", 9)
+    monkeypatch.setattr("nmt.commands.heatmap.MAX_PAGE_CELLS", 9)
     (files / "src").write_text("".join(f"{line or 'nothing'}\n" for line in SOURCE), encoding="utf-8")
     heatmap([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "format=html"])
     out, error = capsys.readouterr()
     assert re.findall(r"<h2>(\d+)</h2>", Path(out.strip()).read_text(encoding="utf-8")) == ["2", "3", "4"]
-    assert error.startswith(f"warning: {files}/src:1: 5 × 5 words are too many for a page; it is left out")
+    assert error.startswith(f"warning: {files}/src:1: 5 × 5 words are too many for a page, skipped")
 
 
 def test_pairs_with_an_empty_side_are_counted(
-    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+    short_model: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
-    (files / "src").write_text("".join(f"{line}\n" for line in [*SOURCE, "cat " * 30]))  # one that does not fit
+    (files / "src").write_text(
+        "".join(f"{line}\n" for line in [*SOURCE, "cat " * 30])
+    )  # the last is too long for the model
     (files / "tgt").write_text("".join(f"{line}\n" for line in [*TARGET[:3], " ", "Katze"]))
-    given = [f"model={model}", f"src={files}/src", f"output={files}/o", "search.max_length=9"]
-    for words, empty, names in ([f"tgt={files}/tgt"], 2, ["0001", "0003"]), ([], 1, ["0001", "0003", "0004"]):
-        heatmap([*given, *words])
+    arguments = [f"model={short_model}", f"src={files}/src", f"output={files}/o", "search.max_length=9"]
+    for target, empty, names in ([f"tgt={files}/tgt"], 2, ["0001", "0003"]), ([], 1, ["0001", "0003", "0004"]):
+        heatmap([*arguments, *target])
         out, error = capsys.readouterr()
         assert [Path(line).stem for line in out.splitlines()] == names
         first, last = error.splitlines()
         assert first.startswith(f"warning: {files}/src:5: a source of ")
-        assert last == f"warning: {files}/src: {empty} of 5 pairs have an empty side: not drawn"
+        assert last == f"warning: {files}/src: {empty} of 5 pairs not drawn: one side is empty"
 
 
-def test_a_given_pair_longer_than_the_attention_holds_is_left_out(
-    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+def test_given_pair_too_long_for_the_attention_is_skipped(
+    short_model: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     (files / "src").write_text("".join(f"{line}\n" for line in [SOURCE[0], "cat " * 30, *SOURCE[2:]]))
-    heatmap([f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"])
+    heatmap([f"model={short_model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"])
     out, error = capsys.readouterr()
     assert [Path(line).name for line in out.splitlines()] == ["0001.png", "0003.png", "0004.png"]
     assert error.startswith(f"warning: {files}/src:2: a source of ") and error.endswith("it is not aligned\n")
 
 
-def test_a_page_of_signed_pieces_shows_both_signs(
-    model_of: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
+def test_page_of_signed_pieces_shows_both_signs(
+    make_model: Callable[..., Path], files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.CovarianceAttention"})
-    given = [f"model={model}", f"src={files}/src", f"output={files}/o", "format=html", "granularity=piece"]
-    (page,) = printed([*given, "search.max_length=9"], capsys)
+    model = make_model({"_target_": "nmt.attention.CovarianceAttention"})
+    arguments = [f"model={model}", f"src={files}/src", f"output={files}/o", "format=html", "granularity=piece"]
+    (page,) = printed_files([*arguments, "search.max_length=9"], capsys)
     cells = re.findall(r'title="(-?)\S+" style="background:hsl\((\d+) 75% 50% / (\S+)\)"', page.read_text("utf-8"))
     assert {(sign, hue) for sign, hue, share in cells if float(share) > 0} == {("-", "211"), ("", "8")}
     assert max(float(share) for _, _, share in cells) == 1
@@ -139,9 +144,9 @@ def test_a_page_of_signed_pieces_shows_both_signs(
     ("arguments", "message"),
     [
         (["src=src"], "output: must be given"),
-        (["src=src", "output=o", "model=BLIND"], "no attention"),
+        (["src=src", "output=o", "model=NONE"], "no attention"),
         (["src=nowhere", "output=o"], "nowhere: No such file"),
-        (["src=src", "output=src"], "output=src: no folder can be made there"),
+        (["src=src", "output=src"], "output=src: cannot create the folder"),
         (["src=src", "output=o", "format=pgn"], "did you mean png"),
         (["src=src", "output=o", "limit=0"], "limit=0: must be at least 1"),
         (["src=src", "output=o", "links=links"], "add tgt=FILE"),
@@ -149,22 +154,14 @@ def test_a_page_of_signed_pieces_shows_both_signs(
         (["src=src", "tgt=links", "output=o", "links=short"], "src has 4 lines, short has 1 lines"),
     ],
 )
-def test_bad_input_gets_one_clear_line(
-    arguments: list[str], message: str, model: Path, blind_model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_gives_one_error_line(
+    arguments: list[str], message: str, model: Path, model_without_attention: Path, files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.chdir(files)
     (files / "short").write_text("0-0\n")
-    given = [word.replace("BLIND", str(blind_model)) for word in arguments]
+    folder = model_without_attention if "model=NONE" in arguments else model
     with pytest.raises(UserError) as caught:
-        heatmap(given if "model" in str(given) else [f"model={model}", *given])
+        heatmap([f"model={folder}", *(argument for argument in arguments if argument != "model=NONE")])
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (files / "o").exists()
-
-
-def test_help_shows_every_key_and_needs_no_torch() -> None:
-    code = (
-        "import sys; from nmt.commands.heatmap import heatmap; heatmap(['--help']); assert 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "granularity: word" in done.stdout and "nmt-heatmap model=runs/demo" in done.stdout

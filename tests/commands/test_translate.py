@@ -1,4 +1,4 @@
-"""nmt-translate keeps lines and their order, whatever they hold and however they arrive."""
+"""nmt-translate: one line out per line in, in order, for any content and any way of arriving."""
 
 from __future__ import annotations
 
@@ -9,162 +9,160 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.commands.shell import run
 from nmt.commands.translate import describe_scores, translate
 from nmt.errors import UserError
+from nmt.inference import translator
 from nmt.inference.translator import Translation, Translator
 from nmt.search.options import SearchOptions
 
 Pipe = Callable[[bytes], None]
+Reader = Callable[[], list[str]]
+COMMAND = [sys.executable, "-c", "from nmt.commands.translate import main; main()"]
 LINES = ["the dog sees a cat", "", "a red house", "  \t ", "the cat\r", "ein\u2028Haus\x85 \x0b da", "日本 🙂 ▁"]
 
 
-def spoken(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> list[str]:
-    """The lines on stdout."""
-    translate(arguments)
-    out = capfdbinary.readouterr().out.decode()
-    assert out.endswith("\n") or not out
-    return out.split("\n")[:-1]
-
-
-def test_one_line_out_for_one_line_in(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_each_input_line_gives_one_output_line(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in("\n".join(LINES).encode())
-    found = spoken([f"model={model}"], capfdbinary)
-    assert found == Translator.load(model).texts(LINES)
-    assert [not line for line in found] == [not line.strip() for line in LINES]
+    translate([f"model={model}"])
+    lines = read_output()
+    assert lines == Translator.load(model).texts(LINES)
+    assert [not line for line in lines] == [not line.strip() for line in LINES]
 
 
-def test_no_input_gives_no_output(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_no_input_gives_no_output(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(b"")
-    assert spoken([f"model={model}"], capfdbinary) == []
+    translate([f"model={model}"])
+    assert read_output() == []
 
 
-def test_many_lines_keep_their_order(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_many_lines_keep_their_order(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     lines = [LINES[n % 5].strip() * (1 + n % 3) for n in range(1100)]  # more than two groups
     pipe_in("".join(f"{line}\n" for line in lines).encode())
-    found = spoken([f"model={model}", "search=greedy", "search.max_length=6"], capfdbinary)
-    assert found == Translator.load(model).texts(lines, SearchOptions(beam_size=1, max_length=6))
+    translate([f"model={model}", "search=greedy", "search.max_length=6"])
+    assert read_output() == Translator.load(model).texts(lines, SearchOptions(beam_size=1, max_length=6))
 
 
-def test_files_plain_and_gzipped(model: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_gzipped_files_give_the_same_output_as_plain_ones(model: Path, tmp_path: Path, read_output: Reader) -> None:
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "in.gz").write_bytes(gzip.compress(text))
     (tmp_path / "in.txt").write_bytes(text)
-    places = [f"input={tmp_path}/in.gz", f"output={tmp_path}/out.gz", f"alignments={tmp_path}/out.pharaoh"]
-    assert spoken([f"model={model}", *places], capfdbinary) == []
+    files = [f"input={tmp_path}/in.gz", f"output={tmp_path}/out.gz", f"alignments={tmp_path}/out.pharaoh"]
+    translate([f"model={model}", *files])
+    assert read_output() == []
     translations = gzip.decompress((tmp_path / "out.gz").read_bytes()).decode().split("\n")[:-1]
-    assert translations == spoken([f"model={model}", f"input={tmp_path}/in.txt"], capfdbinary)
+    translate([f"model={model}", f"input={tmp_path}/in.txt"])
+    assert translations == read_output()
     links = (tmp_path / "out.pharaoh").read_text().split("\n")[:-1]
     assert len(links) == len(LINES)
     for line, translation, source in zip(links, translations, LINES, strict=True):
         pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
-        assert sorted(j for _, j in pairs) == list(range(len(translation.split())))  # one link a target word
+        assert sorted(j for _, j in pairs) == list(range(len(translation.split())))  # one link per target word
         assert all(i < len(source.split()) for i, _ in pairs)
 
 
-def test_n_best_as_moses_writes_it(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_n_best_lists_have_the_format_of_moses(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(b"the dog\n\na cat\n")
-    found = [line.split(" ||| ") for line in spoken([f"model={model}", "search.n_best=3"], capfdbinary)]
-    assert [line[0] for line in found] == ["0", "0", "0", "1", "2", "2", "2"]
-    best = Translator.load(model).translate(["the dog"], SearchOptions(n_best=3))[0].n_best
-    assert [line[1] for line in found[:3]] == [one.text for one in best]
-    assert [float(line[2]) for line in found[:3]] == pytest.approx([one.score for one in best], abs=1e-4)
+    translate([f"model={model}", "search.n_best=3"])
+    lines = [line.split(" ||| ") for line in read_output()]
+    assert [line[0] for line in lines] == ["0", "0", "0", "1", "2", "2", "2"]
+    n_best = Translator.load(model).translate(["the dog"], SearchOptions(n_best=3))[0].n_best
+    assert [line[1] for line in lines[:3]] == [hypothesis.text for hypothesis in n_best]
+    scores = [hypothesis.score for hypothesis in n_best]
+    assert [float(line[2]) for line in lines[:3]] == pytest.approx(scores, abs=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
-def test_scores_say_how_they_are_normalised(
+def test_scores_come_with_their_normalisation(
     alpha: float, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     pipe_in(b"the dog\n")
     translate([f"model={model}", "scores=true", f"search.length_penalty={alpha}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
     score, text = out.rstrip("\n").split("\t")
-    one = Translator.load(model).translate(["the dog"], SearchOptions(length_penalty=alpha))[0]
-    assert text == one.text and float(score) == pytest.approx(one.score, abs=1e-4)
-    assert float(score) == pytest.approx(one.log_prob / ((5 + len(one.tokens)) / 6) ** alpha, abs=1e-4)
+    best = Translator.load(model).translate(["the dog"], SearchOptions(length_penalty=alpha))[0]
+    assert text == best.text and float(score) == pytest.approx(best.score, abs=1e-4)
+    assert float(score) == pytest.approx(best.log_prob / ((5 + len(best.tokens)) / 6) ** alpha, abs=1e-4)
     assert describe_scores(SearchOptions(length_penalty=alpha)) in error and ("not length-normalised" in error) == (
         alpha == 0
     )
 
 
-def test_sampling_repeats_itself(model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    sample = [f"model={model}", "search.temperature=2.0", "search.max_length=8"]
-    found = []
+def test_equal_seeds_give_equal_samples(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
+    samples = []
     for seed in (1, 1, 2):
         pipe_in(b"the dog sees\na cat\n")
-        found.append(spoken([*sample, f"search.seed={seed}"], capfdbinary))
-    assert found[0] == found[1] != found[2]
+        translate([f"model={model}", "search.temperature=2.0", "search.max_length=8", f"search.seed={seed}"])
+        samples.append(read_output())
+    assert samples[0] == samples[1] != samples[2]
 
 
-def test_a_very_long_line_is_translated_up_to_the_ceiling(
-    model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_translation_of_a_very_long_line_is_limited_in_length(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(b"a cat\n" + b"dog " * 10_000 + b"\na cat\n")
-    found = spoken([f"model={model}", "search=greedy"], capfdbinary)
-    assert len(found) == 3 and found[0] == found[2]
-    assert len(found[1]) > 0 and len(found[1].split()) <= 1000
+    translate([f"model={model}", "search=greedy"])
+    lines = read_output()
+    assert len(lines) == 3 and lines[0] == lines[2]
+    assert len(lines[1]) > 0 and len(lines[1].split()) <= 1000
 
 
-@pytest.mark.parametrize("lack", ["not enough memory", "can't allocate memory"])  # torch on Windows, on Linux
-def test_a_line_that_does_not_fit_into_memory_is_refused_alone(
-    lack: str, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reason", ["not enough memory", "can't allocate memory"])  # torch on Windows, on Linux
+def test_only_the_line_that_exhausts_memory_is_skipped(
+    reason: str, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Translator.translate
+    original = translator.search_all
 
-    def small(self: Translator, lines: list[str], *given: SearchOptions, **named: bool) -> list[Translation]:
-        if any(len(line) > 100 for line in lines):
-            raise RuntimeError(f"DefaultCPUAllocator: {lack}: you tried to allocate 9 bytes.")
-        return whole(self, lines, *given, **named)
+    def search_short_lines(engine: Any, sources: list[list[int]], *args: Any, **kwargs: Any) -> Any:
+        if any(len(ids) > 100 for ids in sources):
+            raise RuntimeError(f"DefaultCPUAllocator: {reason}: you tried to allocate 9 bytes.")
+        return original(engine, sources, *args, **kwargs)
 
-    monkeypatch.setattr(Translator, "translate", small)
+    monkeypatch.setattr(translator, "search_all", search_short_lines)
     pipe_in(b"a cat\nthe dog\n" + b"dog " * 100 + b"\nthe dog\na cat\n")
     translate([f"model={model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    found = out.split("\n")[:-1]
-    assert found[2] == "" and found[:2] == found[:2:-1] and all(found[:2])
+    translations = out.split("\n")[:-1]
+    assert translations[2] == "" and translations[:2] == translations[:2:-1] and all(translations[:2])
     assert error.splitlines() == [
         "warning: <stdin>:3: not enough memory for this line of 100 words; its translation is empty"
     ]
 
 
-def test_a_line_longer_than_the_attention_holds_is_refused_alone(
-    model_of: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
+def test_only_the_line_too_long_for_the_attention_is_skipped(
+    short_model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    model = model_of({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
-    translate([f"model={model}"])
+    translate([f"model={short_model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    found = out.split("\n")[:-1]
-    assert found[1] == "" and found[0] == found[2] != ""
-    (line,) = error.splitlines()
-    assert line.startswith("warning: <stdin>:2: a source of ") and "reads at most 20" in line
+    translations = out.split("\n")[:-1]
+    assert translations[1] == "" and translations[0] == translations[2] != ""
+    (warning,) = error.splitlines()
+    assert warning.startswith("warning: <stdin>:2: a source of ") and "reads at most 20" in warning
 
 
-def test_any_other_failure_is_not_taken_for_lack_of_memory(
+def test_other_errors_are_not_mistaken_for_lack_of_memory(
     model: Path, pipe_in: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, **__: object) -> list[Translation]:
+    def fail(*_: object, **__: object) -> list[Translation]:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(Translator, "translate", broken)
+    monkeypatch.setattr(Translator, "translate", fail)
     pipe_in(b"a cat\n")
     with pytest.raises(RuntimeError, match="shapes differ"):
         translate([f"model={model}"])
 
 
-def test_invalid_bytes_name_their_line_and_lose_none_before(
-    model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_lines_before_invalid_bytes_are_translated(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     pipe_in(b"a cat\nthe dog\n\xff\xfe\na cat\n")
     with pytest.raises(UserError, match=r"^<stdin>:3: invalid UTF-8"):
         translate([f"model={model}"])
-    assert capfdbinary.readouterr().out.decode().split("\n")[:-1] == Translator.load(model).texts(["a cat", "the dog"])
+    assert read_output() == Translator.load(model).texts(["a cat", "the dog"])
 
 
-def test_a_failure_leaves_the_old_output_as_it_was(model: Path, tmp_path: Path) -> None:
+def test_failure_keeps_the_old_output_file(model: Path, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"a cat\n\xff\n")
     (tmp_path / "out").write_text("old\n")
     with pytest.raises(UserError, match=r"in:2: invalid UTF-8"):
@@ -184,39 +182,30 @@ def test_a_failure_leaves_the_old_output_as_it_was(model: Path, tmp_path: Path) 
         (["model=MODEL", "search.beam_sise=3"], "did you mean search.beam_size"),
         (["model=MODEL", "scores=maybe"], "scores=maybe: must be true or false"),
         (["model=MODEL", "device=tpux"], "device=tpux: not available"),
-        (["model=nowhere", "output=."], ".: cannot write: Is a directory"),  # before the model is looked for
-        (["model=MODEL", "output=x", "alignments=x"], "is the output as well"),
-        (["model=MODEL", "output=x", "alignments=./x"], "is the output as well"),
-        (["model=MODEL", "input=x", "output=./x"], "input=x: is the output as well"),
-        (["model=MODEL", "input=x", "alignments=./x"], "is the input as well"),
-        (["model=BLIND", "alignments=x"], "no attention"),
-        (["in.txt"], "written key=value"),
+        (["model=nowhere", "output=."], ".: cannot write: Is a directory"),  # checked before the model is loaded
+        (["model=MODEL", "output=x", "alignments=x"], "alignments=x: same file as output=x; choose"),
+        (["model=MODEL", "output=x", "alignments=./x"], "alignments=./x: same file as output=x; choose"),
+        (["model=MODEL", "input=x", "output=./x"], "input=x: same file as output=./x; choose"),
+        (["model=MODEL", "input=x", "alignments=./x"], "alignments=./x: same file as input=x; choose"),
+        (["model=NONE", "alignments=x"], "no attention"),
+        (["in.txt"], "in.txt: not a setting; write settings as key=value"),
     ],
 )
-def test_bad_input_gets_one_clear_line(
-    arguments: list[str], message: str, model: Path, blind_model: Path, pipe_in: Pipe, tmp_path: Path,
+def test_bad_input_gives_one_error_line(
+    arguments: list[str], message: str, model: Path, model_without_attention: Path, pipe_in: Pipe, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     pipe_in(b"a cat\n")
-    given = [word.replace("MODEL", str(model)).replace("BLIND", str(blind_model)) for word in arguments]
+    models = {"model=MODEL": f"model={model}", "model=NONE": f"model={model_without_attention}"}
     with pytest.raises(UserError) as caught:
-        translate(given)
+        translate([models.get(argument, argument) for argument in arguments])
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_shows_every_key_and_needs_no_torch() -> None:
-    code = "import sys; sys.argv[1:] = ['--help']; from nmt.commands.translate import translate; translate(['--help']);"
-    done = subprocess.run([sys.executable, "-c", f"{code} assert 'torch' not in sys.modules"], capture_output=True)
-    assert done.returncode == 0, done.stderr
-    for word in ("nmt-translate model=runs/demo < in.txt", "length_penalty", "scores: false", "temperature", "Moses"):
-        assert word in done.stdout.decode()
-
-
-def test_a_slow_writer_sees_each_line_at_once_and_a_closed_pipe_ends_quietly(model: Path) -> None:
-    script = "from nmt.commands.translate import main; main()"
-    command = [sys.executable, "-c", script, f"model={model}", "threads=1"]
+def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Path) -> None:
+    command = [*COMMAND, f"model={model}", "threads=1"]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
     assert child.stdin and child.stdout and child.stderr
     watchdog = threading.Timer(60, child.kill)
@@ -233,51 +222,47 @@ def test_a_slow_writer_sees_each_line_at_once_and_a_closed_pipe_ends_quietly(mod
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_one_line(model: Path, tmp_path: Path) -> None:
-    script = "from nmt.commands.translate import main; main()"
+def test_full_disk_gives_one_error_line(model: Path, tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", script, f"model={model}"], input=b"a cat\n", stdout=full, stderr=subprocess.PIPE
-        )
-    assert done.returncode == 2 and done.stderr.decode().count("\n") == 1, done.stderr
-    assert "No space left" in done.stderr.decode()
+        process = subprocess.run([*COMMAND, f"model={model}"], input=b"a cat\n", stdout=full, stderr=subprocess.PIPE)
+    assert process.returncode == 2 and process.stderr.decode().count("\n") == 1, process.stderr
+    assert "No space left" in process.stderr.decode()
 
 
-@pytest.mark.parametrize("words", [[], ["output=out"]])
-def test_a_closed_stdout_is_one_line_unless_a_file_is_named(words: list[str], model: Path, tmp_path: Path) -> None:
-    script = "from nmt.commands.translate import main; main()"
-    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", script, f"model={model}", *words]
-    done = subprocess.run(command, input=b"a cat\n", stderr=subprocess.PIPE, cwd=tmp_path)
-    if words:
-        assert (done.returncode, done.stderr) == (0, b"") and (tmp_path / "out").read_text().count("\n") == 1
-    else:
-        assert done.returncode == 2 and done.stderr.startswith(b"error: <stdout>: closed;"), done.stderr
+def test_closed_stdout_gives_one_error_line(model: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, f"model={model}"]
+    process = subprocess.run(command, input=b"a cat\n", stderr=subprocess.PIPE)
+    assert process.returncode == 2 and process.stderr.startswith(b"error: <stdout>: closed;"), process.stderr
 
 
-def test_a_closed_stderr_loses_warnings_only(model: Path) -> None:
-    script = "from nmt.commands.translate import main; main()"
-    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", script, f"model={model}"]
-    done = subprocess.run(command, input=b"a cat\n\na dog\n", stdout=subprocess.PIPE)
-    assert done.returncode == 0 and done.stdout.count(b"\n") == 3, done.stdout
+def test_closed_stdout_does_not_matter_for_an_output_file(model: Path, tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, f"model={model}", "output=out"]
+    process = subprocess.run(command, input=b"a cat\n", stderr=subprocess.PIPE, cwd=tmp_path)
+    assert (process.returncode, process.stderr) == (0, b"") and (tmp_path / "out").read_text().count("\n") == 1
 
 
-def test_the_exit_code_is_2_for_what_the_user_can_put_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_closed_stderr_loses_only_warnings(model: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *COMMAND, f"model={model}"]
+    process = subprocess.run(command, input=b"a cat\n\na dog\n", stdout=subprocess.PIPE)
+    assert process.returncode == 0 and process.stdout.count(b"\n") == 3, process.stdout
+
+
+def test_user_errors_exit_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(translate, ["model=nowhere"])
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith("error: model=nowhere: no such folder")
 
 
-def test_a_terminal_gets_a_prompt(model: Path) -> None:
+def test_terminal_gets_a_prompt(model: Path) -> None:
     pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    script = "from nmt.commands.translate import main; main()"
+    keyboard, terminal = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", script, f"model={model}"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, f"model={model}"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    os.write(ours, b"a cat\n\x04")  # and Ctrl-D
+    os.write(keyboard, b"a cat\n\x04")  # \x04 is Ctrl-D
     out, error = child.communicate(timeout=60)
-    os.close(ours)
-    os.close(theirs)
+    os.close(keyboard)
+    os.close(terminal)
     assert out.decode().split("\n")[:-1] == Translator.load(model).texts(["a cat"])
     assert error.decode().startswith("Type a line") and error.decode().count("> ") == 2

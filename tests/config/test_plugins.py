@@ -1,4 +1,4 @@
-"""Plug-ins by ``_target_``: what is refused, and a training run whose parts all come from an outside package."""
+"""Plug-ins by ``_target_``: wrong targets and settings are rejected before anything is constructed."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from nmt import Translator
-from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.model.build import ATTENTION, ENCODER
+from nmt.tasks.sources import load_pairs
 from nmt.training.optimizers import OPTIMIZER, SCHEDULE
 
 GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
-SIZES = [
-    *("tokenizer.vocab_size=272", "embeddings.size=8", "decoder.hidden_size=8", "batches.max_tokens=60"),
-    *("training.max_epochs=1", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"),
-]
 
 
-def message(arguments: list[str], command: Callable[[list[str]], Any] = train_config) -> str:
+def message(arguments: Any, command: Callable[[Any], Any] = train_config) -> str:
     """Return the message of the UserError that ``command`` raises."""
     with pytest.raises(UserError) as caught:
         command(arguments)
@@ -58,7 +52,7 @@ def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Otherwise the tests of refused targets would prove nothing."""
     calls = record_calls(monkeypatch, target)
     if target.endswith("generate"):
-        import_module("nmt.tasks.sources").load_pairs(train_config(["data=copy", "data.train_pairs=9"])["data"])
+        load_pairs(train_config(["data=copy", "data.train_pairs=9"])["data"])
     else:
         train_config(["attention=none"])
     assert calls == [target]
@@ -193,71 +187,13 @@ def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: list[str
     assert text.startswith(problem) and text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
 
 
-def test_data_source_refuses_its_settings_before_training(words: list[str], package: str, tmp_path: Path) -> None:
-    text = message([*words, *SIZES, "data=letters_class", "data.pairs=0"], train)
-    expected = "data.pairs=0: must be at least 1, or there is nothing to learn (conf/data/letters_class.yaml)"
-    assert text == expected and not (tmp_path / "runs").exists()
-    assert sys.modules[package].calls == ["Letters"]  # constructed, and its pairs not requested
-
-
-def one_cycle_rates(updates: int) -> list[float]:
-    """Return the rates before each of torch's steps of a one-cycle schedule, and after the last one."""
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.25, momentum=0.5)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.25, total_steps=updates)
-    rates = [schedule.get_last_lr()[0]]
-    for _ in range(updates):
-        optimizer.step()
-        schedule.step()
-        rates.append(schedule.get_last_lr()[0])
-    return rates
-
-
 @pytest.mark.parametrize(
-    ("data", "optimizer", "schedule"),
+    ("function", "problem"),
     [
-        ("letters", "sign", "halving"),
-        ("letters_class", "sgd", "cosine"),
-        ("letters_class", "sgd", "one_cycle"),
-        ("letters", "sgd", "plateau_epoch"),
-        ("letters", "sign", "plateau_update"),
+        ("numbers", "data._target_=mine.numbers: must return sentence pairs by part (train, valid, test)"),
+        ("five_values", "data: pair 1 of part train is ('a b', 'a b', (), (), 'fifth'); must be (source, target)"),
     ],
 )
-def test_run_with_plugins_everywhere(
-    words: list[str], package: str, tmp_path: Path, data: str, optimizer: str, schedule: str
-) -> None:
-    choices = [f"data={data}", f"optimizer={optimizer}", f"schedule={schedule}"]
-    train([*words, *SIZES, "encoder=scaled", "attention=scaled", *choices, "name=demo"])
-    run, mine = tmp_path / "runs" / "demo", sys.modules[package]
-    checkpoint = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)
-    (optimizer_state,), (state,) = checkpoint["optimizer_states"], checkpoint["lr_schedulers"]
-    (group,), updates = optimizer_state["param_groups"], checkpoint["global_step"]
-    assert updates > 6
-
-    assert {"ScaledAttention", "ScaledEncoder"} <= set(mine.calls)
-    assert ("SignDescent" in mine.calls) is (optimizer == "sign")
-    assert ("decay" in group, "momentum" in group) == ((optimizer == "sign"), (optimizer == "sgd"))
-    assert ("Letters()" in mine.calls) is (data == "letters_class") and "letters" in mine.calls
-    match schedule:
-        case "halving":
-            assert "Halving" in mine.calls
-            assert (state["last_epoch"], group["lr"]) == (updates, 0.004 * 0.5 ** (updates // 3))
-        case "cosine":  # one epoch of two: half of the rate
-            assert state["last_epoch"] == 1 and group["lr"] == pytest.approx(0.125)
-        case "one_cycle":  # total_steps is supplied; the last update has the lowest rate, the step after it is unused
-            assert (state["total_steps"], state["last_epoch"]) == (updates, updates)
-            rates = one_cycle_rates(updates)
-            assert rates[-2] == min(rates) and group["lr"] == pytest.approx(rates[-1])
-        case _:  # one validation, whatever the interval; valid_bleu: larger is better
-            assert (state["last_epoch"], state["mode"], state["num_bad_epochs"]) == (1, "max", 0)
-            assert group["lr"] == {"sign": 0.004, "sgd": 0.25}[optimizer]
-
-    with pytest.raises(UserError, match=r"_target_=mine\.ScaledEncoder: package 'mine' is not trusted"):
-        Translator.load(run)
-    translator = Translator.load(run, trust=[package])
-    model = translator.trained.model
-    assert isinstance(model.encoder, mine.ScaledEncoder) and model.encoder.scale == 2
-    assert isinstance(model.attention, mine.ScaledAttention) and model.attention.scale == 0.5
-    assert translator.lowercase is (data == "letters")
-    (translation,) = translator.translate(["a b c"])
-    assert translation.alignment is not None
-    assert translation.alignment.shape == (len(translation.source_tokens), len(translation.tokens))
+def test_wrong_result_of_a_data_source_is_reported(package: str, function: str, problem: str) -> None:
+    data = {"_target_": f"{package}.{function}", "lowercase": False}
+    assert message(data, lambda block: load_pairs(block, trust=[package])).startswith(problem)

@@ -1,4 +1,4 @@
-"""Search over the real model keeps the laws, for every attention, with input feeding on and off."""
+"""The Translator, forced decoding and model folders: scores and alignments agree, for every attention."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
-from nmt.inference import forced
-from nmt.inference.forced import force, forced_links
+from nmt.inference import forced_decoding
+from nmt.inference.forced_decoding import ForcedDecoding, force_decode, forced_links
 from nmt.inference.model_folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
@@ -45,72 +45,71 @@ def trained(attention: dict[str, Any], *, feeding: bool = False, layers: int = 1
             "input_feeding": feeding,
         },
     }
-    longest = 40 if "LowRank" in attention["_target_"] else 12  # the others meet longer sources than they know
+    longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
     model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=longest)
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(2)
-        model.decoder.output.bias[3] += 3  # sentences do end
+        model.decoder.output.bias[3] += 3  # so that some sentences end
     return TrainedModel(model.double().eval(), tokenizer, tokenizer, config, 12)
 
 
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_a_score_is_that_of_forced_decoding(name: str, feeding: bool) -> None:
+def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
     translator = Translator(trained(ATTENTIONS[name], feeding=feeding, layers=2))
     options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, max_length=9)
     for line, best in zip(LINES, translator.translate(LINES, options), strict=True):
-        for one in best.n_best:
-            if (
-                one.tokens[-1] != "</s>"
-                or translator.trained.target.pieces(translator.trained.target.encode(one.text)) != one.tokens[:-1]
-            ):
-                continue  # cut short, or pieces that the tokenizer itself would choose otherwise
-            given = force(translator, [line], [one.text])[0]
-            assert given.log_prob == pytest.approx(one.log_prob, abs=1e-4)
-            assert one.score == pytest.approx(one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.7, abs=1e-6)
-            np.testing.assert_allclose(one.alignment, given.alignment, atol=1e-5)
+        for translation in best.n_best:
+            tokenizer, tokens = translator.trained.target, translation.tokens
+            if tokens[-1] != "</s>" or tokenizer.pieces(tokenizer.encode(translation.text)) != tokens[:-1]:
+                continue  # cut at the maximum length, or the tokenizer splits the text into other pieces
+            forced = force_decode(translator, [line], [translation.text])[0]
+            assert forced.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
+            assert translation.score == pytest.approx(translation.log_prob / ((5 + len(tokens)) / 6) ** 0.7, abs=1e-6)
+            np.testing.assert_allclose(translation.alignment, forced.alignment, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_neighbours_change_no_forced_translation(name: str) -> None:
+def test_forced_decoding_does_not_depend_on_the_batch(name: str) -> None:
     translator = Translator(trained(ATTENTIONS[name]))
-    for source, target, one in zip(LINES, LINES[::-1], force(translator, LINES, LINES[::-1]), strict=True):
-        [alone] = force(translator, [source], [target])
-        assert one.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
-        assert (one.source_tokens, one.tokens) == (alone.source_tokens, alone.tokens)
-        np.testing.assert_allclose(one.alignment, alone.alignment, atol=1e-6)
+    batch = force_decode(translator, LINES, LINES[::-1])
+    for source, target, together in zip(LINES, LINES[::-1], batch, strict=True):
+        [alone] = force_decode(translator, [source], [target])
+        assert together.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+        assert (together.source_tokens, together.tokens) == (alone.source_tokens, alone.tokens)
+        np.testing.assert_allclose(together.alignment, alone.alignment, atol=1e-6)
 
 
-def test_links_are_where_each_word_looks_and_hold_no_more_than_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator(trained(ATTENTIONS["bahdanau"]))
-    weights = [forced.word_weights(one) for one in force(translator, LINES, LINES[::-1])]
+    weights = [forced_decoding.word_weights(decoding) for decoding in force_decode(translator, LINES, LINES[::-1])]
     alive: list[weakref.ref[np.ndarray]] = []
 
-    def looked_at(one: forced.Forced) -> np.ndarray:
-        alive.append(weakref.ref(one.alignment))
+    def checked_weights(decoding: ForcedDecoding) -> np.ndarray:
+        alive.append(weakref.ref(decoding.alignment))
         assert [reference() is None for reference in alive] == [True] * (len(alive) - 1) + [False]
-        return forced_weights(one)
+        return word_weights(decoding)
 
-    forced_weights = forced.word_weights
-    monkeypatch.setattr(forced, "batches_by_length", lambda lengths, max_tokens: [[3], [0], [2], [1]])
-    monkeypatch.setattr(forced, "word_weights", looked_at)
-    expected = [{(int(row.argmax()), j) for j, row in enumerate(one)} for one in weights]
+    word_weights = forced_decoding.word_weights
+    monkeypatch.setattr(forced_decoding, "batches_by_length", lambda lengths, max_tokens: [[3], [0], [2], [1]])
+    monkeypatch.setattr(forced_decoding, "word_weights", checked_weights)
+    expected = [{(int(row.argmax()), j) for j, row in enumerate(matrix)} for matrix in weights]
     assert forced_links(translator, LINES, LINES[::-1]) == expected
 
 
 @pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"none"}))
-def test_coverage_is_that_of_the_alignment(name: str) -> None:
+def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
     translator = Translator(trained(ATTENTIONS[name]))
     options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, coverage_penalty=0.4, max_length=9)
     for best in translator.translate(LINES, options):
-        for one in best.n_best:
-            assert one.alignment is not None
-            shares = np.abs(one.alignment) / np.abs(one.alignment).sum(0)
-            covered = 0.4 * np.log(shares.sum(1).clip(1e-9, 1)).sum()
-            plain = one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.7
-            assert one.score == pytest.approx(plain + covered, rel=1e-4)
-    assert translator.texts(LINES, options) == [one.text for one in translator.translate(LINES, options)]
+        for translation in best.n_best:
+            assert translation.alignment is not None
+            shares = np.abs(translation.alignment) / np.abs(translation.alignment).sum(0)
+            coverage = 0.4 * np.log(shares.sum(1).clip(1e-9, 1)).sum()
+            normalised = translation.log_prob / ((5 + len(translation.tokens)) / 6) ** 0.7
+            assert translation.score == pytest.approx(normalised + coverage, rel=1e-4)
+    assert translator.texts(LINES, options) == [best.text for best in translator.translate(LINES, options)]
 
 
 def test_coverage_needs_an_attention() -> None:
@@ -119,23 +118,23 @@ def test_coverage_needs_an_attention() -> None:
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_neighbours_change_nothing(name: str) -> None:
+def test_translation_does_not_depend_on_the_batch(name: str) -> None:
     translator = Translator(trained(ATTENTIONS[name]), max_tokens=30)
     together = translator.translate([*LINES, ""], SearchOptions(max_length=9))
     assert together[-1].text == "" and together[-1].alignment is None
-    for line, one in zip(LINES, together, strict=False):
+    for line, translation in zip(LINES, together, strict=False):
         alone = translator.translate([line], SearchOptions(max_length=9))[0]
-        assert alone.tokens == one.tokens
-        assert alone.log_prob == pytest.approx(one.log_prob)
-        np.testing.assert_allclose(alone.alignment, one.alignment, atol=1e-6)
+        assert alone.tokens == translation.tokens
+        assert alone.log_prob == pytest.approx(translation.log_prob)
+        np.testing.assert_allclose(alone.alignment, translation.alignment, atol=1e-6)
 
 
-def test_one_string_is_no_list_of_lines() -> None:
+def test_a_single_string_is_rejected() -> None:
     with pytest.raises(TypeError, match="'a dog': one string; give a list of lines"):
         Translator(trained(ATTENTIONS["none"])).translate("a dog")
 
 
-def test_lines_may_be_any_iterable_of_strings() -> None:
+def test_any_iterable_of_strings_is_accepted() -> None:
     translator = Translator(trained(ATTENTIONS["none"]))
     expected = translator.texts(LINES)
     assert translator.texts(tuple(LINES)) == translator.texts(line for line in LINES) == expected
@@ -144,43 +143,43 @@ def test_lines_may_be_any_iterable_of_strings() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a dog", None, 3], r"lines\[1\]=None: NoneType, no string"),
-        (b"a dog", r"lines\[0\]=97: int, no string"),
-        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, no string"),
+        (["a dog", None, 3], r"lines\[1\]=None: NoneType, not a string"),
+        (b"a dog", r"lines\[0\]=97: int, not a string"),
+        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, not a string"),
     ],
 )
-def test_what_is_no_line_is_named(lines: Any, message: str) -> None:
+def test_a_line_that_is_not_a_string_is_rejected(lines: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"^{message}$"):
         Translator(trained(ATTENTIONS["none"])).texts(lines)
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 3}, {}, 5, "greedy"])
-def test_options_of_another_type_are_named(options: Any) -> None:
+def test_options_of_another_type_are_rejected(options: Any) -> None:
     with pytest.raises(TypeError, match=rf"^options=.*: {type(options).__name__}; give SearchOptions\("):
         Translator(trained(ATTENTIONS["none"])).texts(LINES, options)
 
 
-def test_an_engine_that_is_none_is_named(tmp_path: Path) -> None:
+def test_unknown_engine_is_rejected(tmp_path: Path) -> None:
     save_folder(tmp_path, trained(ATTENTIONS["memory"]))
     with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
         Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
 
 
-def test_without_graphs_the_fastest_engine_is_torch(tmp_path: Path) -> None:
+def test_auto_selects_torch_without_exported_graphs(tmp_path: Path) -> None:
     save_folder(tmp_path, trained(ATTENTIONS["memory"]))
     assert isinstance(Translator.load(tmp_path, engine="auto").runtime, TrainedModel)
 
 
-def test_a_folder_gives_back_the_model(tmp_path: Path) -> None:
+def test_saved_model_is_loaded_again(tmp_path: Path) -> None:
     model = trained(ATTENTIONS["memory"])
     save_folder(tmp_path, model)
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
-    again = load_folder(tmp_path)
-    assert again.longest_source == 12
-    assert again.target is again.source
+    loaded = load_folder(tmp_path)
+    assert loaded.longest_source == 12
+    assert loaded.target is loaded.source
     expected = Translator(model).texts(LINES)
-    again.model.double()
-    assert Translator(again).texts(LINES) == expected
+    loaded.model.double()
+    assert Translator(loaded).texts(LINES) == expected
 
 
 def store(folder: Path, stored: Any) -> None:
@@ -192,15 +191,15 @@ def store(folder: Path, stored: Any) -> None:
     [
         (None, "has no model.pt"),
         (b"nonsense", "cannot be read as a model"),
-        (b"\x80\x02.", "cannot be read as a model .*; it may be truncated"),  # a pickle of nothing: IndexError
-        ({"format": FORMAT + 1, "weights": {}}, "update the toolkit"),
+        (b"\x80\x02.", "cannot be read as a model .*; it may be truncated"),  # an empty pickle, which raises IndexError
+        ({"format": FORMAT + 1, "weights": {}}, "format 2, but this version reads format 1; update the toolkit"),
         ({"weights": {}}, "not a model of this toolkit"),
         ([1], "not a model of this toolkit"),
-        ({"format": FORMAT, "weights": {}}, "do not fit each other"),
+        ({"format": FORMAT, "weights": {}}, "do not match"),
     ],
     ids=str,
 )
-def test_what_is_no_model_is_refused(tmp_path: Path, contents: Any, message: str) -> None:
+def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path, contents: Any, message: str) -> None:
     if isinstance(contents, bytes):
         (tmp_path / "model.pt").write_bytes(contents)
     elif contents is not None:
@@ -211,21 +210,21 @@ def test_what_is_no_model_is_refused(tmp_path: Path, contents: Any, message: str
 
 def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
     save_folder(tmp_path, trained(ATTENTIONS["memory"]))
-    whole = (tmp_path / "model.pt").read_bytes()
-    (tmp_path / "model.pt").write_bytes(whole[: len(whole) // 2])
+    content = (tmp_path / "model.pt").read_bytes()
+    (tmp_path / "model.pt").write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match="cannot be read as a model"):
         load_folder(tmp_path)
 
 
-def test_weights_that_are_not_those_that_were_written_are_refused(tmp_path: Path) -> None:
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     save_folder(tmp_path, trained(ATTENTIONS["memory"]))
-    whole = bytearray((tmp_path / "model.pt").read_bytes())
+    content = bytearray((tmp_path / "model.pt").read_bytes())
     with ZipFile(tmp_path / "model.pt") as parts:
         largest = max(parts.infolist(), key=lambda part: part.file_size)
-    middle = largest.header_offset + largest.file_size // 2  # torch would load these zeros as weights
-    whole[middle : middle + 64] = bytes(64)
-    (tmp_path / "model.pt").write_bytes(whole)
-    with pytest.raises(UserError, match=r"cannot be read as a model \(.*: wrong checksum\); it may be truncated"):
+    middle = largest.header_offset + largest.file_size // 2  # torch itself would load these zeros as weights
+    content[middle : middle + 64] = bytes(64)
+    (tmp_path / "model.pt").write_bytes(content)
+    with pytest.raises(UserError, match=r"cannot be read as a model \(.* wrong checksum\); it may be truncated"):
         load_folder(tmp_path)
 
 
@@ -239,29 +238,31 @@ def test_weights_that_are_not_those_that_were_written_are_refused(tmp_path: Path
         lambda config: config["encoder"].update(hidden_size="8"),
     ],
 )
-def test_a_damaged_configuration_is_one_line(tmp_path: Path, damage: Callable[[dict[str, Any]], Any]) -> None:
+def test_a_damaged_configuration_is_reported_in_one_line(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], Any]
+) -> None:
     inner = {"_target_": "nmt.attention.LuongAttention"}
     model = trained({"_target_": "nmt.attention.MultiHeadAttention", "inner": inner, "heads": 2})
     damage(model.config)
     save_folder(tmp_path, model)
-    with pytest.raises(UserError, match="model.pt: its parts do not fit each other"):
+    with pytest.raises(UserError, match="model.pt: weights, configuration and tokenizers do not match"):
         load_folder(tmp_path)
 
 
 class Payload:
-    """Pickled code: what a malicious checkpoint would carry."""
+    """Pickled code, as in a malicious checkpoint."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (exec, ("raise SystemExit('the code ran')",))
 
 
-def test_a_model_that_carries_code_is_refused(tmp_path: Path) -> None:
+def test_a_model_with_code_is_refused(tmp_path: Path) -> None:
     store(tmp_path, {"format": 1, "weights": {}, "config": Payload()})
     with pytest.raises(UserError, match="cannot be read as a model"):
         load_folder(tmp_path)
 
 
-def test_a_model_with_a_strange_class_is_refused_unless_trusted(tmp_path: Path) -> None:
+def test_a_class_of_an_untrusted_package_is_refused(tmp_path: Path) -> None:
     model = trained(ATTENTIONS["memory"])
     model.config["attention"] = {"_target_": "antigravity.Attention"}
     save_folder(tmp_path, model)
@@ -269,6 +270,6 @@ def test_a_model_with_a_strange_class_is_refused_unless_trusted(tmp_path: Path) 
         load_folder(tmp_path)
 
 
-def test_an_absent_device_is_named() -> None:
+def test_an_unavailable_device_is_rejected() -> None:
     with pytest.raises(UserError, match="device=nonsense"):
         choose_device("nonsense")

@@ -1,4 +1,4 @@
-"""Dropout drops the share that it was told to, each number for itself, and keeps the mean."""
+"""Dropout drops the given share of elements, independently, and keeps the mean."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ COUNT = 200_000
 @pytest.mark.parametrize("shape", [(COUNT,), (COUNT // 8 + 1, 1, 8)])
 def test_share_and_mean(p: float, shape: tuple[int, ...]) -> None:
     torch.manual_seed(1)
-    found = dropout(torch.ones(shape), p, training=True)
-    error = 5 * (p * (1 - p) / found.numel()) ** 0.5
-    assert abs((found == 0).float().mean().item() - p) < error
-    assert abs(found.mean().item() - 1) < error / (1 - p)
-    assert found.shape == shape
-    assert len(found.unique()) == 2
+    output = dropout(torch.ones(shape), p, training=True)
+    error = 5 * (p * (1 - p) / output.numel()) ** 0.5
+    assert abs((output == 0).float().mean().item() - p) < error
+    assert abs(output.mean().item() - 1) < error / (1 - p)
+    assert output.shape == shape
+    assert len(output.unique()) == 2
 
 
-def test_each_number_is_dropped_for_itself() -> None:
-    """Neighbours share a draw: of 16 ways in which four of them can be dropped, each comes as often as it should."""
+def test_elements_are_dropped_independently() -> None:
+    """Four neighbours share a draw. Each of the 16 ways to drop them must have its expected frequency."""
     torch.manual_seed(2)
     p = 0.3
     dropped = (dropout(torch.ones(COUNT // 4, 4), p, training=True) == 0).long()
@@ -31,21 +31,21 @@ def test_each_number_is_dropped_for_itself() -> None:
     for way, count in enumerate(ways.tolist()):
         expected = p ** way.bit_count() * (1 - p) ** (4 - way.bit_count())
         assert abs(count / len(dropped) - expected) < 5 * (expected / len(dropped)) ** 0.5
-    again = (dropout(torch.ones(COUNT // 4, 4), p, training=True) == 0).long()
-    together = (dropped * again).float().mean().item()
-    assert abs(together - p * p) < 5 * p / COUNT**0.5
+    second = (dropout(torch.ones(COUNT // 4, 4), p, training=True) == 0).long()
+    both = (dropped * second).float().mean().item()
+    assert abs(both - p * p) < 5 * p / COUNT**0.5
 
 
-def test_gradients_pass_where_numbers_do() -> None:
+def test_gradients_pass_through_kept_elements() -> None:
     torch.manual_seed(3)
     x = torch.randn(30, 7, requires_grad=True)
-    found = dropout(x, 0.4, training=True)
-    found.sum().backward()
+    output = dropout(x, 0.4, training=True)
+    output.sum().backward()
     assert x.grad is not None
-    torch.testing.assert_close(found, x * x.grad)
+    torch.testing.assert_close(output, x * x.grad)
 
 
-def test_nothing_and_everything() -> None:
+def test_nothing_and_everything_dropped() -> None:
     x = torch.randn(5, 3)
     assert dropout(x, 0.0, training=True) is x
     assert dropout(x, 0.7, training=False) is x
@@ -54,7 +54,7 @@ def test_nothing_and_everything() -> None:
     assert Dropout(0.5).eval()(x) is x
 
 
-def test_a_seed_repeats_it() -> None:
+def test_a_seed_repeats_the_draws() -> None:
     layer, x = Dropout(0.5).train(), torch.randn(9, 9)
     torch.manual_seed(4)
     first = layer(x)

@@ -1,4 +1,4 @@
-"""Products by oneDNN are the products that torch makes, gradients included."""
+"""Products by oneDNN equal torch's own, gradients included."""
 
 from __future__ import annotations
 
@@ -9,56 +9,67 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.kernels import products
-from nmt.kernels.products import by_weight, linear, multiply, packed, use_linear
+from nmt.kernels import operators, products
+from nmt.kernels.products import linear, multiply, pack_weight, use_fast_linear, weight_grad
 
 
-def with_gradients(make: object, *leaves: Tensor) -> list[Tensor]:
+def with_gradients(compute: Callable[..., Tensor], *leaves: Tensor) -> list[Tensor]:
+    """The output of ``compute`` and the gradient of each leaf, for a random output gradient."""
     leaves = tuple(leaf.detach().clone().requires_grad_() for leaf in leaves)
-    found = make(*leaves)  # type: ignore[operator]
+    output = compute(*leaves)
     torch.manual_seed(5)
-    return [found.detach(), *torch.autograd.grad(found, leaves, torch.randn_like(found))]
+    return [output.detach(), *torch.autograd.grad(output, leaves, torch.randn_like(output))]
+
+
+def only_float32(dtype: torch.dtype) -> bool:
+    """What ``can_multiply`` returns on a processor without bfloat16 instructions."""
+    return dtype == torch.float32
+
+
+@pytest.fixture
+def onednn(fast_paths: None) -> None:
+    """Skip a test that needs oneDNN if this torch does not have it."""
+    if not operators.can_multiply(torch.float32):
+        pytest.skip("this torch has no oneDNN")
 
 
 @pytest.mark.parametrize("shape", [(7, 12), (3, 5, 12), (1, 12), (2, 0, 12)])
 @pytest.mark.parametrize("height", [1, 9])
-def test_linear_is_linear(shape: tuple[int, ...], height: int) -> None:
+def test_linear_equals_torch(shape: tuple[int, ...], height: int) -> None:
     torch.manual_seed(1)
     for bias in ([torch.randn(height)], []):
         leaves = torch.randn(shape), torch.randn(height, 12), *bias
-        for ours, theirs in zip(
-            with_gradients(linear, *leaves), with_gradients(functional.linear, *leaves), strict=True
-        ):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        results = zip(with_gradients(linear, *leaves), with_gradients(functional.linear, *leaves), strict=True)
+        for result, expected in results:
+            torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_parts_of_matrices_and_turned_ones() -> None:
+def test_slices_and_transposed_matrices() -> None:
     torch.manual_seed(1)
     wide, tall = torch.randn(6, 40), torch.randn(30, 8)
     for x, weight in ((wide[:, 3:11], torch.randn(5, 8)), (torch.randn(4, 30), tall.t()), (wide[::2, ::5], tall[2:9])):
         torch.testing.assert_close(linear(x, weight), functional.linear(x, weight), rtol=1e-4, atol=1e-5)
 
 
-def test_it_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    if products._MULTIPLY is None:
-        pytest.skip("this torch has no oneDNN")
-    called = []
-    monkeypatch.setattr(products, "_product", lambda *given: called.append(given) or functional.linear(*given))
+@pytest.mark.usefixtures("onednn")
+def test_linear_layers_use_onednn_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(products, "_product", lambda *args: calls.append(args) or functional.linear(*args))
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
-    use_linear(model)
+    use_fast_linear(model)
     model(torch.randn(2, 4))
-    assert len(called) == 1
+    assert len(calls) == 1
     model.double()(torch.randn(2, 4, dtype=torch.float64))
-    assert len(called) == 1
+    assert len(calls) == 1
     assert set(model.state_dict()) == {"0.weight", "0.bias"}
 
 
 @pytest.mark.parametrize("emulated", [False, True])
 @pytest.mark.parametrize("shape", [(7, 12), (3, 9, 12), (2, 0, 12)])
-def test_autocast_is_autocast(shape: tuple[int, ...], emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also gradients, which are found after autocast has ended; and where the processor knows no bfloat16."""
+def test_linear_follows_autocast(shape: tuple[int, ...], emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients too, which are computed after autocast has ended. ``emulated``: the processor has no bfloat16."""
     if emulated:
-        monkeypatch.setattr(products, "_DTYPES", (torch.float32,))
+        monkeypatch.setattr(operators, "can_multiply", only_float32)
 
     def mixed(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def run(*leaves: Tensor) -> Tensor:
@@ -70,75 +81,75 @@ def test_autocast_is_autocast(shape: tuple[int, ...], emulated: bool, monkeypatc
     torch.manual_seed(1)
     leaves = torch.randn(shape), torch.randn(9, 12), torch.randn(9)
     for dtypes in ([torch.float32] * 3, [torch.bfloat16, torch.float32, torch.float32]):
-        given = [leaf.to(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
-        mine, theirs = (with_gradients(mixed(layer), *given) for layer in (linear, functional.linear))
-        for ours, other in zip(mine, theirs, strict=True):
-            assert ours.dtype == other.dtype
-            torch.testing.assert_close(ours, other, rtol=0.02, atol=0.02)
-    wide = torch.randn(3, 12, dtype=torch.float64)
+        converted = [leaf.to(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        results, expected = (with_gradients(mixed(layer), *converted) for layer in (linear, functional.linear))
+        for result, expected_result in zip(results, expected, strict=True):
+            assert result.dtype == expected_result.dtype
+            torch.testing.assert_close(result, expected_result, rtol=0.02, atol=0.02)
+    double = torch.randn(3, 12, dtype=torch.float64)
     with torch.autocast("cpu", torch.bfloat16):
-        assert linear(wide, wide).dtype == torch.float64
+        assert linear(double, double).dtype == torch.float64
 
 
 def test_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_MULTIPLY", None)
+    monkeypatch.setattr(operators, "can_multiply", lambda dtype: False)
     x, weight = torch.randn(3, 4), torch.randn(2, 4)
     assert torch.equal(linear(x, weight), functional.linear(x, weight))
 
 
 @pytest.mark.parametrize(("width", "height"), [(3, 7), (7, 3), (5, 5), (4, 1)])
-def test_gradients_of_weights(width: int, height: int) -> None:
+def test_weight_gradient(width: int, height: int) -> None:
     torch.manual_seed(1)
-    x, slope = torch.randn(6, width), torch.randn(6, height)
-    torch.testing.assert_close(by_weight(x, slope), slope.t() @ x, rtol=1e-4, atol=1e-5)
-    rough = by_weight(x.bfloat16(), slope.bfloat16())
-    torch.testing.assert_close(rough.float(), slope.t() @ x, rtol=0.05, atol=0.05)
+    x, grad_output = torch.randn(6, width), torch.randn(6, height)
+    torch.testing.assert_close(weight_grad(x, grad_output), grad_output.t() @ x, rtol=1e-4, atol=1e-5)
+    rough = weight_grad(x.bfloat16(), grad_output.bfloat16())
+    torch.testing.assert_close(rough.float(), grad_output.t() @ x, rtol=0.05, atol=0.05)
 
 
-def test_the_grid_is_coarse_and_near() -> None:
-    sizes = {rows: products.grid(rows) for rows in range(1, 5000)}
+def test_grid_is_coarse_and_adds_few_rows() -> None:
+    sizes = {rows: products.grid_size(rows) for rows in range(1, 5000)}
     assert all(rows <= size <= max(rows + 7, rows * 17 / 16) for rows, size in sizes.items())
-    assert all(products.grid(size) == size for size in sizes.values())
+    assert all(products.grid_size(size) == size for size in sizes.values())
     assert len(set(sizes.values())) < 110
 
 
-def test_products_of_many_lengths_are_of_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those of gradients; and each is the product of its own rows."""
-    if products._MULTIPLY is None:
-        pytest.skip("this torch has no oneDNN")
-    shapes, multiply = set(), products._MULTIPLY
+@pytest.mark.usefixtures("onednn")
+def test_many_lengths_need_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for gradients. The padding changes no result."""
+    shapes, onednn_linear = set(), operators.onednn_linear
 
-    def seen(x: Tensor, weight: Tensor, *more: object) -> Tensor:
+    def recorded(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         shapes.add((x.shape, weight.shape))
-        return multiply(x, weight, *more)  # type: ignore[no-any-return]
+        return onednn_linear(x, weight, bias)
 
-    monkeypatch.setattr(products, "_MULTIPLY", seen)
+    monkeypatch.setattr(operators, "onednn_linear", recorded)
     torch.manual_seed(1)
     weight = torch.randn(5, 6)
     for rows in range(100, 200):
         x = torch.randn(rows, 6)
-        mine = with_gradients(linear, x, weight)
-        for ours, theirs in zip(mine, with_gradients(functional.linear, x, weight), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        results = with_gradients(linear, x, weight)
+        for result, expected in zip(results, with_gradients(functional.linear, x, weight), strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
         with torch.autocast("cpu", torch.bfloat16):
             torch.testing.assert_close(linear(x, weight).float(), functional.linear(x, weight).float())
-    assert len(shapes) <= 3 * len({products.grid(rows) for rows in range(100, 200)})
+    assert len(shapes) <= 3 * len({products.grid_size(rows) for rows in range(100, 200)})
 
 
+@pytest.mark.usefixtures("onednn")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1,), (4,), (50,), (9, 1), (5, 9)])
-def test_a_packed_weight_multiplies_as_before(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    if products._MULTIPLY is None or dtype not in products._DTYPES:
-        pytest.skip("this torch or processor has no such products")
+def test_packed_weight_has_the_same_product(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    if not operators.can_multiply(dtype):
+        pytest.skip("this processor does not multiply bfloat16")
     torch.manual_seed(1)
     weight, x = torch.randn(40, 24).to(dtype), torch.randn(*shape, 24).to(dtype)
     rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (0.02, 0.02)
     with torch.no_grad():
-        for laid_out_for in (x.shape[:-1].numel(), 7):
-            found = multiply(x, packed(weight, laid_out_for))
-            torch.testing.assert_close(found, functional.linear(x, weight), rtol=rtol, atol=atol)
+        for rows in (x.shape[:-1].numel(), 7):
+            product = multiply(x, pack_weight(weight, rows))
+            torch.testing.assert_close(product, functional.linear(x, weight), rtol=rtol, atol=atol)
 
 
-def test_what_onednn_does_not_multiply_is_not_packed() -> None:
+def test_float64_weight_is_not_packed() -> None:
     weight = torch.randn(4, 3, dtype=torch.float64)
-    assert packed(weight, 5) is weight
+    assert pack_weight(weight, 5) is weight

@@ -1,4 +1,4 @@
-"""Training equals decoding: a step at a time gives what the whole target gives, for every shape of decoder."""
+"""Decoder steps equal teacher forcing, and the encoder equals torch's packed LSTM, for every setting."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from builders import random_model, tiny_config
 from torch import nn
 
-from nmt.model import Seq2Seq
-from nmt.model.build import build_model
+from nmt.attention import LuongAttention
+from nmt.model import LSTMDecoder, LSTMEncoder, Seq2Seq
 from nmt.model.encoder import Final
 
 ATTENTIONS = {
@@ -26,16 +27,10 @@ LENGTHS = (5, 1, 3)
 def build(
     attention: str = "bahdanau", *, bidirectional: bool = True, encoder_layers: int = 1, **decoder: Any
 ) -> Seq2Seq:
-    torch.manual_seed(7)
     encoder = {"hidden_size": 6, "layers": encoder_layers, "bidirectional": bidirectional, "dropout": 0.3}
-    config = {
-        "embeddings": {"size": 4, "shared": False},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", **encoder},
-        "attention": ATTENTIONS[attention],
-        "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 8, "dropout": 0.3, **decoder},
-    }
-    model = build_model(config, source_vocabulary=11, target_vocabulary=9, longest_source=6)
-    return model.double().eval()
+    decoder = {"dropout": 0.3, **decoder}
+    config = tiny_config(ATTENTIONS[attention], embeddings=4, shared=False, encoder=encoder, decoder=decoder)
+    return random_model(config, vocabulary=(11, 9), longest_source=6, seed=7).double()
 
 
 def sources(padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,17 +65,15 @@ def test_steps_equal_forward(attention: str, shape: dict[str, Any]) -> None:
         logits, weights = model.decoder(target, start, memory)
         state = start
         for t in range(4):
-            one, state, read = model.decoder.step(target[:, t : t + 1], state, memory)
-            torch.testing.assert_close(one[:, 0], logits[:, t])
-            torch.testing.assert_close(read[:, 0], weights[:, t])
+            step_logits, state, step_weights = model.decoder.step(target[:, t : t + 1], state, memory)
+            torch.testing.assert_close(step_logits[:, 0], logits[:, t])
+            torch.testing.assert_close(step_weights[:, 0], weights[:, t])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_gradients_of_a_target_are_those_of_its_steps(
-    attention: str, shape: dict[str, Any], dtype: torch.dtype
-) -> None:
+def test_gradients_of_steps_equal_those_of_forward(attention: str, shape: dict[str, Any], dtype: torch.dtype) -> None:
     model = without_dropout(build(attention, encoder_layers=2, **shape)).to(dtype).train()
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
 
@@ -91,26 +84,26 @@ def test_gradients_of_a_target_are_those_of_its_steps(
         if steps:
             logits = []
             for t in range(4):
-                one, state, _ = model.decoder.step(target[:, t : t + 1], state, memory)
-                logits.append(one)
-            found = torch.cat(logits, dim=1)
+                step_logits, state, _ = model.decoder.step(target[:, t : t + 1], state, memory)
+                logits.append(step_logits)
+            output = torch.cat(logits, dim=1)
         else:
-            found, _ = model.decoder(target, state, memory)
-        found.square().sum().backward()
+            output, _ = model.decoder(target, state, memory)
+        output.square().sum().backward()
         return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
-    together, apart = gradients(steps=False), gradients(steps=True)
-    assert together.keys() == apart.keys()
-    for name, gradient in together.items():
-        torch.testing.assert_close(gradient, apart[name], rtol=1e-4, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+    forward, steps = gradients(steps=False), gradients(steps=True)
+    assert forward.keys() == steps.keys()
+    for name, gradient in forward.items():
+        torch.testing.assert_close(gradient, steps[name], rtol=1e-4, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
 @pytest.mark.parametrize("encoder", ["two directions", "one direction", "one direction, resumable"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_training_drops_out_of_embeddings_between_layers_and_around_the_read(
+def test_dropout_applies_to_embeddings_between_layers_and_around_attention(
     shape: dict[str, Any], encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a sine in place of chance: one sentence after the other, a step at a time."""
+    """A sine replaces dropout, so that a naive loop over sentences and steps can be compared."""
 
     def sine(x: torch.Tensor, p: float, training: bool = True) -> torch.Tensor:
         return (x / p).sin() if training else x
@@ -118,7 +111,8 @@ def test_training_drops_out_of_embeddings_between_layers_and_around_the_read(
     monkeypatch.setattr("nmt.kernels.dropout.dropout", sine)
     monkeypatch.setattr("nmt.model.decoder.drop", sine)
     model = build("luong", bidirectional=encoder.startswith("two"), encoder_layers=2, **{**shape, "dropout": 0.6})
-    ahead, back, decoder = model.encoder.forwards, model.encoder.backwards, model.decoder
+    forward_lstms, backward_lstms = model.encoder.forwards, model.encoder.backwards
+    decoder = model.decoder
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
     ids, mask = sources()
     with torch.no_grad():
@@ -128,31 +122,31 @@ def test_training_drops_out_of_embeddings_between_layers_and_around_the_read(
             states, ends = model.embedding(ids[row : row + 1, :length]), []
             for layer in range(2):
                 states = sine(states, 0.3)
-                right = ahead[layer](states)[0]
-                left = back[layer](states.flip(1))[0] if back else right[..., :0]
-                ends.append(torch.cat([right[:, -1], left[:, -1]], dim=1))
-                states = torch.cat([right, left.flip(1)], dim=2)
+                forward = forward_lstms[layer](states)[0]
+                backward = backward_lstms[layer](states.flip(1))[0] if backward_lstms else forward[..., :0]
+                ends.append(torch.cat([forward[:, -1], backward[:, -1]], dim=1))
+                states = torch.cat([forward, backward.flip(1)], dim=2)
             memory = model.attention.write(states, mask[row : row + 1, :length])
             start = decoder.init(Final(torch.stack(ends, dim=1), None), memory)
-            at = [(start.hidden[:, 0, layer], start.cell[:, 0, layer]) for layer in range(shape["layers"])]
-            fed = start.fed[:, 0]
+            state = [(start.hidden[:, 0, layer], start.cell[:, 0, layer]) for layer in range(shape["layers"])]
+            input_feed = start.input_feed[:, 0]
             for t in range(4):
-                below = torch.cat([sine(decoder.embedding(target[row : row + 1, t]), 0.6), fed], dim=1)
+                inputs = torch.cat([sine(decoder.embedding(target[row : row + 1, t]), 0.6), input_feed], dim=1)
                 for layer, weights in enumerate(decoder.lstm.all_weights):
-                    at[layer] = torch.lstm_cell(sine(below, 0.6) if layer else below, at[layer], *weights)
-                    below = at[layer][0]
-                hidden = sine(below, 0.6)
+                    state[layer] = torch.lstm_cell(sine(inputs, 0.6) if layer else inputs, state[layer], *weights)
+                    inputs = state[layer][0]
+                hidden = sine(inputs, 0.6)
                 context = model.attention.read(hidden[:, None], memory)[0][:, 0]
                 features = torch.cat([hidden, sine(context, 0.6)], dim=1)
-                on = context
+                output = context
                 if decoder.combine is not None:
-                    on = features = sine(torch.tanh(decoder.combine(torch.cat([context, hidden], dim=1))), 0.6)
-                fed = on if shape["input_feeding"] else fed
+                    output = features = sine(torch.tanh(decoder.combine(torch.cat([context, hidden], dim=1))), 0.6)
+                input_feed = output if shape["input_feeding"] else input_feed
                 torch.testing.assert_close(logits[row : row + 1, t], decoder.output(features))
 
 
 @pytest.mark.parametrize(("encoder_layers", "layers"), [(2, 2), (1, 3), (2, 4)])
-def test_each_layer_starts_from_its_own_and_further_ones_from_the_top(encoder_layers: int, layers: int) -> None:
+def test_decoder_layers_start_from_encoder_layers(encoder_layers: int, layers: int) -> None:
     model = build(encoder_layers=encoder_layers, layers=layers)
     with torch.no_grad():
         memory, final = model.encode(*sources())
@@ -160,27 +154,27 @@ def test_each_layer_starts_from_its_own_and_further_ones_from_the_top(encoder_la
         for layer, affine in enumerate(model.decoder.bridge.maps):
             end = final.hidden[:, layer if layer < encoder_layers else -1]
             expected = torch.tanh(end @ affine.weight.T + affine.bias)
-            found = torch.cat([start.hidden[:, 0, layer], start.cell[:, 0, layer]], dim=1)
-            torch.testing.assert_close(found, expected)
+            initial = torch.cat([start.hidden[:, 0, layer], start.cell[:, 0, layer]], dim=1)
+            torch.testing.assert_close(initial, expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_mixed_precision_finds_the_same_gradients_roughly(shape: dict[str, Any]) -> None:
+def test_mixed_precision_has_similar_gradients(shape: dict[str, Any]) -> None:
     model = build("luong", **shape).float()
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
-    found = []
+    gradients = []
     for mixed in (False, True):
         model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
             logits, _ = model(*sources(), target)
         logits.float().square().sum().backward()
-        found.append(torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]))
-    assert torch.cosine_similarity(*found, dim=0) > 0.99
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]))
+    assert torch.cosine_similarity(*gradients, dim=0) > 0.99
 
 
 @pytest.mark.parametrize("feeding", [False, True])
 def test_hypotheses_of_a_sentence_share_its_memory(feeding: bool) -> None:
-    """N hypotheses on the query axis give what N separate sentences give, also after a re-ordering."""
+    """N hypotheses on the query axis equal N separate sentences, also after reordering."""
     model = build("luong", layers=2, input_feeding=feeding)
     ids, mask = sources()
     first = torch.tensor([[4, 5], [6, 4], [5, 5]])
@@ -211,13 +205,13 @@ def test_padding_changes_nothing(attention: str, bidirectional: bool) -> None:
 
 
 def test_bidirectional_encoder_equals_packed_lstm() -> None:
-    """Against PyTorch's own bidirectional LSTM over packed sequences, with the same weights."""
+    """Compared with PyTorch's own bidirectional LSTM over packed sequences, with the same weights."""
     model = build(encoder_layers=2)
     encoder = model.encoder
     naive = torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True).double()
     weights = {}
-    for layer, (ahead, back) in enumerate(zip(encoder.forwards, encoder.backwards, strict=True)):
-        for suffix, lstm in (("", ahead), ("_reverse", back)):
+    for layer, (forward_lstm, backward_lstm) in enumerate(zip(encoder.forwards, encoder.backwards, strict=True)):
+        for suffix, lstm in (("", forward_lstm), ("_reverse", backward_lstm)):
             weights |= {f"{name[:-1]}{layer}{suffix}": value for name, value in lstm.state_dict().items()}
     naive.load_state_dict(weights)
     ids, mask = sources()
@@ -230,36 +224,66 @@ def test_bidirectional_encoder_equals_packed_lstm() -> None:
     torch.testing.assert_close(final.hidden[:, 1], torch.cat([hidden[2], hidden[3]], dim=1))
 
 
-def test_one_direction_continues_where_it_stopped() -> None:
+def test_resumed_encoder_equals_one_call() -> None:
     model = build(bidirectional=False, encoder_layers=2)
     ids, _ = sources()
     embedded, mask = model.embedding(ids), torch.ones_like(ids, dtype=torch.bool)
-    whole, end = model.encoder(embedded, mask, resumable=True)
+    states, end = model.encoder(embedded, mask, resumable=True)
     first, state = model.encoder(embedded[:, :2], mask[:, :2], resumable=True)
     rest, final = model.encoder(embedded[:, 2:], mask[:, 2:], state)
-    torch.testing.assert_close(torch.cat([first, rest], dim=1), whole)
+    torch.testing.assert_close(torch.cat([first, rest], dim=1), states)
     torch.testing.assert_close(final.cell, end.cell)
 
 
-def test_one_direction_in_a_padded_call_is_that_of_a_packed_one() -> None:
+def test_padded_encoder_equals_packed_encoder() -> None:
     model = build(bidirectional=False, encoder_layers=2)
     ids, mask = sources()
     embedded = model.embedding(ids)
     padded, end = model.encoder(embedded, mask)
-    packed, same = model.encoder(embedded, mask, resumable=True)
+    packed, packed_end = model.encoder(embedded, mask, resumable=True)
     torch.testing.assert_close(padded * mask[..., None], packed * mask[..., None])
-    torch.testing.assert_close(end.hidden, same.hidden)
-    assert end.cell is None and same.cell is not None
+    torch.testing.assert_close(end.hidden, packed_end.hidden)
+    assert end.cell is None and packed_end.cell is not None
 
 
-def test_two_directions_refuse_to_continue() -> None:
+def test_bidirectional_encoder_cannot_continue() -> None:
     model = build()
     ids, mask = sources()
     _, final = model.encoder(model.embedding(ids), mask)
-    with pytest.raises(ValueError, match="bidirectional"):
+    with pytest.raises(ValueError, match="encoder.bidirectional=true: cannot continue a source"):
         model.encoder(model.embedding(ids), mask, final)
 
 
 def test_tied_output_is_the_embedding() -> None:
     model = build(hidden_size=4, tied=True)
     assert model.decoder.output.weight is model.decoder.embedding.weight
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_models_can_be_built_on_the_meta_device(shape: dict[str, Any]) -> None:
+    """Sizes can then be checked without allocating memory."""
+    with torch.device("meta"):
+        model = build("luong", encoder_layers=2, **shape)
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
+    attention = LuongAttention(state_size=6, query_size=6)
+    with torch.device(device):
+        with pytest.raises(ValueError, match=r"^encoder\.hidden_size=7: must be even .*; use 8"):
+            LSTMEncoder(embedding_size=4, hidden_size=7)
+        LSTMEncoder(embedding_size=4, hidden_size=7, bidirectional=False)
+        with pytest.raises(ValueError, match=r"^decoder\.tied=true: .* 6 inputs, but embeddings\.size=4; make"):
+            LSTMDecoder(
+                embedding=nn.Embedding(9, 4),
+                attention=attention,
+                encoder_layers=1,
+                state_size=6,
+                hidden_size=6,
+                tied=True,
+            )
+
+
+def test_encoder_and_decoder_are_exportable() -> None:
+    assert LSTMEncoder.exportable and LSTMDecoder.exportable

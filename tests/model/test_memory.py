@@ -1,4 +1,4 @@
-"""Training and translation meet thousands of shapes: what is kept for each of them must not add up."""
+"""Memory does not grow with the number of different shapes, which training and translation have by the thousand."""
 
 import os
 import subprocess
@@ -17,21 +17,21 @@ def megabytes():
 torch.set_num_threads(1)
 encoder = LSTMEncoder(embedding_size=64, hidden_size=128)
 draw = random.Random(1)
-def meet(shapes):
+def run(shapes):
     for _ in range(shapes):
         rows, length = draw.randint(40, 200), draw.randint(4, 30)
         states, _ = encoder(torch.randn(rows, length, 64), torch.ones(rows, length, dtype=torch.bool))
         states.sum().backward()
-meet(50)
+run(50)
 before = megabytes()
-meet(250)
+run(250)
 print(megabytes() - before)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_flat_over_many_shapes() -> None:
-    # What is freed goes back at once: otherwise the heap's own holes are most of what is measured.
+    # Freed memory goes back to the system at once. Otherwise holes in the heap would dominate the measurement.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     run = subprocess.run([sys.executable, "-c", GROWTH], env=environment, capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 20  # MB; it is some 3, and 48 without the limit in nmt.model
+    assert float(run.stdout) < 20  # MB; about 3, or 48 without the limit in nmt.kernels

@@ -1,4 +1,4 @@
-"""The generated task: what holds for every corpus, and for the links between its words."""
+"""The generated grammar task: properties of each corpus and of the links between its words."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from typing import TypeAlias
 
 import pytest
 
 from nmt.errors import UserError
 from nmt.tasks.grammar import adverbials, generate
+from nmt.tasks.grammar import corpus as corpus_module
 from nmt.tasks.grammar.draw_sentences import Sentences
-from nmt.tasks.grammar.lexicon import IT, all_adjectives, all_nouns, all_verbs, verb
+from nmt.tasks.grammar.lexicon import all_adjectives, all_nouns, all_verbs, verb
+from nmt.tasks.grammar.records import IT
 from nmt.tasks.grammar.tree import Clause, Pronoun, Sentence
 from nmt.text.pair import Pair
 
@@ -30,40 +31,41 @@ CITIES = {"Munich": "München", "Cologne": "Köln", "Vienna": "Wien", "Rome": "R
 NUMBERS = {"two": "zwei", "three": "drei", "five": "fünf", "eight": "acht", "ten": "zehn", "twelve": "zwölf"}
 
 
-def both_ways(links: Links) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    forth: dict[int, list[int]] = {}
-    back: dict[int, list[int]] = {}
+def by_side(links: Links) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return the linked target positions of each source position, and the reverse."""
+    targets: dict[int, list[int]] = {}
+    sources: dict[int, list[int]] = {}
     for i, j in links:
-        forth.setdefault(i, []).append(j)
-        back.setdefault(j, []).append(i)
-    return forth, back
+        targets.setdefault(i, []).append(j)
+        sources.setdefault(j, []).append(i)
+    return targets, sources
 
 
 # --- the corpus -------------------------------------------------------------------------------------------------------
 
 
-def test_sizes_and_no_sentence_twice(parts: dict[str, list[Pair]]) -> None:
+def test_sizes_are_exact_and_sentences_distinct(parts: dict[str, list[Pair]]) -> None:
     assert {part: len(pairs) for part, pairs in parts.items()} == {"train": 20_000, "valid": 500, "test": 500}
     sources = [pair.source for pairs in parts.values() for pair in pairs]
     assert len(set(sources)) == len(sources)
 
 
-def test_a_seed_decides_everything_on_every_machine() -> None:
-    sizes = {"train": 300, "valid": 10, "test": 10}
-    once = generate(**sizes, seed=5)
-    assert once == generate(**sizes, seed=5)
-    other = generate(**sizes, seed=6)
-    assert all(once[part] != other[part] for part in sizes)
+def test_seed_determines_the_corpus_on_every_machine() -> None:
+    sizes = {"train_pairs": 300, "valid_pairs": 10, "test_pairs": 10}
+    parts = generate(**sizes, seed=5)
+    assert parts == generate(**sizes, seed=5)
+    other_parts = generate(**sizes, seed=6)
+    assert all(parts[part] != other_parts[part] for part in parts)
     code = f"from nmt.tasks.grammar import generate; print(ascii(generate(**{sizes}, seed=5)))"
-    for hash_seed in ("1", "2"):  # the order of sets differs between these
+    for hash_seed in ("1", "2"):  # set order differs between these two
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == ascii(once)
+        assert done.stdout.strip() == ascii(parts)
 
 
-@pytest.mark.parametrize("train", [300, 20_000])
-def test_every_word_was_seen_in_training(parts: dict[str, list[Pair]], train: int) -> None:
-    drawn = parts if train == 20_000 else generate(train_pairs=train, valid_pairs=50, test_pairs=50, seed=2)
+@pytest.mark.parametrize("size", [300, 20_000])
+def test_valid_and_test_words_occur_in_training(parts: dict[str, list[Pair]], size: int) -> None:
+    drawn = parts if size == 20_000 else generate(train_pairs=size, valid_pairs=50, test_pairs=50, seed=2)
     for side in ("source", "target"):
         known = {word for pair in drawn["train"] for word in getattr(pair, side).split()}
         for part in ("valid", "test"):
@@ -79,29 +81,31 @@ def test_lengths_vary(corpus: Corpus) -> None:
         assert max(lengths.count(length) for length in set(lengths)) < 0.1 * len(lengths)
 
 
-def test_three_to_forty_words_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The grammar itself hardly ever says more than forty words; so let it be made to.
+def test_sentences_have_three_to_forty_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The grammar itself hardly ever draws more than forty words, so replace its sentences.
     lengths = iter([(2, 3), (3, 2), (41, 3), (3, 41), (3, 40), (40, 3)])
-    said = (Pair(" ".join("a" * source), " ".join("b" * target)) for source, target in lengths)
-    monkeypatch.setattr(import_module("nmt.tasks.grammar.generate"), "say", lambda _: next(said))
+    sentences = (Pair(" ".join("a" * source), " ".join("b" * target)) for source, target in lengths)
+    monkeypatch.setattr(corpus_module, "realise", lambda _: next(sentences))
     drawn = generate(train_pairs=2, valid_pairs=0, test_pairs=0, seed=1)["train"]
     assert [(len(pair.source.split()), len(pair.target.split())) for pair in drawn] == [(3, 40), (40, 3)]
 
 
 def lemmas() -> Iterator[tuple[str, set[str], str, set[str]]]:
-    """An English lemma and its forms, its German counterpart and its forms; no names, no function words."""
-    for one in all_nouns():
-        yield one.singular, {one.singular, one.plural or one.singular}, one.forms[0], set(one.forms)
-    for one in all_adjectives():
-        compared = {one.german_comparative} - {None}
-        forms = {one.german, *(one.stem + ending for ending in ("e", "en", "er", "es", "em")), *compared}
-        yield one.english, {one.english, one.english_comparative or one.english}, one.german, forms
-    for one in all_verbs():
-        after = f" {one.particle}" if one.particle else ""
-        english = {form + after for form in (one.base, one.third, one.past, one.participle)}
-        finite = {one.prefix + form for form in one.present_forms + one.past_forms}
-        joined = {one.prefix + one.german, f"{one.prefix}zu{one.german}"}
-        yield one.base + after, english, one.prefix + one.german, finite | joined | {one.german_participle}
+    """Yield each English lemma and its forms, its German translation and its forms; no names, no function words."""
+    for noun in all_nouns():
+        yield noun.singular, {noun.singular, noun.plural or noun.singular}, noun.forms[0], set(noun.forms)
+    for adjective in all_adjectives():
+        english, german = adjective.english, adjective.german
+        comparative = {adjective.german_comparative} - {None}
+        forms = {german, *(adjective.stem + ending for ending in ("e", "en", "er", "es", "em")), *comparative}
+        yield english, {english, adjective.english_comparative or english}, german, forms
+    for record in all_verbs():
+        particle = f" {record.particle}" if record.particle else ""
+        infinitive = record.prefix + record.german
+        english_forms = {form + particle for form in (record.base, record.third, record.past, record.participle)}
+        finite = {record.prefix + form for form in record.present_forms + record.past_forms}
+        others = {infinitive, f"{record.prefix}zu{record.german}", record.german_participle}
+        yield record.base + particle, english_forms, infinitive, finite | others
     for table in (adverbials.MANNER, adverbials.FREQUENCY, adverbials.OPENING, adverbials.NUMBERS, adverbials.DEGREES):
         for row in table.strip().splitlines():
             english_word, german_word = (cell.strip() for cell in row.split("|")[:2])
@@ -109,16 +113,16 @@ def lemmas() -> Iterator[tuple[str, set[str], str, set[str]]]:
                 yield english_word, {english_word}, german_word, {german_word}
 
 
-def test_four_hundred_lemmas_a_side(corpus: Corpus) -> None:
-    said = [" ".join(word for sentence in corpus[:20_000] for word in sentence[side]) for side in (0, 1)]
-    words = [set(text.split()) for text in said]
+def test_corpus_has_four_hundred_lemmas_per_language(corpus: Corpus) -> None:
+    texts = [" ".join(word for sentence in corpus[:20_000] for word in sentence[side]) for side in (0, 1)]
+    words = [set(text.split()) for text in texts]
 
     def occurs(form: str, side: int) -> bool:
-        return form in words[side] if " " not in form else f" {form} " in said[side]
+        return form in words[side] if " " not in form else f" {form} " in texts[side]
 
     table = list(lemmas())
     for name, forms, side in ((0, 1, 0), (2, 3, 1)):
-        # Keyed by the word itself: homonyms (to cook, the cook) count once.
+        # Homonyms (to cook, the cook) count once.
         assert len({row[name] for row in table}) >= 400
         assert len({row[name] for row in table if any(occurs(form, side) for form in row[forms])}) >= 400
 
@@ -132,7 +136,7 @@ def test_links_are_sorted_and_within_bounds(corpus: Corpus) -> None:
         assert all(0 <= i < len(source) and 0 <= j < len(target) for i, j in links)
 
 
-def test_marks_link_to_marks_and_the_last_to_the_last(corpus: Corpus) -> None:
+def test_marks_link_to_marks_and_final_mark_to_final_mark(corpus: Corpus) -> None:
     for source, target, links in corpus:
         assert all((source[i] in MARKS) == (target[j] in MARKS) for i, j in links)
         last = (len(source) - 1, len(target) - 1)
@@ -140,82 +144,81 @@ def test_marks_link_to_marks_and_the_last_to_the_last(corpus: Corpus) -> None:
         assert [link for link in links if link[0] == last[0] or link[1] == last[1]] == [last]
 
 
-def test_names_and_numbers_link_to_their_counterpart_alone(corpus: Corpus) -> None:
+def test_names_and_numbers_link_only_to_their_translation(corpus: Corpus) -> None:
     table = {name: name for name in NAMES.split()} | CITIES | NUMBERS
     seen = set()
     for source, target, links in corpus:
-        forth, back = both_ways(links)
+        targets, sources = by_side(links)
         english = [word if word in table else word.lower() for word in source]
         for i, word in enumerate(english):
             if word in table:
                 seen.add(word)
-                assert [target[j].lower() for j in forth[i]] == [table[word].lower()], source
-                assert back[forth[i][0]] == [i]
+                assert [target[j].lower() for j in targets[i]] == [table[word].lower()], source
+                assert sources[targets[i][0]] == [i]
     assert seen == set(table)
 
 
-def test_only_words_without_counterpart_are_unlinked(corpus: Corpus) -> None:
-    lonely: tuple[set[str], set[str]] = (set(), set())
+def test_only_words_without_translation_are_unlinked(corpus: Corpus) -> None:
+    unlinked: tuple[set[str], set[str]] = (set(), set())
     for source, target, links in corpus:
-        forth, back = both_ways(links)
-        lonely[0].update(word.lower() for i, word in enumerate(source) if i not in forth)
+        targets, sources = by_side(links)
+        unlinked[0].update(word.lower() for i, word in enumerate(source) if i not in targets)
         for j, word in enumerate(target):
-            if j not in back:
-                # "at night", "in der Nacht": the one article that English has not.
+            if j not in sources:
+                # "at night", "in der Nacht": the only German article without an English one.
                 phrase = " ".join(target[j - 1 : j + 2]).lower()
-                lonely[1].add(phrase if phrase == "in der nacht" else word)
-            assert word != "," or {source[i] for i in back.get(j, [])} <= {","}
-        assert not any(i in forth for i, word in enumerate(source) if word.lower() in {"do", "does", "did"})
-    # A comma of English: "saw the man , who slept , yesterday", where the German clause ends the sentence.
-    assert lonely[0] <= {"do", "does", "did", "to", "of", ","}
-    assert {"do", "does", "did", "to", "of"} <= lonely[0]
-    assert lonely[1] == {",", "in der nacht"}
+                unlinked[1].add(phrase if phrase == "in der nacht" else word)
+            assert word != "," or {source[i] for i in sources.get(j, [])} <= {","}
+        assert not any(i in targets for i, word in enumerate(source) if word.lower() in {"do", "does", "did"})
+    # An English comma stays unlinked where the German clause ends the sentence: "saw the man , who slept , yesterday".
+    assert unlinked[0] <= {"do", "does", "did", "to", "of", ","}
+    assert {"do", "does", "did", "to", "of"} <= unlinked[0]
+    assert unlinked[1] == {",", "in der nacht"}
 
 
-def test_word_order_differs(corpus: Corpus) -> None:
+def test_word_order_differs_between_languages(corpus: Corpus) -> None:
     def crosses(links: Links) -> bool:
         return any(i < k and j > m for i, j in links for k, m in links)
 
     assert sum(crosses(links) for _, _, links in corpus[:3000]) >= 0.4 * 3000
 
 
-def test_negation_links_to_negation(corpus: Corpus) -> None:
-    found = set()
+def test_negations_link_to_each_other(corpus: Corpus) -> None:
+    links_seen = set()
     for source, target, links in corpus:
-        forth, back = both_ways(links)
+        targets, sources = by_side(links)
         english = {i for i, word in enumerate(source) if word.lower() in {"not", "cannot", "no"}}
         german = {j for j, word in enumerate(target) if word == "nicht" or word.lower().startswith("kein")}
-        assert all(len(german.intersection(forth[i])) == 1 for i in english), source
-        assert all(len(english.intersection(back[j])) == 1 for j in german), source
-        found |= {(source[i], target[j][:4]) for i, j in links if i in english and j in german}
-    assert {("not", "nich"), ("cannot", "nich"), ("not", "kein"), ("cannot", "kein"), ("no", "kein")} <= found
-    assert ("no", "nich") not in found
+        assert all(len(german.intersection(targets[i])) == 1 for i in english), source
+        assert all(len(english.intersection(sources[j])) == 1 for j in german), source
+        links_seen |= {(source[i], target[j][:4]) for i, j in links if i in english and j in german}
+    assert {("not", "nich"), ("cannot", "nich"), ("not", "kein"), ("cannot", "kein"), ("no", "kein")} <= links_seen
+    assert ("no", "nich") not in links_seen
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_without_enough_words_or_sentences_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("nmt.tasks.grammar.generate"), "PATIENCE", 500)
-    for train in (0, 1):
-        with pytest.raises(UserError, match=r"^data\.test_pairs: too little training .*; raise data\.train_pairs$"):
-            generate(train_pairs=train, valid_pairs=0, test_pairs=5, seed=1)
-    assert gc.isenabled()  # switched off while drawing; a refusal must not leave it off
-    # A grammar of one sentence.
+def test_too_few_words_or_sentences_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_module, "PATIENCE", 500)
+    for size in (0, 1):
+        message = r"^data\.test_pairs: the training part has too few words .*; raise data\.train_pairs$"
+        with pytest.raises(UserError, match=message):
+            generate(train_pairs=size, valid_pairs=0, test_pairs=5, seed=1)
+    assert gc.isenabled()  # generate disables it; an error must enable it again
+    # A grammar with only one sentence.
     monkeypatch.setattr(Sentences, "sentence", lambda _: Sentence(Clause(Pronoun(IT), verb("rain"))))
-    with pytest.raises(
-        UserError, match=r"^data\.kind=generated: no more than 1 distinct sentences .* ask for fewer pairs$"
-    ):
+    with pytest.raises(UserError, match=r"^data: the grammar gave only 1 distinct sentences; ask for fewer pairs$"):
         generate(train_pairs=2, valid_pairs=0, test_pairs=0, seed=1)
 
 
 @pytest.mark.parametrize("part", ["train", "valid", "test"])
-def test_negative_sizes_are_refused(part: str) -> None:
+def test_negative_sizes_are_rejected(part: str) -> None:
     with pytest.raises(UserError, match=rf"^data\.{part}_pairs=-1: must be at least 0$"):
-        generate(**{"train": 5, "valid": 0, "test": 0, part: -1}, seed=1)
+        generate(**{"train_pairs": 5, "valid_pairs": 0, "test_pairs": 0, f"{part}_pairs": -1}, seed=1)
 
 
-def test_small_tasks_draw_from_a_small_lexicon_without_stumbling() -> None:
-    # Few words of each kind: there was no verb left to say anything about a drink.
+def test_small_lexicon_suffices_for_small_corpora() -> None:
+    # With few words of each kind, no verb that takes a drink was left, and drawing failed.
     for seed in range(5):
         assert len(generate(train_pairs=900, valid_pairs=1, test_pairs=1, seed=seed)["train"]) == 900

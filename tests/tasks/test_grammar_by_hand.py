@@ -1,4 +1,4 @@
-"""Trees built by hand, against English, German and links written by hand."""
+"""Trees built by hand, compared with English, German and links written by hand."""
 
 from __future__ import annotations
 
@@ -6,23 +6,9 @@ from typing import Any
 
 import pytest
 
-from nmt.tasks.grammar.lexicon import (
-    HE,
-    IN,
-    IT,
-    PLURAL,
-    SHE,
-    WE,
-    WITH,
-    Adverbial,
-    I,
-    Person,
-    Preposition,
-    adjective,
-    noun,
-    verb,
-)  # fmt: skip
-from nmt.tasks.grammar.pairing import say
+from nmt.tasks.grammar.lexicon import adjective, noun, verb
+from nmt.tasks.grammar.pairing import realise
+from nmt.tasks.grammar.records import HE, IN, IT, PLURAL, SHE, WE, WITH, Adverbial, I, Person, Preposition
 from nmt.tasks.grammar.tree import (
     CAN,
     MUST,
@@ -45,7 +31,7 @@ WHERE, WHEN = ("where", "wo"), ("when", "wann")
 
 
 def np(english: str, determiner: str = "the", *adjectives: str, **more: Any) -> NounPhrase:
-    return NounPhrase(noun(english), determiner, adjectives=tuple(adjective(one) for one in adjectives), **more)
+    return NounPhrase(noun(english), determiner, adjectives=tuple(adjective(word) for word in adjectives), **more)
 
 
 def many(english: str, determiner: str = "the", *adjectives: str, **more: Any) -> NounPhrase:
@@ -53,14 +39,14 @@ def many(english: str, determiner: str = "the", *adjectives: str, **more: Any) -
 
 
 def adverb(english: str, german: str, links: tuple[tuple[int, int], ...] | None = None) -> Phrase:
-    """Words that translate each other one by one, or as ``links`` say."""
+    """Return a phrase whose words are linked in order, or by ``links``."""
     source, target = tuple(english.split()), tuple(german.split())
     return Phrase(Adverbial(source, target, links or tuple((i, i) for i in range(len(source)))))
 
 
 def clause(subject: Any, english: str | None, tense: Any = "present", **more: Any) -> Clause:
-    """A clause; no verb is "be", and persons stand for their pronouns."""
-    more = {key: Pronoun(one) if isinstance(one, Person) else one for key, one in more.items()}
+    """Return a clause; a verb of None means "be", and a Person stands for its pronoun."""
+    more = {key: Pronoun(value) if isinstance(value, Person) else value for key, value in more.items()}
     subject = Pronoun(subject) if isinstance(subject, Person) else subject
     return Clause(subject, verb(english) if english else None, tense, **more)
 
@@ -77,19 +63,19 @@ def peter() -> Name:
     return Name("Peter", "Peter")
 
 
-# Behind each German word stand the places of the English words that it is linked to.
+# Each German word is followed by the positions of the English words that it is linked to.
 WORKED = [
     (
         main(np("man", "the", "old"), "give", dative=np("child"), accusative=np("book", "a")),
         "The old man gives the child a book .",
         "Der/0 alte/1 Mann/2 gibt/3 dem/4 Kind/5 ein/6 Buch/7 ./8",
     ),
-    (  # the dative first in German, whatever English does
+    (  # German puts the dative first, in any English order
         main(np("man"), "send", "past", dative=np("queen"), accusative=np("letter", "a"), dative_with_to=True),
         "The man sent a letter to the queen .",
         "Der/0 Mann/1 schickte/2 der/6 Königin/7 einen/3 Brief/4 ./8",
     ),
-    (  # but of two pronouns the accusative
+    (  # German puts the accusative first if both are pronouns
         main(SHE, "show", dative=HE, accusative=IT, dative_with_to=True),
         "She shows it to him .",
         "Sie/0 zeigt/1 es/2 ihm/4 ./5",
@@ -139,7 +125,7 @@ WORKED = [
         "Peter tries to turn off the old lamp .",
         "Peter/0 versucht/1 , die/5 alte/6 Lampe/7 auszuschalten/2+3+4 ./8",
     ),
-    (  # English has no comma where the clause tells which man
+    (  # English has no commas around a restrictive clause
         main(np("man", relative=Relative(clause(np("cat"), "see"), "accusative")), "drink", accusative=np("tea", "")),
         "The man whom the cat sees drinks tea .",
         "Der/0 Mann/1 , den/2 die/3 Katze/4 sieht/5 , trinkt/6 Tee/7 ./8",
@@ -153,7 +139,7 @@ WORKED = [
         "The women , with whom he dances , are very happy .",
         "Die/0 Frauen/1 ,/2 mit/3 denen/4 er/5 tanzt/6 ,/7 sind/8 sehr/9 glücklich/10 ./11",
     ),
-    (  # not "im" where the clause tells which house
+    (  # no contraction "im" before a restrictive clause
         main(HE, "live", oblique=place(IN, np("house", relative=Relative(clause(SHE, "build", "past"), "accusative")))),
         "He lives in the house that she built .",
         "Er/0 wohnt/1 in/2 dem/3 Haus/4 , das/5 sie/6 baute/7 ./8",
@@ -185,7 +171,7 @@ WORKED = [
         "The bear was not as old as Peter .",
         "Der/0 Bär/1 war/2 nicht/3 so/4 alt/5 wie/6 Peter/7 ./8",
     ),
-    (  # datives: weak masculine, feminine, plural; strong adjectives where no determiner shows the case
+    (  # datives: weak masculine, plural; strong adjectives without a determiner
         main(many("tourist", "many", "young"), "thank", dative=Both(np("boy"), many("friend", "my", "honest"))),
         "Many young tourists thank the boy and my honest friends .",
         "Viele/0 junge/1 Touristen/2 danken/3 dem/4 Jungen/5 und/6 meinen/7 ehrlichen/8 Freunden/9 ./10",
@@ -195,7 +181,7 @@ WORKED = [
         "An honest judge will drink cold milk .",
         "Ein/0 ehrlicher/1 Richter/2 wird/3 kalte/5 Milch/6 trinken/4 ./7",
     ),
-    (  # "am" is two words of English, and the verb stays second
+    (  # "am" translates two English words, and the verb stays second
         main(
             SHE,
             "work",
@@ -212,8 +198,8 @@ WORKED = [
 def test_worked_example(tree: Sentence, english: str, german: str) -> None:
     words = [word.partition("/")[::2] for word in german.split()]
     links = sorted((int(i), j) for j, (_, places) in enumerate(words) for i in places.split("+") if i)
-    pair = say(tree)
+    pair = realise(tree)
     assert pair.source == english
     assert pair.target == " ".join(word for word, _ in words)
     assert pair.links == tuple(links)
-    assert say(tree) == pair
+    assert realise(tree) == pair

@@ -1,4 +1,4 @@
-"""The generated German, as a speaker of German knows it: agreement, case and where the verb stands."""
+"""The generated German follows the rules of German: agreement, case and verb position."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ AUXILIARIES = set(
 
 @pytest.fixture(scope="module")
 def german(corpus: list[tuple[list[str], list[str], object]]) -> list[list[str]]:
-    """German sentences; a conjunction, which never is anything else, starts them in lower case."""
+    """Return German sentences; an initial conjunction is lower-cased, since it is never another word."""
     sentences = [words for _, words, _ in corpus]
     return [[words[0].lower(), *words[1:]] if words[0].lower() in CONJUNCTIONS else words for words in sentences]
 
 
-# By heart: a noun of a row takes these articles and no other, and the row as a whole takes them all.
+# The nouns of a row take only these articles, and together they take all of them.
 ARTICLES = {
     "der den dem": "Mann Hund Arzt Freund Sohn Koch Gast Dieb Vogel Wolf Hut", "des": "Mannes Kindes Arztes Freundes",
     "die der": "Frau Katze Mutter Tante Hexe Kuh Maus Tür Männer Kinder Ärzte",
@@ -37,7 +37,7 @@ EIN = {
     "ein einen einem": "Mann Hund Arzt Freund Sohn Hut", "eine einer": "Frau Katze Mutter Tante Hexe Kuh",
     "ein einem": "Kind Pferd Schwein Mädchen Haus", "ein": "Junge Student Bär", "einen einem": "Jungen Studenten Bären",
 }  # fmt: skip
-# The ending of an adjective between this article and this noun.
+# Ending of an adjective between this article and this noun.
 ENDINGS = {
     "Mann": {"der": "e", "den": "en", "dem": "en", "ein": "er", "einen": "en", "einem": "en", "mein": "er"},
     "Frau": {"die": "e", "der": "en", "eine": "e", "einer": "en", "diese": "e"},
@@ -53,7 +53,7 @@ def test_articles_agree_with_their_noun(german: list[list[str]], table: dict[str
     every = {article for articles in table for article in articles.split()}
     for words in german:
         for j, word in enumerate(words[1:], 1):
-            # Behind a comma, or a comma and a preposition, "der" may be a relative pronoun before a bare plural.
+            # After a comma (and a preposition), "der" may be a relative pronoun before a bare plural.
             if word in seen and words[j - 1] in every and "," not in words[max(0, j - 3) : j - 1]:
                 seen[word].add(words[j - 1])
     for articles, names in table.items():
@@ -61,7 +61,7 @@ def test_articles_agree_with_their_noun(german: list[list[str]], table: dict[str
         assert set().union(*(seen[name] for name in names.split())) == set(articles.split()), names
 
 
-def test_adjectives_end_as_their_article_asks(german: list[list[str]]) -> None:
+def test_adjective_endings_agree_with_the_article(german: list[list[str]]) -> None:
     stems = {"alt", "jung", "arm", "reich", "stark", "schwach", "klug", "dünn", "dick", "schön", "müd", "traurig"}
     seen: dict[str, dict[str, set[str]]] = {name: {article: set() for article in row} for name, row in ENDINGS.items()}
     for words in german:
@@ -83,29 +83,29 @@ def test_prepositions_govern_their_case(german: list[list[str]]) -> None:
         for preposition, article in zip(words, words[1:], strict=False):
             if preposition in cases and article in either:
                 seen[preposition].add(article)
-    assert all(found and found <= cases[preposition] for preposition, found in seen.items()), seen
+    assert all(articles and articles <= cases[preposition] for preposition, articles in seen.items()), seen
     assert seen["mit"] >= {"dem", "der", "den", "einem", "einer"} and seen["für"] >= {"den", "die", "das"}
 
 
 def finite_forms() -> tuple[set[str], set[str]]:
-    """Finite verbs as they stand second (without a prefix that comes off), and as they stand last."""
-    forms = [(one.prefix, form) for one in all_verbs() for form in one.present_forms + one.past_forms]
+    """Return finite verbs in second position (without a separable prefix) and in last position."""
+    forms = [(verb.prefix, form) for verb in all_verbs() for form in verb.present_forms + verb.past_forms]
     return {form for _, form in forms} | AUXILIARIES, {prefix + form for prefix, form in forms} | AUXILIARIES
 
 
 def clauses(words: list[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of what stands between commas, where no relative clause interrupts it."""
+    """Yield start and end of each part between commas, if no relative clause interrupts it."""
     commas = [j for j, word in enumerate(words) if word in MARKS]
     if not any(RELATIVES.intersection(words[j + 1 : j + 3]) for j in commas):
         yield from zip([0, *(j + 1 for j in commas)], commas, strict=False)
 
 
-def test_the_verb_stands_second_or_last(german: list[list[str]]) -> None:
+def test_finite_verb_is_second_or_last(german: list[list[str]]) -> None:
     second, last = finite_forms()
-    one_word = set("Ich Er Sie Wir Es Leider Deshalb Dann Vielleicht Natürlich Warum Wann Wo Wer".split())
+    single_words = set("Ich Er Sie Wir Es Leider Deshalb Dann Vielleicht Natürlich Warum Wann Wo Wer".split())
     counts = dict.fromkeys(("second", "after a clause", "last"), 0)
     for words in german:
-        if words[0] in one_word:
+        if words[0] in single_words:
             counts["second"] += 1
             assert words[1] in second, words
         for start, end in clauses(words):
@@ -119,14 +119,14 @@ def test_the_verb_stands_second_or_last(german: list[list[str]]) -> None:
     assert min(counts.values()) > 500, counts
 
 
-def test_a_separable_prefix_closes_its_clause(german: list[list[str]]) -> None:
+def test_separable_prefix_ends_its_clause(german: list[list[str]]) -> None:
     stems = {"an": "rufe ruft rief riefen bot boten", "ein": "lädt lud luden", "auf": "räumt räumte wacht wachte"}
     stems |= {"ab": "holt holte", "mit": "nimmt nahm nahmen", "weg": "wirft warf warfen", "aus": "zieht zog zogen"}
     prefixes = {stem: prefix for prefix, forms in stems.items() for stem in forms.split()}
     seen = set()
     for words in german:
         if "und" in words:
-            continue  # it may join two clauses, and no mark shows where the first one ends
+            continue  # it may join two clauses without a mark between them
         for start, end in clauses(words):
             for stem in prefixes.keys() & set(words[start:end]):
                 seen.add(stem)
@@ -136,22 +136,22 @@ def test_a_separable_prefix_closes_its_clause(german: list[list[str]]) -> None:
     assert len(seen) > 0.8 * len(prefixes)
 
 
-def test_the_perfect_takes_sein_with_motion(german: list[list[str]]) -> None:
+def test_verbs_of_motion_form_the_perfect_with_sein(german: list[list[str]]) -> None:
     sein, haben = {"bin", "ist", "sind"}, {"habe", "hat", "haben"}
     moved = set("gegangen gefahren gelaufen gereist geblieben verschwunden aufgestanden angekommen weggelaufen".split())
     done = set("gekauft gesehen geholfen gegessen geschlafen angerufen gegeben gelacht gewartet geschrieben".split())
     seen = set()
     for words in german:
-        said = {word.lower() for word in words}
-        if not said & {",", "und", "aber"}:
+        lowered = {word.lower() for word in words}
+        if not lowered & {",", "und", "aber"}:
             for participles, right, wrong in ((moved, sein, haben), (done, haben, sein)):
-                if said & participles:
-                    seen |= said & participles
-                    assert said & right and not said & wrong, words
+                if lowered & participles:
+                    seen |= lowered & participles
+                    assert lowered & right and not lowered & wrong, words
     assert len(seen) > 0.8 * len(moved | done)
 
 
-def test_kein_takes_the_place_of_nicht_and_ein(german: list[list[str]]) -> None:
+def test_kein_replaces_nicht_and_ein(german: list[list[str]]) -> None:
     # "einen" can only be an object; neither "nicht einen Brief" nor "einen Brief nicht" is German for "not a letter".
     wrong = re.compile(r"\b(nicht einen|einen( [a-zäöüß]+){0,2} [A-ZÄÖÜ]\w+ nicht)\b")
     texts = [" ".join(words) for words in german]
@@ -161,8 +161,8 @@ def test_kein_takes_the_place_of_nicht_and_ein(german: list[list[str]]) -> None:
 
 def test_person_and_number_agree(corpus: list[tuple[list[str], list[str], object]]) -> None:
     wrong = {("I", form) for form in ("is", "are", "has", "does", "wants")}
-    wrong |= {(one, form) for one in ("he", "she", "it") for form in ("am", "are", "have", "do")}
-    wrong |= {(one, form) for one in ("we", "they") for form in ("am", "is", "was", "has", "does", "wants")}
+    wrong |= {(pronoun, form) for pronoun in ("he", "she", "it") for form in ("am", "are", "have", "do")}
+    wrong |= {(pronoun, form) for pronoun in ("we", "they") for form in ("am", "is", "was", "has", "does", "wants")}
     wrong |= {("ich", form) for form in ("ist", "sind", "hat", "haben", "wird", "werden", "können")}
     wrong |= {("wir", form) for form in ("bin", "ist", "war", "hat", "habe", "wird", "kann", "will", "darf")}
     right = {("I", "am"), ("he", "is"), ("they", "were"), ("ich", "habe"), ("wir", "sind"), ("er", "ist")}

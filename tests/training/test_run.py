@@ -205,7 +205,7 @@ class TestRun:
     @pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
     def test_separate_tables_of_init_from_cannot_become_one(self, run: Path, key: str) -> None:
         train([*TINY, "training.max_epochs=1", f"{key}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{key}=true.*leave embeddings and decoder away"):
+        with pytest.raises(UserError, match=f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"):
             train([*TINY, f"{key}=true", f"init_from={run}"])
 
     def test_init_from_starts_with_the_weights_of_that_run(self, run: Path) -> None:

@@ -1,1 +1,1 @@
-"""Models without torch: what an exported folder holds, how it is written, and the engine that runs it."""
+"""Run models without torch: export a model as ONNX graphs, and translate with onnxruntime."""

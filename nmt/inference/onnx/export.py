@@ -1,4 +1,4 @@
-"""From a trained torch model to the ONNX graphs that ``nmt.inference.onnx.engine`` runs."""
+"""Export a trained torch model as ONNX graphs, which ``nmt.inference.onnx.engine`` runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import nn
 
 from nmt.attention.base import Memory
-from nmt.inference.model_folder import MODEL_FILE, TrainedModel
-from nmt.inference.onnx.graphs import Align, Encode, Fields, Step, encoded, needs_trace
-from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, NEXT, SHORTLIST
+from nmt.errors import UserError
+from nmt.inference.engines import GRAPH_SUFFIX
+from nmt.inference.model_folder import MODEL_FILE, TrainedModel, class_path
+from nmt.inference.onnx.graphs import Align, Encode, Fields, Step, encode_fields, needs_trace
+from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.model.seq2seq import Seq2Seq
 from nmt.storage import archive_fingerprint, checksum, replace_folder
 from nmt.text.specials import PAD
 
 OPSET = 18
-QUANTISED = ["MatMul", "Gemm", "LSTM"]
+QUANTISED = ["MatMul", "Gemm", "LSTM"]  # types of the nodes that onnx-int8 runs in 8-bit integers
 ANY = torch.export.Dim.DYNAMIC
 
 
@@ -38,18 +40,20 @@ def export(
     *,
     model_identity: str | None = None,
 ) -> Path:
-    """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, whole or not at all.
+    """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, atomically.
 
-    With ``lists``, ``best`` and ``frequent`` of a shortlist, those that use it as well. An attention that writes one
-    source state after the other has no graph to encode with: torch will. ``model_identity`` is that of the file
-    that ``trained`` was loaded from, taken before it was: training may write another one meanwhile.
+    ``lists`` holds ``best`` and ``frequent`` of a shortlist; with them, graphs that use the shortlist are written too.
+    An attention that writes one source state after the other has no encoder graph: torch encodes instead.
+    ``model_identity`` is the fingerprint of the file that ``trained`` was loaded from. Take it before loading, because
+    training may replace the file in the meantime. Raises UserError if the encoder or decoder cannot be exported.
     """
+    check_exportable(trained.model)
     model_identity = model_identity or archive_fingerprint(run / MODEL_FILE)
     model = trained.model.eval().cpu().float()
     with replace_folder(run / FOLDER) as folder:
         _graphs(model, folder, short=lists is not None)
         if lists is not None:
-            weight, bias = (each.numpy() for each in model.decoder.output.parameters())
+            weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
             Shortlist(*lists, weight, bias).save(folder / SHORTLIST)
         for file in [*folder.glob("encode.onnx"), *folder.glob("step*.onnx")]:
             _quantise(file, file.with_suffix(f"{GRAPH_SUFFIX['onnx-int8']}.onnx"))
@@ -68,49 +72,62 @@ def export(
     return run / FOLDER
 
 
+def check_exportable(model: Seq2Seq) -> None:
+    """Raise UserError if the graphs would not compute what the model's encoder and decoder compute.
+
+    A subclass of an exportable class may override anything, so it has to declare ``exportable`` itself.
+    """
+    for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
+        if not vars(type(part)).get("exportable", False):
+            raise UserError(f"{class_path(part)}: nmt-export cannot export this {name}; use engine=torch")
+
+
 def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
     trace = needs_trace(model)
     ids = torch.full((3, 7), PAD + 5)
-    memory, state = encoded(model, ids, trace=trace)
-    longer, _ = encoded(model, ids.repeat(1, 2), trace=trace)
-    # What grows with the source is dynamic there; all is so in its rows.
+    memory, state = encode_fields(model, ids, trace=trace)
+    longer, _ = encode_fields(model, ids.repeat(1, 2), trace=trace)
+    # The batch axis is dynamic in every field, and so is each axis that grows with the source.
     shapes: Any = {
-        name: {0: ANY} | {at: ANY for at, size in enumerate(field.shape) if at and longer[name].shape[at] != size}
+        name: {0: ANY}
+        | {axis: ANY for axis, size in enumerate(field.shape) if axis and longer[name].shape[axis] != size}
         for name, field in memory.items()
     }
-    into = [*memory, *state]
+    fields = [*memory, *state]
     if not model.attention.sequential:
-        write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], into)
+        write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], fields)
     beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
-    found = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
-    file, given = folder / "step.onnx", [*into, "tokens", "parents"]
+    outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
+    file, inputs = folder / "step.onnx", [*fields, "tokens", "parents"]
     free = {0: ANY, 1: ANY}
     example, dynamic = (memory, beams, tokens, parents), (shapes, dict.fromkeys(beams, free), free, free)
-    write_graph(Step(model), example, dynamic, file, given, found)
+    write_graph(Step(model), example, dynamic, file, inputs, outputs)
     _open_k(file)
     if short:
         weight, bias = model.decoder.output.parameters()
-        few, rows = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
-        file, given = folder / "step.short.onnx", [*given, "output.weight", "output.bias"]
-        write_graph(Step(model), few, rows, file, given, found)
+        short_example, short_dynamic = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
+        file, inputs = folder / "step.short.onnx", [*inputs, "output.weight", "output.bias"]
+        write_graph(Step(model), short_example, short_dynamic, file, inputs, outputs)
         _open_k(file)
     weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
-    grows = {2: ANY} if weights.shape[2] != _read_size(model, longer) else {}
-    file, given = folder / "align.onnx", [*memory, "weights"]
-    write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | grows), file, given, ["alignment"])
+    slots = {2: ANY} if weights.shape[2] != _slots(model, longer) else {}
+    file, inputs = folder / "align.onnx", [*memory, "weights"]
+    write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | slots), file, inputs, ["alignment"])
 
 
-def _read_size(model: Seq2Seq, memory: Fields) -> int:
+def _slots(model: Seq2Seq, memory: Fields) -> int:
+    """Return the number of slots that a query reads."""
     size = model.decoder.lstm.hidden_size
     return model.attention.read(torch.zeros(3, 1, size), Memory(**memory))[1].shape[2]
 
 
 def _quantise(exact: Path, file: Path) -> None:
-    """The graph with products of 8-bit integers: weights scaled by column, what they meet by its range, each time.
+    """Write the graph ``exact`` with matrix products in 8-bit integers to ``file``.
 
-    Weights take 7 bits: processors without integer dot products (AVX2 alone) add products in pairs of 16 bits, and
-    two of 255 · 127 would be cut off. It costs no accuracy that could be measured (benchmarks/integers.py).
+    Weights are scaled per column when the graph is written, inputs by their range in every call. Weights use only 7
+    bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two products of
+    255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
     """
     with _quietly():
         quantize_dynamic(
@@ -125,7 +142,7 @@ def _quantise(exact: Path, file: Path) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the advice that both exporters have for developers, in logs and in warnings."""
+    """Suppress the logs and warnings of both exporters, which are advice for developers."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -138,7 +155,11 @@ def _quietly() -> Iterator[None]:
 def write_graph(
     module: nn.Module, example: tuple[Any, ...], shapes: Any, file: Path, inputs: list[str], outputs: list[str]
 ) -> None:
-    """One graph; ``inputs`` and ``outputs`` are its names, in the order of the module's arguments and results."""
+    """Trace ``module`` and write its graph to ``file``.
+
+    ``example`` holds example arguments and ``shapes`` their dynamic axes. ``inputs`` and ``outputs`` are the names of
+    arguments and results in the graph.
+    """
     with _quietly():
         program = torch.onnx.export(
             module.eval(), example, dynamo=True, dynamic_shapes=shapes, opset_version=OPSET, verbose=False
@@ -147,38 +168,38 @@ def write_graph(
         program.optimize()
         graph = program.model_proto
     _name(graph.graph, inputs, outputs)
-    # Sizes that the exporter inferred from its example are left out: they are not always of the source at hand.
+    # Remove the sizes that the exporter inferred from its example: some of them are wrong for other sources.
     del graph.graph.value_info[:]
-    for one in graph.graph.output:
-        for dim in one.type.tensor_type.shape.dim:
+    for output in graph.graph.output:
+        for dim in output.type.tensor_type.shape.dim:
             dim.Clear()
     onnx.save(graph, file)
 
 
 def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None:
-    """Call inputs and outputs by these names, and all that lies between by numbers, so that no two are alike.
+    """Rename inputs and outputs to these names, and number all other values, so that names are unique.
 
-    An output is named by an identity, for it may be an input, or another output, as well.
+    An identity node names each output, because the same value may also be an input or another output.
     """
     assert (len(graph.input), len(graph.output)) == (len(inputs), len(outputs))
-    ours = {one.name: name for one, name in zip(graph.input, inputs, strict=True)}
-    ours |= {one.name: one.name for one in graph.initializer} | {"": ""}
+    new_names = {value.name: name for value, name in zip(graph.input, inputs, strict=True)}
+    new_names |= {weight.name: weight.name for weight in graph.initializer} | {"": ""}
     for node in graph.node:
-        node.input[:] = [ours[name] for name in node.input]
+        node.input[:] = [new_names[name] for name in node.input]
         for name in node.output:
-            ours.setdefault(name, f"value_{len(ours)}")
-        node.output[:] = [ours[name] for name in node.output]
-    for one in graph.input:
-        one.name = ours[one.name]
-    for one, name in zip(graph.output, outputs, strict=True):
-        graph.node.append(onnx.helper.make_node("Identity", [ours[one.name]], [name]))
-        one.name = name
+            new_names.setdefault(name, f"value_{len(new_names)}")
+        node.output[:] = [new_names[name] for name in node.output]
+    for value in graph.input:
+        value.name = new_names[value.name]
+    for value, name in zip(graph.output, outputs, strict=True):
+        graph.node.append(onnx.helper.make_node("Identity", [new_names[value.name]], [name]))
+        value.name = name
 
 
 def _open_k(file: Path) -> None:
     """Make the number of candidates an input of the graph."""
     graph = onnx.load(file)
-    chosen = [node for node in graph.graph.node if node.op_type == "TopK"][-1]  # attention may choose before it
-    chosen.input[1] = "k"
+    top_k = [node for node in graph.graph.node if node.op_type == "TopK"][-1]  # an attention may have a TopK before it
+    top_k.input[1] = "k"
     graph.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
     onnx.save(graph, file)

@@ -1,9 +1,10 @@
-"""A trained model without torch: ONNX graphs, tokenizers and a few facts, in the folder ``onnx`` of a run.
+"""Load an exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run.
 
-``encode.onnx`` (ids → memory and first state), ``step.onnx`` (one piece for every hypothesis) and ``align.onnx`` (read
-weights → alignment); ``*.int8.onnx`` are the same with products in 8-bit integers. ``step.short*.onnx`` take those rows
-of the output layer that a batch's shortlist names; ``shortlist.npz`` holds lists and rows. ``about.json`` has a
-checksum of each graph and tokenizer, for nothing else would notice a few bytes that changed.
+``encode.onnx`` maps ids to the memory and the first state, ``step.onnx`` adds one piece to every hypothesis, and
+``align.onnx`` maps read weights to an alignment. ``*.int8.onnx`` are the same graphs with matrix products in 8-bit
+integers. ``step.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds
+the shortlist and these rows. ``about.json`` has a checksum of each graph and tokenizer, because onnxruntime does not
+notice a few changed bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.errors import UserError
-from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, SHORTLIST, Precision
+from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
 from nmt.storage import archive_fingerprint, verify_file
@@ -28,30 +30,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """A model that onnxruntime runs: see ``nmt.inference.runtime.Runtime``."""
+    """An exported model (``nmt.inference.runtime.Runtime``), run by onnxruntime."""
 
     folder: Path
     checksums: Mapping[str, int]
-    precision: Precision
+    engine_name: OnnxEngineName
     source: Tokenizer
     target: Tokenizer
     lowercase: bool
     attention: AttentionFacts
     torch_encodes: bool
-    """Its attention writes one source state after the other, which no graph of ours does."""
+    """True if torch encodes the sources, because the attention writes one source state after the other."""
     threads: int | None = None
     shortlist: bool = False
     trust: Sequence[str] = ()
 
     def engine(self, *, trace: bool) -> OnnxEngine:
-        """One engine for all that this model translates; its graphs yield what alignments need in any case."""
+        """Return the engine, which is created once. Its graphs support alignments with or without ``trace``."""
         return self._engine
 
     @cached_property
     def _engine(self) -> OnnxEngine:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
-        ending, step = GRAPH_SUFFIX[self.precision], "step.short" if self.shortlist else "step"
+        ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
         if self.torch_encodes:
             from nmt.inference.onnx.torch_encoder import torch_encoder
 
@@ -61,15 +63,18 @@ class OnnxModel:
         return OnnxEngine(
             encode,
             open_session(_verified(self.folder / f"{step}{ending}.onnx", self.checksums), self.threads),
-            # No products worth another precision.
+            # This graph is never quantised: its products are too small to matter.
             open_session(_verified(self.folder / "align.onnx", self.checksums), self.threads),
             vocabulary=len(self.target),
             shortlist=Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None,
         )
 
 
-def there(run: Path) -> list[Precision]:
-    """The engines whose graphs stand in the run's folder and belong to its model, the fastest first."""
+def exported_engines(run: Path) -> list[OnnxEngineName]:
+    """Return the ONNX engines that the run's folder has graphs for, fastest first.
+
+    Graphs of another model, or of another export format, do not count.
+    """
     folder = run / FOLDER
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
@@ -79,43 +84,46 @@ def there(run: Path) -> list[Precision]:
         return []
     if about.get("model") != archive_fingerprint(run / "model.pt"):
         return []
-    return [name for name in reversed(GRAPH_SUFFIX) if (folder / f"step{GRAPH_SUFFIX[name]}.onnx").is_file()]
+    return [name for name, suffix in GRAPH_SUFFIX.items() if (folder / f"step{suffix}.onnx").is_file()]
 
 
-def fastest(run: Path, device: str) -> Precision | Literal["torch"]:
-    """The engine that translates fastest of those that the run's folder has for this device."""
-    found = there(run) if device in ("auto", "cpu") else []
-    return found[0] if found else "torch"
+def fastest_engine(run: Path, device: str) -> OnnxEngineName | Literal["torch"]:
+    """Return the fastest engine that the run's folder offers on this device."""
+    engines = exported_engines(run) if device in ("auto", "cpu") else []
+    return engines[0] if engines else "torch"
 
 
 def open_onnx(
     run: Path,
-    precision: Precision,
+    engine_name: OnnxEngineName,
     *,
     threads: int | None = None,
     shortlist: bool = False,
     trust: Sequence[str] = (),
 ) -> OnnxModel:
-    """The exported model of a run's folder. Raises UserError where it is not there, or of another model."""
+    """Load the exported model of a run's folder. Raises UserError if it is missing, damaged or of another model."""
     folder = run / FOLDER
     if not run.is_dir():
         raise UserError(f"model={run}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    if precision not in there(run):
-        why = "graphs of another model, or of another version, are" if (folder / ABOUT).is_file() else "no graphs are"
-        raise UserError(f"engine={precision}: {why} in {folder}; write them with nmt-export model={run}")
+    if engine_name not in exported_engines(run):
+        outdated = (folder / ABOUT).is_file()
+        problem = "has graphs of another model or of another version" if outdated else "has no graphs"
+        raise UserError(f"engine={engine_name}: {folder} {problem}; write them with nmt-export model={run}")
     if shortlist and not (folder / SHORTLIST).is_file():
-        raise UserError(f"shortlist=true: none is in {folder}; write one with nmt-export model={run} shortlist=50")
+        raise UserError(
+            f"shortlist=true: {folder} has no shortlist; write one with nmt-export model={run} shortlist=50"
+        )
     about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     try:
         lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
     except (KeyError, TypeError):
-        raise UserError(f"{folder / ABOUT}: not what nmt-export writes; write it again") from None
+        raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
     source = Tokenizer.from_file(_verified(folder / "source.model", checksums))
     joint = "target.model" not in checksums
     target = source if joint else Tokenizer.from_file(_verified(folder / "target.model", checksums))
     return OnnxModel(
-        folder, checksums, precision, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
+        folder, checksums, engine_name, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
     )
 
 

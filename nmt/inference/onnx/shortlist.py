@@ -1,7 +1,7 @@
-"""Few of the target's pieces, among which those of a batch's translations are most likely found.
+"""Shortlists: restrict the output layer to the target pieces that are likely for the sources of a batch.
 
 Jean, Cho, Memisevic & Bengio (2015), On Using Very Large Target Vocabulary for Neural Machine Translation, arXiv
-1412.2007, §3.2: the most frequent pieces, and for each piece of the source its likeliest translations.
+1412.2007, §3.2: the most frequent pieces, and for each piece of the source its most likely translations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from nmt.text.corpus import Corpus
 
 FREQUENT = 200
-CELLS = 30_000_000  # source × target pieces to learn from: a gigabyte, and half a minute
+MAX_CELLS = 30_000_000  # source × target pieces to learn from: they take 1 GB and half a minute
 
 
 class Shortlist:
-    """``best`` (source vocabulary, n): the translations of each source piece; ``frequent`` (F,): pieces always there.
+    """Candidate target pieces per source piece, with the output layer's weights.
 
-    Both hold target ids; EOS fills up rows with fewer translations. ``weight`` (V, F) and ``bias`` (V,) are the output
-    layer, of which a batch takes the rows that it may use.
+    ``best`` (source vocabulary, n) holds the translations of each source piece as target ids; rows with fewer
+    translations are filled with EOS. ``frequent`` (F,) holds target ids that are always candidates. ``weight`` (V, F)
+    and ``bias`` (V,) are the output layer; a batch uses the rows of its candidates.
     """
 
     def __init__(self, best: np.ndarray, frequent: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> None:
@@ -35,46 +36,51 @@ class Shortlist:
         self.weight, self.bias = weight, bias
 
     def candidates(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
-        """The target ids (C,), rising, that translations of these sources may use; EOS is one of them."""
+        """Return the target ids (C,) that translations of these sources may use, in rising order and with EOS."""
         pieces = np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in sources]))
         ids: np.ndarray = np.unique(np.concatenate([self.best[pieces].ravel(), self.frequent, [EOS]]))
         return ids.astype(np.int64)
 
     def save(self, file: Path) -> None:
+        """Write the shortlist to ``file``."""
         np.savez(file, best=self.best, frequent=self.frequent, weight=self.weight, bias=self.bias)
 
     @classmethod
     def load(cls, file: Path) -> Shortlist:
-        """What ``save`` wrote. Raises UserError where it is damaged, or was never one."""
+        """Load a file that ``save`` wrote. Raises UserError if it is damaged or something else."""
         try:
             with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-                found = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
-            lists = np.concatenate([found.best.ravel(), found.frequent])
-            whole = lists.dtype.kind == "i" and found.best.ndim == 2 and found.weight.shape[:1] == found.bias.shape
-            sound = whole and lists.min(initial=0) >= 0 and lists.max(initial=0) < len(found.bias)
+                shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
+            valid = shortlist._is_valid()
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise UserError(f"{file}: cannot be read ({error}); write it again with nmt-export") from None
-        if not sound:
-            raise UserError(f"{file}: not what nmt-export writes; write it again")
-        return found
+        if not valid:
+            raise UserError(f"{file}: not a shortlist that nmt-export writes; write it again")
+        return shortlist
+
+    def _is_valid(self) -> bool:
+        ids = np.concatenate([self.best.ravel(), self.frequent])
+        if ids.dtype.kind != "i" or self.best.ndim != 2 or self.weight.shape[:1] != self.bias.shape:
+            return False
+        return bool(ids.min(initial=0) >= 0 and ids.max(initial=0) < len(self.bias))
 
 
-def translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """``best`` and ``frequent`` of a shortlist with ``size`` translations of each source piece.
+def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``best`` and ``frequent`` of a shortlist with ``size`` translations per source piece.
 
-    By IBM Model 1 of the corpus, or of as many of its first pairs as fit into memory.
+    IBM Model 1 learns them from the corpus, or from its first pairs if not all of them fit into memory.
     """
     from nmt.alignment.model1 import train_ibm_model_1
 
     cells = np.cumsum(corpus.source_lengths.astype(np.int64) * corpus.target_lengths)
-    rows = max(1, int(np.searchsorted(cells, CELLS, side="right")))
-    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in range(min(rows, len(corpus))))
+    pairs = max(1, int(np.searchsorted(cells, MAX_CELLS, side="right")))
+    source, target, probability = train_ibm_model_1(corpus.ids(row) for row in range(min(pairs, len(corpus))))
     order = np.lexsort([target, -probability, source])
     source, target = source[order], target[order]
     rank = np.arange(len(source)) - np.searchsorted(source, source)
-    kept = rank < size
+    selected = rank < size
     best = np.full((source_vocabulary, size), EOS, dtype=np.int32)
-    best[source[kept], rank[kept]] = target[kept]
-    seen = np.bincount(np.concatenate([corpus.ids(row)[1] for row in range(len(corpus))]))
-    frequent = np.argsort(-seen, kind="stable")[: min(FREQUENT, np.count_nonzero(seen))]
+    best[source[selected], rank[selected]] = target[selected]
+    counts = np.bincount(np.concatenate([corpus.ids(row)[1] for row in range(len(corpus))]))
+    frequent = np.argsort(-counts, kind="stable")[: min(FREQUENT, np.count_nonzero(counts))]
     return best, np.sort(frequent).astype(np.int32)

@@ -1,4 +1,7 @@
-"""Sources encoded by torch for graphs that cannot: attentions that write one source state after the other."""
+"""Encode sources with torch for attentions whose encoder cannot be exported.
+
+These attentions write one source state after the other.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import numpy as np
 import torch
 
 from nmt.inference.model_folder import load_folder
-from nmt.inference.onnx.graphs import encoded, needs_trace
+from nmt.inference.onnx.graphs import encode_fields, needs_trace
 
 Fields = dict[str, np.ndarray]
 
 
 def torch_encoder(run: Path, *, threads: int | None, trust: Sequence[str]) -> Callable[[np.ndarray], Fields]:
-    """A function from ids (B, S) to what ``encode.onnx`` would yield, by the model of the folder ``run``."""
+    """Return a function that maps ids (B, S) to the outputs of ``encode.onnx``, computed by the model of ``run``."""
     if threads is not None:
         torch.set_num_threads(threads)
     model = load_folder(run, trust=trust).model
@@ -23,7 +26,7 @@ def torch_encoder(run: Path, *, threads: int | None, trust: Sequence[str]) -> Ca
 
     @torch.inference_mode()
     def encode(ids: np.ndarray) -> Fields:
-        memory, state = encoded(model, torch.from_numpy(ids), trace=trace)
+        memory, state = encode_fields(model, torch.from_numpy(ids), trace=trace)
         return {name: field.numpy() for name, field in {**memory, **state}.items()}
 
     return encode

@@ -1,12 +1,12 @@
-"""A generated task: English and German from one grammar, with gold word alignments by construction.
+"""Generated English-German sentence pairs with exact gold word alignments.
 
-A sentence is drawn as a language-neutral tree (``tree``) over a lexicon (``nouns``, ``verbs``, …) and said twice
-(``english``, ``german``); the words that express the same leaf are linked. So the links are exact, word order may
-differ as freely as it does between the languages, and one English sentence has one German one.
+A sentence is drawn as a language-neutral tree (``tree``) over a lexicon (``nouns``, ``verbs``, …). The tree is
+realised in English (``english``) and in German (``german``), and words that express the same leaf are linked.
+Word order may therefore differ freely between the languages. Each English sentence has exactly one German translation.
 """
 
 from __future__ import annotations
 
-from nmt.tasks.grammar.generate import generate
+from nmt.tasks.grammar.corpus import generate
 
 __all__ = ["generate"]

@@ -1,6 +1,6 @@
-"""The adjectives: English positive [comparative], German positive[/stem that takes endings] comparative | what they fit.
+"""Table of adjectives: English positive, comparative | German positive[/stem before endings], comparative | noun kinds.
 
-Without an English comparative the language uses ``more``; ``-`` marks those that are not compared here.
+``more`` as the English comparative means "more ADJECTIVE". ``-`` marks adjectives without a comparative.
 """
 
 from __future__ import annotations

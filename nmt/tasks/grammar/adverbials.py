@@ -1,4 +1,4 @@
-"""Adverbs and fixed phrases: English | German | links where they are not word by word, in order."""
+"""Tables of adverbs and fixed phrases: English | German | links, if they are not word by word in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANNER = """
     together with Anna | zusammen mit Anna
 """
 
-# Stands before the verb in English, in the middle field in German.
+# Before the verb in English, in the middle field in German.
 FREQUENCY = """
     always | immer
     often | oft
@@ -32,7 +32,7 @@ FREQUENCY = """
     finally | endlich
 """
 
-# Opens a sentence in both languages.
+# First in the sentence in both languages.
 OPENING = """
     unfortunately | leider
     fortunately | glücklicherweise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from nmt.tasks.grammar.lexicon import PERSONS
+from nmt.tasks.grammar.records import PERSONS
 
 GENDERS = "mfnp"
 # Rows: nominative, accusative, dative, genitive. Columns: masculine, feminine, neuter, plural.
@@ -17,8 +17,9 @@ LIKE_DIESER = {"this": "dies", "these": "dies", "every": "jed", "all": "all", "m
 LIKE_EIN = {"a": "ein", "no": "kein"} | {
     person.possessive[0]: person.possessive[1] for person in PERSONS if person.possessive
 }
-# Only these two forms of ein have no ending; the adjective then shows gender itself: ein alter Hund.
-BARE = {("m", 0), ("n", 0), ("n", 1)}
+# Forms of ein without an ending: masculine nominative, neuter nominative and accusative.
+# The adjective then shows the gender: ein alter Hund.
+NO_ENDING = {("m", 0), ("n", 0), ("n", 1)}
 
 
 def _cell(table: tuple[str, ...], gender: str, case: int) -> str:
@@ -27,23 +28,24 @@ def _cell(table: tuple[str, ...], gender: str, case: int) -> str:
 
 @cache
 def determiner(english: str, gender: str, case: int) -> str:
-    """The German determiner that an English one stands for."""
+    """Return the German form of an English determiner."""
     if english == "the":
         return _cell(DEFINITE, gender, case)
     if english in LIKE_DIESER:
         return LIKE_DIESER[english] + _cell(STRONG, gender, case)
-    return LIKE_EIN[english] + ("" if (gender, case) in BARE else _cell(STRONG, gender, case))
+    return LIKE_EIN[english] + ("" if (gender, case) in NO_ENDING else _cell(STRONG, gender, case))
 
 
 @cache
 def adjective_ending(english: str, gender: str, case: int) -> str:
-    """Weak after a determiner that shows gender and case, strong where none does."""
-    alone = english in {"", "many"} or (english in LIKE_EIN and (gender, case) in BARE)
-    if alone and not (case == 3 and gender in "mn"):
+    """Return the weak ending after a determiner that shows gender and case, otherwise the strong one."""
+    unmarked = english in {"", "many"} or (english in LIKE_EIN and (gender, case) in NO_ENDING)
+    if unmarked and not (case == 3 and gender in "mn"):
         return _cell(STRONG, gender, case)
     return _cell(WEAK, gender, case)
 
 
 @cache
 def relative_pronoun(gender: str, case: int) -> str:
+    """Return the German relative pronoun."""
     return _cell(RELATIVE, gender, case)

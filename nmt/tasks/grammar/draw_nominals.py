@@ -1,23 +1,24 @@
-"""Draws who and what a sentence is about."""
+"""Draw nominals: noun phrases, pronouns and names."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 
-from nmt.tasks.grammar.lexicon import FROM, PERSONS, WITH, WITHOUT, Adjective, Noun
+from nmt.tasks.grammar.records import FROM, PERSONS, WITH, WITHOUT, Adjective, Noun
 from nmt.tasks.grammar.tree import Both, Name, Nominal, NounPhrase, PrepositionalPhrase, Pronoun, Relative
 from nmt.tasks.grammar.vocabulary import Vocabulary
 
 POSSESSIVES = tuple(person.possessive[0] for person in PERSONS if person.possessive)
 OWNED = {"animal", "thing", "clothing", "text", "vehicle", "inside", "opening", "machine", "dish"}
-FULL = 2  # how much may hang on a noun: relative clauses and more; an owner or a companion; nothing
-SOME = 1
-BARE = 0
+# The weight of a nominal limits the modifiers of its noun.
+FULL = 2  # also a relative clause
+SOME = 1  # an owner or a companion
+BARE = 0  # none
 
 
 class Nominals:
-    """Draws nominals; ``relative`` is what draws a clause about a noun."""
+    """Draws nominals. ``relative`` draws a clause about a noun."""
 
     def __init__(self, rng: random.Random, vocabulary: Vocabulary, relative: Callable[[Noun, bool], Relative]) -> None:
         self.rng = rng
@@ -25,7 +26,7 @@ class Nominals:
         self.relative = relative
 
     def nominal(self, kinds: tuple[str, ...], weight: int, *, plain: bool = False) -> Nominal:
-        """Anything of these kinds; ``plain`` keeps to definite determiners, as negated clauses must."""
+        """Draw a nominal of one of these kinds. ``plain`` allows only definite determiners, as negated clauses need."""
         kind = self.rng.choice(kinds)
         chance = self.rng.random()
         if kind == "person":
@@ -43,12 +44,15 @@ class Nominals:
         return self.noun_phrase(self.noun(kind), weight, plain=plain)
 
     def pronoun(self) -> Pronoun:
+        """Draw a pronoun."""
         return Pronoun(self.rng.choice(PERSONS))
 
     def noun(self, kind: str) -> Noun:
+        """Draw a noun of this kind."""
         return self.rng.choice(self.vocabulary.nouns[kind])
 
     def determiner(self, noun: Noun, plural: bool, plain: bool) -> str:
+        """Draw the English determiner; an empty text means none."""
         chance = self.rng.random()
         if chance < 0.45:
             return "the"
@@ -61,30 +65,32 @@ class Nominals:
         return "this" if chance < 0.68 else "every" if chance < 0.73 else "a"
 
     def adjectives(self, kind: str) -> tuple[Adjective, ...]:
-        fitting = self.vocabulary.adjectives[kind]
+        """Draw up to two adjectives that fit this kind of noun."""
+        candidates = self.vocabulary.adjectives[kind]
         chance = self.rng.random()
-        if not fitting or chance < 0.45:
+        if not candidates or chance < 0.45:
             return ()
         outward, inward = self.vocabulary.outward[kind], self.vocabulary.inward[kind]
         if chance < 0.9 or not outward or not inward:
-            return (self.rng.choice(fitting),)
+            return (self.rng.choice(candidates),)
         return (self.rng.choice(outward), self.rng.choice(inward))
 
     def noun_phrase(self, noun: Noun, weight: int, *, plain: bool = False) -> NounPhrase:
+        """Draw the number, determiner, adjectives and modifiers of a noun."""
         plural = noun.plural is not None and self.rng.random() < 0.35
         phrase = NounPhrase(noun, self.determiner(noun, plural, plain), plural, adjectives=self.adjectives(noun.kind))
         if plural and not plain and phrase.determiner in {"", "the"} and self.rng.random() < 0.45:
             phrase.numeral = self.rng.choice(self.vocabulary.numerals)
         chance = self.rng.random()
         if weight >= SOME and chance < 0.16:
-            self.hang(phrase)
-        # A small vocabulary may have no verb to say anything about a drink.
-        elif weight == FULL and chance < 0.42 and self.vocabulary.about[noun.kind] and can_be_told_apart(phrase):
+            self.add_modifier(phrase)
+        # A small vocabulary may have no verb that takes a drink.
+        elif weight == FULL and chance < 0.42 and self.vocabulary.about[noun.kind] and allows_relative_clause(phrase):
             phrase.relative = self.relative(noun, plural)
         return phrase
 
-    def hang(self, phrase: NounPhrase) -> None:
-        """Give the noun an owner (the car of the old man) or a person a companion (with the red hat)."""
+    def add_modifier(self, phrase: NounPhrase) -> None:
+        """Give a thing an owner (the car of the old man); give a person a companion (with the red hat) or a city."""
         if phrase.noun.kind in OWNED and phrase.determiner == "the" and phrase.numeral is None:
             phrase.owner = self.noun_phrase(self.noun("person"), BARE, plain=True)
         elif phrase.noun.kind == "person":
@@ -92,10 +98,10 @@ class Nominals:
                 phrase.modifier = PrepositionalPhrase(FROM, Name(*self.rng.choice(self.vocabulary.cities)))
                 return
             preposition = WITH if self.rng.random() < 0.7 else WITHOUT
-            thing = self.noun(self.rng.choice(("clothing", "clothing", "animal", "thing", "opening")))
-            phrase.modifier = PrepositionalPhrase(preposition, self.noun_phrase(thing, BARE, plain=True))
+            noun = self.noun(self.rng.choice(("clothing", "clothing", "animal", "thing", "opening")))
+            phrase.modifier = PrepositionalPhrase(preposition, self.noun_phrase(noun, BARE, plain=True))
 
 
-def can_be_told_apart(phrase: NounPhrase) -> bool:
-    """Whether a relative clause goes with its determiner: not "my friend who laughs"."""
+def allows_relative_clause(phrase: NounPhrase) -> bool:
+    """Return whether a relative clause fits the determiner: not "my friend who laughs"."""
     return phrase.determiner not in {"every", *POSSESSIVES}

@@ -1,4 +1,4 @@
-"""Draws sentences: statements, questions, main and subordinate clauses, joined clauses."""
+"""Draw sentences: statements, questions, subordinate clauses, joined clauses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 from nmt.tasks.grammar.draw_clauses import Clauses
 from nmt.tasks.grammar.draw_nominals import FULL, SOME
-from nmt.tasks.grammar.lexicon import WHO
+from nmt.tasks.grammar.records import WHO
 from nmt.tasks.grammar.tree import MUST, Clause, Modal, NounPhrase, Phrase, Pronoun, Sentence, Subordinate
 from nmt.tasks.grammar.vocabulary import Vocabulary
 
@@ -22,11 +22,12 @@ CONJUNCTIONS = {
     "future": (("because", "weil"), ("if", "wenn"), ("when", "wenn"), ("as soon as", "sobald"), ("although", "obwohl")),
 }  # fmt: skip
 INTERROGATIVES = {"time": ("when", "wann"), "reason": ("why", "warum"), "place": ("where", "wo")}
+LOCAL_PREPOSITIONS = {"in", "at", "on", "to", "into", "behind", "next to", "in front of"}
 TIMES = ("past",) * 4 + ("present",) * 5 + ("future",) * 2
 
 
 class Sentences:
-    """Draws whole sentences from a vocabulary, each from the next numbers of ``rng``."""
+    """Draws sentences from a vocabulary; ``rng`` makes all choices."""
 
     def __init__(self, rng: random.Random, vocabulary: Vocabulary) -> None:
         self.rng = rng
@@ -34,70 +35,68 @@ class Sentences:
         self.vocabulary = vocabulary
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self.rng.random() < probability
 
     def sentence(self) -> Sentence:
+        """Draw a sentence."""
         chance, time = self.rng.random(), self.rng.choice(TIMES)
         if chance < 0.38:
             node = self.clauses.clause(time, FULL)
-            self.bring_forward(node)
+            self.add_front(node)
             return Sentence(node)
         if chance < 0.60:
             return Sentence(self.with_subordinate(time))
         if chance < 0.72:
-            return Sentence(self.with_content(time))
+            return Sentence(self.with_content_clause(time))
         if chance < 0.79:
             return Sentence(self.with_infinitive(time))
         if chance < 0.91:
             return self.joined(time)
         return self.question(time)
 
-    def bring_forward(self, node: Clause) -> None:
-        """Open with the time or an adverb: the German verb stays second, so the subject moves behind it."""
+    def add_front(self, node: Clause) -> None:
+        """Begin with the time or an adverb; in German the subject then follows the verb, which stays second."""
         if node.time is not None and node.tense != "perfect" and self.chance(0.5):
             node.front, node.time = node.time, None
         elif node.time is None and self.chance(0.25):
             if self.chance(0.5) and node.frequency is None:
                 time = "past" if node.tense == "past" else "future" if node.tense == "future" else "present"
                 if not isinstance(node.tense, Modal) and node.tense != "perfect":
-                    node.front = self.clauses.when(node, time)
+                    node.front = self.clauses.time_phrase(node, time)
                     return
             node.front = Phrase(self.rng.choice(self.vocabulary.opening))
 
     def with_subordinate(self, time: str) -> Clause:
-        """She laughs because it rains; because it rains, she laughs."""
+        """Draw a main and a subordinate clause: She laughs because it rains. Because it rains, she laughs."""
         english, german = self.rng.choice(CONJUNCTIONS[time])
         inner = Subordinate(english, german, self.clauses.clause("past" if time == "past" else "within", SOME))
         if english in {"before", "until"}:
             inner.clause.negated = False
             if inner.clause.tense == "perfect":
                 inner.clause.tense, inner.clause.time = "present", None
-        ahead = self.chance(0.45)
+        first = self.chance(0.45)
         node = self.clauses.clause(time, SOME)
-        if ahead:
+        if first:
             node.front = inner
         else:
-            self.bring_forward(node)
+            self.add_front(node)
             node.after = inner
         return node
 
-    def governor(self, shape: str, time: str) -> Clause:
-        """Somebody who says, knows, tries …: a main clause that a dependent clause completes."""
+    def governing_clause(self, shape: str, time: str) -> Clause:
+        """Draw a main clause that a dependent clause completes: she says …, he knows …, they try …"""
         verb = self.rng.choice(self.vocabulary.uses[shape]).verb
         tense = self.clauses.tense(time)
         node = Clause(self.clauses.nominals.nominal(verb.kinds, SOME), verb, tense)
-        definite = not isinstance(node.subject, NounPhrase) or node.subject.determiner not in {
-            "all",
-            "every",
-            "many",
-        }
+        definite = not isinstance(node.subject, NounPhrase) or node.subject.determiner not in {"all", "every", "many"}
         node.negated = definite and tense is not MUST and self.chance(0.15)
         return node
 
-    def with_content(self, time: str) -> Clause:
-        """He knows that she laughs; they ask whether she laughs."""
+    def with_content_clause(self, time: str) -> Clause:
+        """Draw a that or whether clause: He knows that she laughs. They ask whether she laughs."""
         shape = self.rng.choice(("that", "that", "whether"))
-        node = self.governor(shape, time)
+        node = self.governing_clause(shape, time)
         words = ("that", "dass") if shape == "that" else ("whether", "ob")
         inner_time = time if time == "past" or self.chance(0.6) else "future"
         node.after = Subordinate(*words, self.clauses.clause(inner_time, FULL))
@@ -106,41 +105,39 @@ class Sentences:
         return node
 
     def with_infinitive(self, time: str) -> Clause:
-        """She tries to open the door: …, die Tür zu öffnen."""
-        node = self.governor("infinitive", time)
-        shape = self.rng.choice(("acc", "acc", "acc", "dat", "both", "alone", "whither", "preposition"))
-        fitting = [
+        """Draw an infinitive: She tries to open the door. Sie versucht, die Tür zu öffnen."""
+        node = self.governing_clause("infinitive", time)
+        shape = self.rng.choice(("acc", "acc", "acc", "dat", "both", "alone", "goal", "preposition"))
+        candidates = [
             use
             for use in self.vocabulary.uses[shape]
             if set(node.verb.kinds if node.verb else ()) <= set(use.verb.kinds)
         ]
-        use = self.rng.choice(fitting or self.vocabulary.uses[shape])
+        use = self.rng.choice(candidates or self.vocabulary.uses[shape])
         inner = Clause(None, use.verb)
-        self.clauses.fill(inner, use, SOME, plain=True)
-        for thing in (inner.accusative, inner.dative, inner.oblique.nominal if inner.oblique else None):
-            if thing is not None:
-                self.clauses.other(thing, node.subject)
+        self.clauses.add_objects(inner, use, SOME, plain=True)
+        for nominal in (inner.accusative, inner.dative, inner.oblique.nominal if inner.oblique else None):
+            if nominal is not None:
+                self.clauses.avoid_reflexive(nominal, node.subject)
         node.after = inner
         if self.chance(0.3):
             node.front = Phrase(self.rng.choice(self.vocabulary.opening))
         return node
 
     def joined(self, time: str) -> Sentence:
+        """Draw two main clauses joined by "and" or "but"."""
         conjunction = self.rng.choice((("and", "und"), ("but", "aber")))
         first = self.clauses.clause(time, SOME)
-        self.bring_forward(first)
+        self.add_front(first)
         return Sentence(first, conjunction=conjunction, second=self.clauses.clause(time, SOME))
 
     def question(self, time: str) -> Sentence:
-        """Does she laugh? Where does she live? Who helps her?"""
+        """Draw a question: Does she laugh? Where does she live? Who helps her?"""
         kind = self.rng.choice(("", "", "who", "time", "reason", "place"))
-        node = self.clauses.clause(time, SOME, settled=kind in {"time", "place"})
+        node = self.clauses.clause(time, SOME, final_adverbs=kind not in {"time", "place"})
         if kind == "who" and node.verb and "person" in node.verb.kinds:
             node.subject = Pronoun(WHO)
             return Sentence(node, mark="?")
-        if kind == "place":
-            node.oblique = node.oblique if node.oblique and node.oblique.preposition.english not in PLACED else None
+        if kind == "place" and node.oblique and node.oblique.preposition.english in LOCAL_PREPOSITIONS:
+            node.oblique = None  # "where" asks for it
         return Sentence(node, asked=INTERROGATIVES.get(kind, ("", "")), mark="?")
-
-
-PLACED = {"in", "at", "on", "to", "into", "behind", "next to", "in front of"}

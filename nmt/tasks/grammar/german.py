@@ -1,9 +1,9 @@
-"""The same tree said in German: finite verb second or last, four cases, agreement throughout."""
+"""Realise a tree in German: finite verb second or last, four cases, agreement."""
 
 from __future__ import annotations
 
 from nmt.tasks.grammar.declension import adjective_ending, determiner, relative_pronoun
-from nmt.tasks.grammar.lexicon import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
+from nmt.tasks.grammar.records import ACCUSATIVE, DATIVE, GENITIVE, NOMINATIVE
 from nmt.tasks.grammar.tree import (
     Both,
     Clause,
@@ -24,27 +24,22 @@ from nmt.tasks.grammar.tree import (
 
 COMMA = ","
 CONTRACTIONS = {
-    "in dem": "im",
-    "in das": "ins",
-    "an dem": "am",
-    "zu dem": "zum",
-    "zu der": "zur",
-    "von dem": "vom",
-}
+    "in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum", "zu der": "zur", "von dem": "vom",
+}  # fmt: skip
 BE = {"present": ("bin", "ist", "sind"), "past": ("war", "war", "waren")}
 HAVE = ("habe", "hat", "haben")
 WILL = ("werde", "wird", "werden")
 
 
 def phrase(node: Phrase) -> list[Word]:
-    keys: list[list[int]] = [[] for _ in node.adverbial.german]
+    leaves: list[list[int]] = [[] for _ in node.adverbial.german]
     for index, (_, j) in enumerate(node.adverbial.links):
-        keys[j].append(node.at + index)
-    return [(word, tuple(own)) for word, own in zip(node.adverbial.german, keys, strict=True)]
+        leaves[j].append(node.leaf + index)
+    return [(word, tuple(own)) for word, own in zip(node.adverbial.german, leaves, strict=True)]
 
 
 def subordinate(node: Subordinate) -> list[Word]:
-    words: list[Word] = [(word, (node.at,)) for word in node.german.split()]
+    words: list[Word] = [(word, (node.leaf,)) for word in node.german.split()]
     return words + verb_last(node.clause)
 
 
@@ -53,27 +48,27 @@ def nominal(node: Nominal, case: int, negation: int | None = None) -> list[Word]
         case NounPhrase():
             return noun_phrase(node, case, negation)
         case Pronoun():
-            return [(node.person.german[case], (node.at,))]
+            return [(node.person.german[case], (node.leaf,))]
         case Name():
-            return [(node.german, (node.at,))]
+            return [(node.german, (node.leaf,))]
         case Both():
-            return [*nominal(node.left, case), ("und", (node.at,)), *nominal(node.right, case)]
+            return [*nominal(node.left, case), ("und", (node.leaf,)), *nominal(node.right, case)]
         case Gap():
             return []
 
 
 def noun_phrase(node: NounPhrase, case: int, negation: int | None = None) -> list[Word]:
-    """Determiner, numeral, adjectives, noun; ``negation`` is the leaf of a ``not`` that turns ein into kein."""
-    at = node.at
+    """Return determiner, numeral, adjectives, noun and modifiers; leaf ``negation`` ("not") turns ein into kein."""
+    leaf = node.leaf
     gender = "p" if node.plural else node.noun.gender
-    meant = node.determiner if negation is None else "no"
-    keys = (at,) if negation is None else (at, negation) if node.determiner else (negation,)
-    words: list[Word] = [(determiner(meant, gender, case), keys)] if meant else []
+    english = node.determiner if negation is None else "no"
+    leaves = (leaf,) if negation is None else (leaf, negation) if node.determiner else (negation,)
+    words: list[Word] = [(determiner(english, gender, case), leaves)] if english else []
     if node.numeral:
-        words.append((node.numeral[1], (at + 1,)))
-    ending = adjective_ending(meant, gender, case)
-    words += [(one.stem + ending, (at + 2 + i,)) for i, one in enumerate(node.adjectives)]
-    words.append((node.noun.forms[case + 4 * node.plural], (at + 4,)))
+        words.append((node.numeral[1], (leaf + 1,)))
+    ending = adjective_ending(english, gender, case)
+    words += [(adjective.stem + ending, (leaf + 2 + i,)) for i, adjective in enumerate(node.adjectives)]
+    words.append((node.noun.forms[case + 4 * node.plural], (leaf + 4,)))
     if node.owner:
         words += noun_phrase(node.owner, GENITIVE)
     if node.modifier:
@@ -84,16 +79,16 @@ def noun_phrase(node: NounPhrase, case: int, negation: int | None = None) -> lis
 
 
 def prepositional(node: PrepositionalPhrase) -> list[Word]:
-    """Contracted (im, zum, …) unless a restrictive relative clause singles the noun out: in dem Haus, das …"""
+    """Contract preposition and article (im, zum, …), except before a restrictive relative clause: in dem Haus, das …"""
     words = nominal(node.nominal, node.preposition.case)
     german = node.preposition.german
     inner = node.nominal
     if isinstance(inner, NounPhrase) and inner.determiner == "the":
-        singled_out = inner.relative is not None and inner.relative.restrictive
+        restricted = inner.relative is not None and inner.relative.restrictive
         contracted = CONTRACTIONS.get(f"{german} {words[0][0]}")
-        if contracted and not singled_out:
-            return [(contracted, (node.at, *words[0][1])), *words[1:]]
-    return [(german, (node.at,)), *words]
+        if contracted and not restricted:
+            return [(contracted, (node.leaf, *words[0][1])), *words[1:]]
+    return [(german, (node.leaf,)), *words]
 
 
 def relative(node: Relative, gender: str) -> list[Word]:
@@ -101,51 +96,51 @@ def relative(node: Relative, gender: str) -> list[Word]:
     before: list[Word] = []
     if node.preposition:
         case = node.preposition.case
-        before = [(node.preposition.german, (node.at + 3,))]
+        before = [(node.preposition.german, (node.leaf + 3,))]
     assert case is not None
-    # English puts no commas around a restrictive clause: German's have no counterpart.
-    opening, closing = ((), ()) if node.restrictive else ((node.at + 1,), (node.at + 2,))
-    pronoun = (relative_pronoun(gender, case), (node.at,))
+    # English has no commas around a restrictive clause, so the German commas stay unlinked.
+    opening, closing = ((), ()) if node.restrictive else ((node.leaf + 1,), (node.leaf + 2,))
+    pronoun = (relative_pronoun(gender, case), (node.leaf,))
     return [(COMMA, opening), *before, pronoun, *verb_last(node.clause), (COMMA, closing)]
 
 
 def predicate(node: Predicate) -> list[Word]:
-    at = node.at
+    leaf = node.leaf
     adjective = node.adjective
     if node.compared is None:
-        degree = [(node.degree[1], (at,))] if node.degree else []
-        return [*degree, (adjective.german, (at + 1,))]
+        degree = [(node.degree[1], (leaf,))] if node.degree else []
+        return [*degree, (adjective.german, (leaf + 1,))]
     compared = nominal(node.compared, NOMINATIVE)
     if node.equal:
-        return [("so", (at,)), (adjective.german, (at + 1,)), ("wie", (at + 2,)), *compared]
-    return [(adjective.german_comparative or "", (at + 1,)), ("als", (at + 2,)), *compared]
+        return [("so", (leaf,)), (adjective.german, (leaf + 1,)), ("wie", (leaf + 2,)), *compared]
+    return [(adjective.german_comparative or "", (leaf + 1,)), ("als", (leaf + 2,)), *compared]
 
 
 def verb_group(node: Clause, number: int) -> tuple[Word, list[Word], list[Word]]:
-    """The finite verb, its detached prefix, and the infinite forms that close the clause."""
-    at = node.at
-    one = node.verb
-    both = (at + 1, at + 2)
+    """Return the finite verb, its detached prefix, and the non-finite forms at the end of the clause."""
+    leaf = node.leaf
+    verb = node.verb
+    verb_leaves = (leaf + 1, leaf + 2)
     tense = node.tense
     if tense == "present" or tense == "past":
-        if one is None:
-            return (BE[tense][number], both), [], []
-        form = (one.present_forms if tense == "present" else one.past_forms)[number]
-        if one.prefix:
-            return (form, (at + 1,)), [(one.prefix, (at + 2,))], []
-        return (form, both), [], []
-    infinitive = "sein" if one is None else one.prefix + one.german
+        if verb is None:
+            return (BE[tense][number], verb_leaves), [], []
+        form = (verb.present_forms if tense == "present" else verb.past_forms)[number]
+        if verb.prefix:
+            return (form, (leaf + 1,)), [(verb.prefix, (leaf + 2,))], []
+        return (form, verb_leaves), [], []
+    infinitive = "sein" if verb is None else verb.prefix + verb.german
     if isinstance(tense, Modal):
-        return (tense.german[number], (at,)), [], [(infinitive, both)]
+        return (tense.german[number], (leaf,)), [], [(infinitive, verb_leaves)]
     if tense == "future":
-        return (WILL[number], (at,)), [], [(infinitive, both)]
-    participle = "gewesen" if one is None else one.german_participle
-    forms = BE["present"] if one is None or one.with_sein else HAVE
-    return (forms[number], (at,)), [], [(participle, both)]
+        return (WILL[number], (leaf,)), [], [(infinitive, verb_leaves)]
+    participle = "gewesen" if verb is None else verb.german_participle
+    forms = BE["present"] if verb is None or verb.with_sein else HAVE
+    return (forms[number], (leaf,)), [], [(participle, verb_leaves)]
 
 
 def negated_object(node: Clause) -> Nominal | None:
-    """The object whose ein becomes kein, if the clause is negated and has one."""
+    """Return the object whose ein becomes kein, if the clause is negated and has one."""
     for candidate in (node.accusative, node.dative):
         if node.negated and isinstance(candidate, NounPhrase) and candidate.indefinite:
             return candidate
@@ -153,22 +148,22 @@ def negated_object(node: Clause) -> Nominal | None:
 
 
 def middle(node: Clause) -> list[Word]:
-    """The middle field: pronouns, time, other objects (dative first), nicht, manner, predicate, place."""
-    at = node.at
+    """Return the middle field: pronouns, time, other objects (dative first), nicht, manner, predicate, place."""
+    leaf = node.leaf
     kein = negated_object(node)
     objects = [(node.accusative, ACCUSATIVE), (node.dative, DATIVE)]
     words: list[Word] = []
-    for thing, case in objects:
-        if isinstance(thing, Pronoun):
-            words += nominal(thing, case)
+    for nominal_node, case in objects:
+        if isinstance(nominal_node, Pronoun):
+            words += nominal(nominal_node, case)
     for adverb in (node.time, node.frequency):
         if adverb:
             words += phrase(adverb)
-    for thing, case in reversed(objects):
-        if thing and not isinstance(thing, Pronoun):
-            words += nominal(thing, case, at + 3 if thing is kein else None)
+    for nominal_node, case in reversed(objects):
+        if nominal_node and not isinstance(nominal_node, Pronoun):
+            words += nominal(nominal_node, case, leaf + 3 if nominal_node is kein else None)
     if node.negated and not kein:
-        words.append(("nicht", (at + 3,)))
+        words.append(("nicht", (leaf + 3,)))
     if node.manner:
         words += phrase(node.manner)
     if node.predicate:
@@ -179,7 +174,7 @@ def middle(node: Clause) -> list[Word]:
 
 
 def after(node: Clause) -> list[Word]:
-    """What follows the closing verb: a clause with its conjunction, or an infinitive with zu, behind a comma."""
+    """Return the comma and clause after the final verb: one with a conjunction, or an infinitive with zu."""
     if node.after is None:
         return []
     dependent = subordinate(node.after) if isinstance(node.after, Subordinate) else infinitive(node.after)
@@ -187,14 +182,14 @@ def after(node: Clause) -> list[Word]:
 
 
 def infinitive(node: Clause) -> list[Word]:
-    one = node.verb
-    assert one is not None
-    both = (node.at + 1, node.at + 2)
+    verb = node.verb
+    assert verb is not None
+    verb_leaves = (node.leaf + 1, node.leaf + 2)
     closing: list[Word]
-    if one.prefix:
-        closing = [(f"{one.prefix}zu{one.german}", (node.at + 4, *both))]
+    if verb.prefix:
+        closing = [(f"{verb.prefix}zu{verb.german}", (node.leaf + 4, *verb_leaves))]
     else:
-        closing = [("zu", (node.at + 4,)), (one.german, both)]
+        closing = [("zu", (node.leaf + 4,)), (verb.german, verb_leaves)]
     return [*middle(node), *closing, *after(node)]
 
 
@@ -204,7 +199,7 @@ def verb_second(node: Clause, *, asked: bool = False) -> list[Word]:
     subject = nominal(node.subject, NOMINATIVE)
     front: list[Word] = []
     if isinstance(node.front, Subordinate):
-        front = [*subordinate(node.front), (COMMA, (node.at + 6,))]
+        front = [*subordinate(node.front), (COMMA, (node.leaf + 6,))]
     elif node.front:
         front = phrase(node.front)
     order = [*front, finite, *subject] if front or asked else [*subject, finite]
@@ -220,13 +215,13 @@ def verb_last(node: Clause) -> list[Word]:
 
 
 def sentence(node: Sentence) -> list[Word]:
-    """All words, before commas are tidied and the first letter is raised."""
+    """Return all words, before ``tidy``."""
     words: list[Word] = []
     if node.asked and node.asked[1]:
-        words.append((node.asked[1], (node.at + 3,)))
+        words.append((node.asked[1], (node.leaf + 3,)))
     words += verb_second(node.clause, asked=node.asked is not None)
     if node.conjunction and node.second:
         if node.conjunction[0] == "but":
-            words.append((COMMA, (node.at + 2,)))
-        words += [(node.conjunction[1], (node.at + 1,)), *verb_second(node.second)]
-    return [*words, (node.mark, (node.at,))]
+            words.append((COMMA, (node.leaf + 2,)))
+        words += [(node.conjunction[1], (node.leaf + 1,)), *verb_second(node.second)]
+    return [*words, (node.mark, (node.leaf,))]

@@ -1,121 +1,11 @@
-"""The lexicon as records: nouns, adjectives, verbs with their frames, adverbials; read once from the tables."""
+"""The lexicon: nouns, adjectives, verbs and adverbials, read once from the tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 
 from nmt.tasks.grammar import adjectives, adverbials, nouns, verbs
-
-NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
-SINGULAR_FIRST, SINGULAR_THIRD, PLURAL = range(3)
-
-
-@dataclass(frozen=True, slots=True)
-class Noun:
-    """``forms`` are the German singular in four cases, then the plural in four; no English plural: a mass."""
-
-    singular: str
-    plural: str | None
-    kind: str
-    gender: str
-    forms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Adjective:
-    """``stem`` takes the German endings (teur-), ``german`` stands alone (teuer)."""
-
-    english: str
-    german: str
-    stem: str
-    english_comparative: str | None
-    german_comparative: str | None
-    kinds: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """English base, -s, past, participle and particle; German finite forms by person (ich, er, wir) and the rest."""
-
-    base: str
-    third: str
-    past: str
-    participle: str
-    particle: str
-    movable: bool
-    german: str
-    present_forms: tuple[str, str, str]
-    past_forms: tuple[str, str, str]
-    german_participle: str
-    prefix: str
-    with_sein: bool
-    kinds: tuple[str, ...]
-    frames: tuple[Frame, ...] = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Preposition:
-    """A preposition and the case that it governs in German."""
-
-    english: str
-    german: str
-    case: int
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What a verb takes: ``shape`` names it, ``dative`` and ``object`` are kinds of nouns."""
-
-    shape: str
-    dative: tuple[str, ...] = ()
-    object: tuple[str, ...] = ()
-    preposition: Preposition | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Adverbial:
-    """Fixed words of both languages and the links among them."""
-
-    english: tuple[str, ...]
-    german: tuple[str, ...]
-    links: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A pronoun: English subject, object and possessive; German in three cases, and its possessive's stem."""
-
-    english: tuple[str, str]
-    german: tuple[str, str, str]
-    number: int
-    possessive: tuple[str, str] | None = None
-
-
-I = Person(("I", "me"), ("ich", "mich", "mir"), SINGULAR_FIRST, ("my", "mein"))  # noqa: E741
-HE = Person(("he", "him"), ("er", "ihn", "ihm"), SINGULAR_THIRD, ("his", "sein"))
-SHE = Person(("she", "her"), ("sie", "sie", "ihr"), SINGULAR_THIRD, ("her", "ihr"))
-WE = Person(("we", "us"), ("wir", "uns", "uns"), PLURAL, ("our", "unser"))
-THEY = Person(("they", "them"), ("sie", "sie", "ihnen"), PLURAL, ("their", "ihr"))
-IT = Person(("it", "it"), ("es", "es", "ihm"), SINGULAR_THIRD)
-WHO = Person(("who", "whom"), ("wer", "wen", "wem"), SINGULAR_THIRD)
-PERSONS = (I, HE, SHE, WE, THEY)
-
-IN, INTO = Preposition("in", "in", DATIVE), Preposition("into", "in", ACCUSATIVE)
-AT, ON = Preposition("at", "an", DATIVE), Preposition("on", "auf", DATIVE)
-TO, TO_CITY = Preposition("to", "zu", DATIVE), Preposition("to", "nach", DATIVE)
-FROM, WITH, WITHOUT = (
-    Preposition("from", "aus", DATIVE),
-    Preposition("with", "mit", DATIVE),
-    Preposition("without", "ohne", ACCUSATIVE),
-)
-NEAR = (
-    Preposition("behind", "hinter", DATIVE),
-    Preposition("next to", "neben", DATIVE),
-    Preposition("in front of", "vor", DATIVE),
-)
-WHERE = {"inside": IN, "beside": AT, "upon": ON}
-PLACES = tuple(WHERE)
+from nmt.tasks.grammar.records import ACCUSATIVE, DATIVE, Adjective, Adverbial, Frame, Noun, Preposition, Verb
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -125,35 +15,44 @@ def _rows(table: str) -> list[list[str]]:
 def _noun(kind: str, english: str, german: str) -> Noun:
     singular, plural = english.replace("_", " ").split(" ") if "_" not in english else english.split()
     gender, *forms = german.split()
-    one, genitive, many = (forms[0], forms[0], forms[1]) if gender == "f" else forms
+    nominative, genitive, german_plural = (forms[0], forms[0], forms[1]) if gender == "f" else forms
     weak = gender == "m" and genitive.endswith("n")
-    oblique = genitive if weak else one
-    dative_plural = many if many.endswith(("n", "s")) else many + "n"
+    oblique = genitive if weak else nominative
+    dative_plural = german_plural if german_plural.endswith(("n", "s")) else german_plural + "n"
     return Noun(
         singular.replace("_", " "),
         None if plural == "-" else plural.replace("_", " "),
         kind,
         gender,
-        (one, oblique, oblique, genitive, many, many, dative_plural, many),
+        (nominative, oblique, oblique, genitive, german_plural, german_plural, dative_plural, german_plural),
     )
 
 
 @cache
 def all_nouns() -> tuple[Noun, ...]:
+    """Return all nouns in the order of the table."""
     return tuple(_noun(kind, *row) for kind, table in nouns.NOUNS.items() for row in _rows(table))
 
 
 @cache
 def all_adjectives() -> tuple[Adjective, ...]:
-    found = []
-    for english, german, kinds in _rows(adjectives.ADJECTIVES):
-        positive, compared = english.split()
-        form, german_compared = german.split()
-        bare, _, stem = form.partition("/")
-        more = {"-": None, "more": f"more {positive}"}.get(compared, compared)
-        german_more = None if more is None else german_compared
-        found.append(Adjective(positive, bare, stem or bare, more, german_more, frozenset(kinds.split())))
-    return tuple(found)
+    """Return all adjectives in the order of the table."""
+    return tuple(_adjective(*row) for row in _rows(adjectives.ADJECTIVES))
+
+
+def _adjective(english: str, german: str, kinds: str) -> Adjective:
+    positive, form = english.split()
+    german_form, german_comparative = german.split()
+    german_positive, _, stem = german_form.partition("/")
+    comparative = {"-": None, "more": f"more {positive}"}.get(form, form)
+    return Adjective(
+        positive,
+        german_positive,
+        stem or german_positive,
+        comparative,
+        None if comparative is None else german_comparative,
+        frozenset(kinds.split()),
+    )
 
 
 def _third(base: str) -> str:
@@ -219,26 +118,29 @@ def _verb(english: str, german: str, kinds: str, frames: str) -> Verb:
 
 @cache
 def all_verbs() -> tuple[Verb, ...]:
+    """Return all verbs in the order of the table."""
     return tuple(_verb(*row) for row in _rows(verbs.VERBS))
 
 
 @cache
 def verb(english: str, german: str | None = None) -> Verb:
-    """The verb by its English words, ``get up``; where one serves two German verbs (know), also by the German one."""
-    for one in all_verbs():
-        if f"{one.base} {one.particle}".strip() == english and german in {None, one.prefix + one.german}:
-            return one
+    """Return the verb with these English words (``get up``); ``german`` decides between homonyms (know)."""
+    for record in all_verbs():
+        if f"{record.base} {record.particle}".strip() == english and german in {None, record.prefix + record.german}:
+            return record
     raise KeyError(english)
 
 
 @cache
 def noun(english: str) -> Noun:
-    return next(one for one in all_nouns() if one.singular == english)
+    """Return the noun with this English singular."""
+    return next(record for record in all_nouns() if record.singular == english)
 
 
 @cache
 def adjective(english: str) -> Adjective:
-    return next(one for one in all_adjectives() if one.english == english)
+    """Return the adjective with this English positive."""
+    return next(record for record in all_adjectives() if record.english == english)
 
 
 def _adverbial(row: list[str]) -> Adverbial:
@@ -250,18 +152,19 @@ def _adverbial(row: list[str]) -> Adverbial:
     return Adverbial(english, german, links)
 
 
-def fixed(table: str) -> tuple[Adverbial, ...]:
-    """The adverbials of a table; NUMBER stands for each number in turn."""
-    found = []
+def read_adverbials(table: str) -> tuple[Adverbial, ...]:
+    """Return the adverbials of a table; a row with NUMBER gives one for each number."""
+    records = []
     for row in _rows(table):
         if "NUMBER" in row[0]:
             for english, german in _rows(adverbials.NUMBERS):
                 words = [row[0].replace("NUMBER", english), row[1].replace("NUMBER", german), *row[2:]]
-                found.append(_adverbial(words))
+                records.append(_adverbial(words))
         else:
-            found.append(_adverbial(row))
-    return tuple(found)
+            records.append(_adverbial(row))
+    return tuple(records)
 
 
-def pairs(table: str) -> tuple[tuple[str, str], ...]:
+def read_translations(table: str) -> tuple[tuple[str, str], ...]:
+    """Return the (English, German) rows of a table."""
     return tuple((english, german) for english, german in _rows(table))

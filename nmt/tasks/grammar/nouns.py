@@ -1,7 +1,7 @@
-"""The nouns: English singular and plural; German gender, singular, genitive (m, n) and plural, by kind of thing.
+"""Table of nouns by kind: English singular, plural | German gender, singular, genitive (only m and n), plural.
 
-A feminine noun has no genitive of its own. A masculine genitive in -n marks the weak declension (den Jungen).
-``-`` stands for a plural that is not used: those nouns are masses (Milch).
+The genitive of a feminine noun equals its nominative. A masculine genitive in -n marks weak declension (den Jungen).
+``-`` as the English plural marks a mass noun (Milch).
 """
 
 from __future__ import annotations

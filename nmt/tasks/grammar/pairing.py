@@ -1,4 +1,4 @@
-"""From a tree to a sentence pair with its gold links: words that express the same leaf are linked."""
+"""Realise a tree as a sentence pair; words that express the same leaf are linked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nmt.text.pair import Pair
 
 
 def tidy(words: list[Word]) -> list[Word]:
-    """One comma where clauses end and begin together, none at the end; a capital first."""
+    """Merge adjacent commas, drop a comma before the final mark, and capitalise the first word."""
     tidied: list[Word] = []
     for word in words:
         if tidied and tidied[-1][0] == ",":
@@ -23,12 +23,12 @@ def tidy(words: list[Word]) -> list[Word]:
     return tidied
 
 
-def say(node: Sentence) -> Pair:
-    """The English and the German sentence of a tree, and their links in order."""
+def realise(node: Sentence) -> Pair:
+    """Return the English and the German sentence of a tree with their sorted links."""
     source, target = tidy(english.sentence(node)), tidy(german.sentence(node))
-    homes: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}  # leaf -> source words that express it
     for i, (_, leaves) in enumerate(source):
         for leaf in leaves:
-            homes.setdefault(leaf, []).append(i)
-    links = {(i, j) for j, (_, leaves) in enumerate(target) for leaf in leaves for i in homes.get(leaf, ())}
+            positions.setdefault(leaf, []).append(i)
+    links = {(i, j) for j, (_, leaves) in enumerate(target) for leaf in leaves for i in positions.get(leaf, ())}
     return Pair(" ".join(word for word, _ in source), " ".join(word for word, _ in target), tuple(sorted(links)))

@@ -1,7 +1,8 @@
-"""Language-neutral sentences: what is meant, not how it is said. Both realisers walk the same tree.
+"""Language-neutral sentence trees, which ``english`` and ``german`` both realise.
 
-Every node owns sixteen indices from ``at`` on, one for each leaf in it (determiner, noun, finite verb, …). A word is
-its text and the indices of the leaves that it expresses; words that share an index are linked.
+Each node reserves sixteen leaf numbers, starting at its ``leaf``: one for each part of its meaning (determiner, noun,
+finite verb, …). The class docstrings list the leaves as offsets. A word is its text and the numbers of the leaves that
+it expresses. Words that share a leaf number are linked.
 """
 
 from __future__ import annotations
@@ -10,28 +11,19 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nmt.tasks.grammar.lexicon import (
-    PLURAL,
-    SINGULAR_THIRD,
-    Adjective,
-    Adverbial,
-    Noun,
-    Person,
-    Preposition,
-    Verb,
-)
+from nmt.tasks.grammar.records import PLURAL, SINGULAR_THIRD, Adjective, Adverbial, Noun, Person, Preposition, Verb
 
 Word: TypeAlias = tuple[str, tuple[int, ...]]
-_indices = itertools.count(step=16)
+_leaf_numbers = itertools.count(step=16)
 
 
-def _at() -> int:
-    return next(_indices)
+def _new_leaf() -> int:
+    return next(_leaf_numbers)
 
 
 @dataclass(slots=True, eq=False)
 class NounPhrase:
-    """Leaves: 0 determiner, 1 numeral, 2 and 3 adjectives, 4 noun, 5 preposition of the genitive."""
+    """A noun and its modifiers. Leaves: 0 determiner, 1 numeral, 2 and 3 adjectives, 4 noun, 5 "of" before the owner."""
 
     noun: Noun
     determiner: str = "the"
@@ -41,7 +33,7 @@ class NounPhrase:
     owner: NounPhrase | None = None
     modifier: PrepositionalPhrase | None = None
     relative: Relative | None = None
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
     @property
     def number(self) -> int:
@@ -51,13 +43,19 @@ class NounPhrase:
     def indefinite(self) -> bool:
         return self.determiner in {"a", ""} and self.numeral is None
 
+    @property
+    def can_take_no(self) -> bool:
+        """Whether "no" can replace the determiner."""
+        plain = self.determiner == "the" and self.numeral is None and self.owner is None
+        return self.indefinite or plain
+
 
 @dataclass(slots=True, eq=False)
 class Pronoun:
-    """Leaf: 0."""
+    """A personal pronoun. Leaf: 0."""
 
     person: Person
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
     @property
     def number(self) -> int:
@@ -66,11 +64,11 @@ class Pronoun:
 
 @dataclass(slots=True, eq=False)
 class Name:
-    """Leaf: 0. A person or a city."""
+    """The name of a person or a city. Leaf: 0."""
 
     english: str
     german: str
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
     number: int = SINGULAR_THIRD
 
 
@@ -80,13 +78,13 @@ class Both:
 
     left: NounPhrase | Name
     right: NounPhrase | Name
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
     number: int = PLURAL
 
 
 @dataclass(slots=True, eq=False)
 class Gap:
-    """The place in a relative clause that its pronoun has left: it agrees, and is silent."""
+    """The subject of a relative clause whose pronoun is the subject: no words, but the verb agrees with its number."""
 
     number: int
 
@@ -96,11 +94,11 @@ Nominal: TypeAlias = NounPhrase | Pronoun | Name | Both | Gap
 
 @dataclass(slots=True, eq=False)
 class PrepositionalPhrase:
-    """Leaf: 0 the preposition."""
+    """A preposition and its nominal. Leaf: 0 the preposition."""
 
     preposition: Preposition
     nominal: Nominal
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
@@ -108,23 +106,26 @@ class Phrase:
     """An adverb or fixed phrase. Leaves: one for each link of the adverbial."""
 
     adverbial: Adverbial
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
 class Predicate:
-    """After ``be``: (very) old; older than X; as old as X. Leaves: 0 degree or ``as``, 1 adjective, 2 ``than``."""
+    """An adjective after ``be``: (very) old; older than X; as old as X.
+
+    Leaves: 0 degree or first ``as``, 1 adjective, 2 ``than`` or second ``as``.
+    """
 
     adjective: Adjective
     degree: tuple[str, str] | None = None
     compared: Nominal | None = None
     equal: bool = False
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(frozen=True, slots=True)
 class Modal:
-    """English finite forms by person, and whether ``to`` follows; German finite forms by person."""
+    """A modal verb: English and German finite forms (first, third person, plural), and whether ``to`` follows."""
 
     english: tuple[str, str, str]
     german: tuple[str, str, str]
@@ -133,7 +134,7 @@ class Modal:
 
 @dataclass(slots=True, eq=False)
 class Clause:
-    """One verb and what belongs to it; ``verb`` is None for ``be``, ``subject`` is None for an infinitive.
+    """A verb with its subject, objects and adverbs. ``verb`` is None for ``be``, ``subject`` is None for an infinitive.
 
     Leaves: 0 finite auxiliary, 1 verb, 2 particle, 3 not, 4 to, 5 comma before ``after``, 6 comma after ``front``.
     """
@@ -152,7 +153,21 @@ class Clause:
     time: Phrase | None = None
     front: Phrase | Subordinate | None = None
     after: Subordinate | Clause | None = None
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
+
+    @property
+    def contains_no(self) -> bool:
+        """Whether the subject or an object has the determiner "no"."""
+        phrases = (self.subject, self.accusative, self.dative)
+        return any(isinstance(phrase, NounPhrase) and phrase.determiner == "no" for phrase in phrases)
+
+    @property
+    def ends_in_relative_clause(self) -> bool:
+        """Whether it ends in a restrictive relative clause: an adverb after that would belong to the wrong clause."""
+        last = self.oblique.nominal if self.oblique else self.accusative or self.dative
+        if self.dative_with_to:
+            last = self.dative
+        return isinstance(last, NounPhrase) and last.relative is not None and last.relative.restrictive
 
 
 @dataclass(slots=True, eq=False)
@@ -162,12 +177,12 @@ class Subordinate:
     english: str
     german: str
     clause: Clause
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
 class Relative:
-    """A clause about a noun. ``role``: subject, accusative, dative or oblique (then with the preposition).
+    """A clause about a noun. ``role`` of the noun in it: subject, accusative, dative or oblique (with ``preposition``).
 
     Leaves: 0 pronoun, 1 opening comma, 2 closing comma, 3 preposition.
     """
@@ -176,12 +191,15 @@ class Relative:
     role: str
     restrictive: bool = True
     preposition: Preposition | None = None
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
 class Sentence:
-    """A clause, or two joined by a conjunction. ``asked``: "" yes/no, an interrogative, or None for a statement.
+    """One clause, or two joined by a conjunction.
+
+    ``asked`` is None for a statement, a pair of empty strings for a yes/no question, else the interrogative.
+
 
     Leaves: 0 final mark, 1 conjunction, 2 its comma, 3 interrogative.
     """
@@ -191,7 +209,7 @@ class Sentence:
     conjunction: tuple[str, str] | None = None
     second: Clause | None = None
     mark: str = "."
-    at: int = field(default_factory=_at)
+    leaf: int = field(default_factory=_new_leaf)
 
 
 CAN = Modal(("can", "can", "can"), ("kann", "kann", "können"))

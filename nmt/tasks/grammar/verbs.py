@@ -1,10 +1,12 @@
-"""The verbs: English forms | German forms | kinds of subject | frames.
+"""Table of verbs: English forms | German forms | noun kinds of the subject | frames.
 
-English: base [past [participle]], ``+`` before a particle that lets a pronoun in (pick him up), ``_`` before one that
-does not (look for him). German: infinitive, third person, past, participle, with ``prefix+`` where it is separable;
-a ``*`` after it takes ``sein``. Frames: ``-`` no object; ``acc KINDS``; ``dat KINDS``; ``both KINDS KINDS`` (dative,
-accusative; English with or without ``to``); ``to KINDS KINDS`` (English only with ``to``); ``for/auf/acc KINDS`` a
-preposition; ``where``, ``whither`` a place; ``that``, ``whether``, ``infinitive`` a clause.
+English: base [past [participle]]. ``+`` precedes a particle that a pronoun can come before (pick him up), ``_`` any
+other particle (look for him). German: infinitive, third person, past, participle; ``prefix+`` marks a separable prefix,
+a final ``*`` a perfect with ``sein``.
+
+Frames: ``-`` no object; ``acc KINDS``; ``dat KINDS``; ``both KINDS KINDS`` dative and accusative, English with or
+without ``to``; ``to KINDS KINDS`` the same, English always with ``to``; ``for/auf/acc KINDS`` a prepositional object;
+``place`` where something is; ``goal`` where it goes; ``that``, ``whether``, ``infinitive`` a clause.
 """
 
 from __future__ import annotations
@@ -114,15 +116,15 @@ VERBS = """
     fight fought | kämpfen kämpft kämpfte gekämpft | person animal | for/um/acc thing food ; against/gegen/acc person animal
     argue | streiten streitet stritt gestritten | person | - ; with/mit/dat person ; about/über/acc text
     warn | warnen warnt warnte gewarnt | person | acc person
-    go went gone | gehen geht ging gegangen * | person | whither
-    drive drove driven | fahren fährt fuhr gefahren * | person | whither
-    run ran run | laufen läuft lief gelaufen * | person animal | whither
-    travel travelled | reisen reist reiste gereist * | person | whither
-    hurry | eilen eilt eilte geeilt * | person | whither
-    live | wohnen wohnt wohnte gewohnt | person | where
-    sit sat | sitzen sitzt saß gesessen | person animal | where
-    stand stood | stehen steht stand gestanden | person animal vehicle | where
-    stay | bleiben bleibt blieb geblieben * | person animal | where
+    go went gone | gehen geht ging gegangen * | person | goal
+    drive drove driven | fahren fährt fuhr gefahren * | person | goal
+    run ran run | laufen läuft lief gelaufen * | person animal | goal
+    travel travelled | reisen reist reiste gereist * | person | goal
+    hurry | eilen eilt eilte geeilt * | person | goal
+    live | wohnen wohnt wohnte gewohnt | person | place
+    sit sat | sitzen sitzt saß gesessen | person animal | place
+    stand stood | stehen steht stand gestanden | person animal vehicle | place
+    stay | bleiben bleibt blieb geblieben * | person animal | place
     say said | sagen sagt sagte gesagt | person | that
     believe | glauben glaubt glaubte geglaubt | person | dat person ; that
     hope | hoffen hofft hoffte gehofft | person | that ; infinitive

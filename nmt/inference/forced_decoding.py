@@ -1,0 +1,111 @@
+"""Forced decoding: the alignment and the probability that a model assigns to given translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+from nmt.alignment.links import argmax_links
+from nmt.alignment.word_weights import word_weights
+from nmt.inference.oversized import OnFailure, run_in_halves
+from nmt.inference.translator import Translator
+from nmt.search.search import batches_by_length
+from nmt.text.specials import BOS, EOS, PAD
+
+Result = TypeVar("Result")
+
+
+class ForcedDecoding(NamedTuple):
+    """One given translation: its tokens with ``</s>``, raw alignment (S, T) and natural log-probability."""
+
+    source_tokens: list[str]
+    tokens: list[str]
+    source_words: list[int]
+    target_words: list[int]
+    alignment: np.ndarray
+    log_prob: float
+
+
+def force_decode(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
+) -> list[ForcedDecoding]:
+    """Decode each source with its given target instead of the model's own choices.
+
+    If memory runs out, smaller batches are used. A source that the attention or the machine's memory cannot hold raises
+    SourceTooLong. With ``on_failure``, it calls ``on_failure(row, reason)`` instead and its result is empty with a
+    ``log_prob`` of -inf.
+    """
+    _require_equal_length(sources, targets)
+    failed = ForcedDecoding([], [], [], [], np.zeros((0, 0)), float("-inf"))
+
+    def decode(rows: slice) -> list[ForcedDecoding]:
+        return _in_order(_decode_batches(translator, sources[rows], targets[rows]))
+
+    return run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+
+
+def forced_links(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
+) -> list[frozenset[tuple[int, int]]]:
+    """Return links (source word, target word) of each pair: every target word links to its largest weight.
+
+    Only the alignments of one batch are in memory at a time. A source that is too long is handled as in
+    ``force_decode``; its set of links is empty.
+    """
+    _require_equal_length(sources, targets)
+
+    def link(rows: slice) -> list[frozenset[tuple[int, int]]]:
+        decodings = _decode_batches(translator, sources[rows], targets[rows])
+        return _in_order((row, argmax_links(word_weights(decoding))) for row, decoding in decodings)
+
+    return run_in_halves(link, sources, failed=frozenset(), on_failure=on_failure)
+
+
+def _require_equal_length(sources: Sequence[str], targets: Sequence[str]) -> None:
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources):,} sources, {len(targets):,} targets: give one target per source")
+
+
+def _in_order(numbered: Iterable[tuple[int, Result]]) -> list[Result]:
+    results = dict(numbered)
+    return [results[row] for row in range(len(results))]
+
+
+@torch.inference_mode()
+def _decode_batches(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+) -> Iterator[tuple[int, ForcedDecoding]]:
+    """Yield row and result of every pair, batch by batch; the rows are not in order."""
+    trained = translator.trained
+    model = trained.model
+    device = model.embedding.weight.device
+    source_ids = [translator.encode(line) for line in sources]
+    translator.check_source_length(max(map(len, source_ids), default=0))
+    target_ids = [[*trained.target.encode(translator.match_case(line)), EOS] for line in targets]
+    lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
+    for rows in batches_by_length(lengths, max_tokens=4096):
+        source = _pad([source_ids[row] for row in rows]).to(device)
+        target = _pad([target_ids[row] for row in rows]).to(device)
+        shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+        memory, final = model.encode(source, source != PAD, trace=True)
+        logits, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
+        alignment = model.attention.align(weights, memory).float().cpu().numpy()
+        token_log_probs = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
+        log_probs = (token_log_probs * (target != PAD)).sum(1).tolist()
+        for batch_row, row in enumerate(rows):
+            decoding = ForcedDecoding(
+                trained.source.pieces(source_ids[row]),
+                trained.target.pieces(target_ids[row]),
+                trained.source.words(source_ids[row][:-1]),
+                trained.target.words(target_ids[row][:-1]),
+                alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])].T,
+                log_probs[batch_row],
+            )
+            yield row, decoding
+
+
+def _pad(rows: list[list[int]]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)

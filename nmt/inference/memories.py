@@ -1,0 +1,161 @@
+"""Encode lines into memories, and translate from memories without the text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.attention.base import Memory
+from nmt.errors import UserError
+from nmt.inference.model_folder import class_path
+from nmt.inference.oversized import SourceTooLong, oversized_reason
+from nmt.inference.torch_engine import Source
+from nmt.inference.translator import Translation, Translator
+from nmt.model.encoder import Final
+from nmt.search.options import SearchOptions
+from nmt.search.sampling import sentence_seed
+from nmt.search.search import search_encoded
+from nmt.text.specials import EOS
+
+
+class EncodedLine(NamedTuple):
+    """An encoded line. ``source`` is a batch of one sentence; None for a blank line."""
+
+    source: Source | None
+    seed: int = 0
+    """Seed for sampling, computed from the line's piece ids."""
+    ids: list[int] | None = None
+    """Source piece ids with ``</s>``, which name the rows of an alignment. Stored only with a trace."""
+
+
+def require_streaming(translator: Translator) -> None:
+    """Raise UserError if the model cannot encode a line part by part."""
+    model = translator.trained.model
+    encoder = model.encoder
+    if "state" not in inspect.signature(encoder.forward).parameters:
+        raise UserError(
+            f"piece_length: {class_path(encoder)} cannot encode a line in parts, its forward has no parameter `state`; "
+            "remove piece_length"
+        )
+    if getattr(encoder, "bidirectional", False):
+        raise UserError(
+            "piece_length: this model's encoder reads in both directions and needs the whole line; "
+            "remove piece_length, or train with encoder=lstm"
+        )
+    if not model.attention.streaming:
+        raise UserError(
+            f"piece_length: {translator.attention.name} attention with this model's settings needs the whole line; "
+            f"remove piece_length, or train with an attention that streams, such as {model.attention.streaming_advice}"
+        )
+
+
+@torch.inference_mode()
+def encode_line(
+    translator: Translator, line: str, *, piece_length: int | None = None, trace: bool = False
+) -> EncodedLine:
+    """Encode one line into a memory. Alignments of its translations need ``trace``.
+
+    With ``piece_length``, that many source pieces are encoded at a time. The result is equal up to rounding, but only
+    the text and the memory have to fit into RAM. Raises SourceTooLong if the attention or the machine's memory cannot
+    hold the line.
+    """
+    try:
+        return _encode_line(translator, line, piece_length, trace)
+    except Exception as error:
+        if (reason := oversized_reason(error, line)) is None:
+            raise
+        raise SourceTooLong(reason) from error
+
+
+def _encode_line(translator: Translator, line: str, piece_length: int | None, trace: bool) -> EncodedLine:
+    if not line.strip():
+        return EncodedLine(None)
+    model = translator.trained.model
+    device = model.embedding.weight.device
+    encoded: tuple[Memory, Final] | None = None
+    seed, all_ids, length = 0, list[int](), 0
+    for ids in _parts(translator, line, piece_length):
+        length += len(ids)
+        translator.check_source_length(length)
+        row = torch.tensor([ids], device=device)
+        mask = torch.ones_like(row, dtype=torch.bool)
+        encoded = model.encode(row, mask, trace=trace, resumable=True, before=encoded)
+        seed = sentence_seed(ids, seed)
+        if trace:
+            all_ids += ids
+    assert encoded is not None
+    return EncodedLine(Source(*encoded), seed, all_ids if trace else None)
+
+
+def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list[int]]:
+    """Yield the line's piece ids, ``</s>`` last, in parts of ``size``; in one part if ``size`` is None."""
+    if size is None:
+        yield translator.encode(line)
+        return
+    buffer: list[int] = []
+    for ids in translator.runtime.source.encode_in_parts(translator.match_case(line)):
+        buffer += ids
+        while len(buffer) > size:
+            yield buffer[:size]
+            del buffer[:size]
+    for first in range(0, len(buffer) + 1, size):
+        yield [*buffer, EOS][first : first + size]
+
+
+def translate_encoded(
+    translator: Translator,
+    lines: Sequence[EncodedLine],
+    options: SearchOptions | None = None,
+    *,
+    alignments: bool = False,
+) -> list[Translation]:
+    """Translate encoded lines, as ``Translator.translate`` translates text.
+
+    Alignments and the coverage penalty need lines that were encoded with ``trace``; raises UserError otherwise.
+    """
+    filled = [row for row, line in enumerate(lines) if line.source is not None]
+    sources = [source for line in lines if (source := line.source) is not None]
+    options = translator.search_options(options, alignments=alignments)
+    if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
+        option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
+        raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
+    engine = translator.runtime.engine(trace=False)
+    translations: list[Translation] = [Translation("")] * len(lines)
+    for batch in _batches(sources, translator.max_tokens):
+        rows = [filled[index] for index in batch]
+        stacked = _stack([sources[index] for index in batch])
+        lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
+        results = search_encoded(engine, stacked, lengths, [lines[row].seed for row in rows], options)
+        for row, hypotheses in zip(rows, results, strict=True):
+            translations[row] = translator.to_translation(lines[row].ids, hypotheses)
+    return translations
+
+
+def _batches(sources: Sequence[Source], max_slots: int) -> Iterator[list[int]]:
+    """Yield batches of indices. All sources of a batch have equal shapes, so nothing is padded.
+
+    A batch has at most ``max_slots`` slots in total, or one source.
+    """
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, source in enumerate(sources):
+        shapes = tuple(None if field is None else field.shape for field in source.memory)
+        groups.setdefault(shapes, []).append(index)
+    for group in groups.values():
+        size = max(1, max_slots // max(1, sources[group[0]].memory.slots.shape[1]))
+        yield from (group[first : first + size] for first in range(0, len(group), size))
+
+
+def _stack(sources: Sequence[Source]) -> Source:
+    memories, finals = zip(*sources, strict=True)
+    memory = Memory._make(map(_concatenate, zip(*memories, strict=True)))
+    return Source(memory, Final._make(map(_concatenate, zip(*finals, strict=True))))
+
+
+def _concatenate(fields: Sequence[Tensor | None]) -> Tensor | None:
+    tensors = [field for field in fields if field is not None]
+    return torch.cat(tensors) if tensors else None

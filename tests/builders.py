@@ -1,0 +1,84 @@
+"""Tiny models with random weights, and a short training, for the tests of all folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.optim import Adam
+
+from nmt.kernels.output_loss import output_loss
+from nmt.model import Seq2Seq
+from nmt.model.build import build_model
+from nmt.text.specials import EOS
+
+
+def tiny_config(
+    attention: Mapping[str, Any],
+    *,
+    size: int = 8,
+    embeddings: int = 8,
+    shared: bool = True,
+    encoder: Mapping[str, Any] | None = None,
+    decoder: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return a model configuration with LSTMs of ``size`` units and without dropout.
+
+    ``encoder`` and ``decoder`` override settings of these two groups.
+    """
+    units = {"hidden_size": size, "dropout": 0.0}
+    return {
+        "data": {"lowercase": False},
+        "embeddings": {"size": embeddings, "shared": shared},
+        "encoder": {"_target_": "nmt.model.LSTMEncoder", **units, **(encoder or {})},
+        "attention": attention,
+        "decoder": {"_target_": "nmt.model.LSTMDecoder", **units, **(decoder or {})},
+    }
+
+
+def random_model(
+    config: Mapping[str, Any],
+    *,
+    vocabulary: int | tuple[int, int] = 290,
+    longest_source: int = 40,
+    seed: int = 11,
+    scale: float = 1.0,
+    eos_bias: float = 0.0,
+) -> Seq2Seq:
+    """Return an untrained model in evaluation mode.
+
+    ``vocabulary`` is the number of pieces, of both sides or of (source, target). A ``scale`` above 1 multiplies all
+    parameters, so that the hypotheses of a search differ. ``eos_bias`` is added to the score of ``</s>``, so that
+    translations end.
+    """
+    source, target = vocabulary if isinstance(vocabulary, tuple) else (vocabulary, vocabulary)
+    torch.manual_seed(seed)
+    model = build_model(config, source_vocabulary=source, target_vocabulary=target, longest_source=longest_source)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
+        model.decoder.output.bias[EOS] += eos_bias
+    return model.eval()
+
+
+def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[float]:
+    """Train the model on random pairs of ragged lengths, always the same for a seed. Return the loss of each update."""
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = Adam(model.train().parameters(), lr=0.02)
+    source_size, target_size = model.embedding.num_embeddings, model.decoder.embedding.num_embeddings
+    batches = []
+    for _ in range(4):
+        ids = (torch.randint(4, size, (6, 7), generator=generator) for size in (source_size, target_size, target_size))
+        masks = (torch.arange(7) < torch.randint(1, 8, (6, 1), generator=generator) for _ in range(2))
+        batches.append((*ids, *masks))
+    losses = []
+    for update in range(updates):
+        source, target_in, target_out, source_mask, target_mask = batches[update % len(batches)]
+        features = model.features(source, source_mask, target_in)
+        loss = output_loss(model.decoder.output, features, target_out, target_mask, smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses

@@ -1,0 +1,348 @@
+"""Encoded lines give the same translations as their text, also after they were stored on disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nmt.config import config_dir, train_config
+from nmt.errors import UserError
+from nmt.inference import memories
+from nmt.inference.memories import EncodedLine, encode_line, require_streaming, translate_encoded
+from nmt.inference.memory_file import fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.model_folder import TrainedModel
+from nmt.inference.oversized import SourceTooLong
+from nmt.inference.torch_engine import Source
+from nmt.inference.translator import Translator
+from nmt.model.build import build_model
+from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.seq2seq import Seq2Seq
+from nmt.search.options import SearchOptions
+from nmt.search.search import search_encoded
+from nmt.text.tokenizer import Tokenizer
+
+LINES = ["a dog", "", "two cats sleep here today", "houses", "a small dog sees red houses today " * 9]
+TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+OTHER_TOKENIZER = Tokenizer.train(["two cats sleep here today"], vocab_size=280)
+NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"))]
+OPTIONS = {
+    "beam": SearchOptions(max_length=9, beam_size=3, n_best=3),
+    "greedy": SearchOptions(max_length=9, beam_size=1),
+    "samples": SearchOptions(max_length=9, temperature=1.5, n_best=3),
+}
+
+
+def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
+    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
+    config = train_config([f"encoder={encoder}", *sizes, *words])
+    torch.manual_seed(seed)
+    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=300)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(2)
+    config["data"]["lowercase"] = False
+    return Translator(TrainedModel(model.double().eval(), TOKENIZER, TOKENIZER, config, 300))
+
+
+def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:
+    """Encode the line, write it to disk and load it."""
+    model = fingerprint(translator.trained)
+    save_memory(path, encode_line(translator, line, **options), kind=translator.attention.class_name, model=model)
+    return load_memory(path, translator.trained, model=model)
+
+
+@pytest.mark.parametrize("search", OPTIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_memory_has_the_same_translation(name: str, search: str, tmp_path: Path) -> None:
+    translator = make_translator(f"attention={name}", encoder="bilstm")
+    stored = [store(tmp_path / str(row), translator, line) for row, line in enumerate(LINES)]
+    direct = translator.translate(LINES, OPTIONS[search], alignments=False)
+    for from_memory, from_text in zip(translate_encoded(translator, stored, OPTIONS[search]), direct, strict=True):
+        assert [best.tokens for best in from_memory.n_best] == [best.tokens for best in from_text.n_best]
+        np.testing.assert_allclose(
+            [best.score for best in from_memory.n_best], [best.score for best in from_text.n_best], rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trace_preserves_alignments(name: str, tmp_path: Path) -> None:
+    translator = make_translator(f"attention={name}", encoder="bilstm")
+    stored = [store(tmp_path / str(row), translator, line, trace=True) for row, line in enumerate(LINES)]
+    translations = translate_encoded(translator, stored, OPTIONS["beam"], alignments=True)
+    direct = translator.translate(LINES, OPTIONS["beam"])
+    for from_memory, from_text in zip(translations, direct, strict=True):
+        assert from_memory.source_tokens == from_text.source_tokens
+        assert from_memory.source_words == from_text.source_words
+        if from_text.alignment is not None:
+            np.testing.assert_allclose(from_memory.alignment, from_text.alignment, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_coverage_penalty_is_the_same(name: str, tmp_path: Path) -> None:
+    if name == "none":
+        return
+    translator = make_translator(f"attention={name}", encoder="bilstm")
+    stored = [store(tmp_path / str(row), translator, line, trace=True) for row, line in enumerate(LINES)]
+    options = SearchOptions(max_length=9, beam_size=3, coverage_penalty=0.4)
+    direct = translator.translate(LINES, options, alignments=False)
+    for from_memory, from_text in zip(translate_encoded(translator, stored, options), direct, strict=True):
+        assert from_memory.tokens == from_text.tokens
+        assert from_memory.score == pytest.approx(from_text.score, rel=1e-6)
+
+
+def test_alignments_and_coverage_need_a_trace(tmp_path: Path) -> None:
+    translator = make_translator()
+    line = store(tmp_path / "memory", translator, "a dog")
+    with pytest.raises(UserError, match="alignments: .* keep no trace of their source; encode with trace=true"):
+        translate_encoded(translator, [line], alignments=True)
+    with pytest.raises(UserError, match="search.coverage_penalty=0.1: .* keep no trace"):
+        translate_encoded(translator, [line], SearchOptions(coverage_penalty=0.1))
+
+
+@pytest.mark.parametrize("max_tokens", [1, 12, 20, 4096])
+@pytest.mark.parametrize("name", ["bahdanau", "memory"])  # slots that grow with the line, and a fixed number
+def test_a_batch_of_memories_has_at_most_max_tokens_slots(
+    name: str, max_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = make_translator(f"attention={name}", *(["attention.slots=4"] if name == "memory" else []))
+    stored = [encode_line(translator, line) for line in LINES[:3] * 5]
+    batch_shapes: list[tuple[int, int]] = []
+
+    def recording_search(engine: Any, source: Source, *rest: Any) -> Any:
+        batch_shapes.append((source.memory.slots.shape[0], source.memory.slots.shape[1]))
+        return search_encoded(engine, source, *rest)
+
+    monkeypatch.setattr(memories, "search_encoded", recording_search)
+    translator.max_tokens = max_tokens
+    together = translate_encoded(translator, stored, OPTIONS["beam"])
+    slots = Counter(line.source.memory.slots.shape[1] for line in stored if line.source is not None)
+    for size, lines in slots.items():
+        batches = [rows for rows, slots_of_batch in batch_shapes if slots_of_batch == size]
+        assert sum(batches) == lines and len(batches) == ceil(lines / max(1, max_tokens // size))
+        assert max(batches) == 1 or max(batches) * size <= max_tokens
+    assert [translation.text for translation in together] == [
+        translate_encoded(translator, [line], OPTIONS["beam"])[0].text for line in stored
+    ]
+
+
+def other_bias(model: Seq2Seq) -> Seq2Seq:
+    """Return a copy of the model with a small change of one bias."""
+    other = deepcopy(model)
+    with torch.no_grad():
+        other.decoder.output.bias[-1] += 1e-9
+    return other
+
+
+def with_setting(trained: TrainedModel, block: str, key: str, value: object) -> TrainedModel:
+    """Return a copy of the model with one changed setting."""
+    return replace(trained, config={**trained.config, block: {**trained.config[block], key: value}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda trained: with_setting(trained, "data", "lowercase", True),
+        lambda trained: replace(trained, longest_source=301),
+        lambda trained: replace(trained, source=OTHER_TOKENIZER),
+        lambda trained: replace(trained, target=OTHER_TOKENIZER),
+        *(
+            lambda trained, block=block: with_setting(trained, block, "another", 1)
+            for block in ("embeddings", "encoder", "attention", "decoder")
+        ),
+        lambda trained: replace(trained, model=other_bias(trained.model)),
+    ],
+    ids=["lowercase", "longest_source", "source", "target", "embeddings", "encoder", "attention", "decoder", "weights"],
+)
+def test_every_change_of_a_model_changes_its_fingerprint(change: Callable[[TrainedModel], TrainedModel]) -> None:
+    trained = make_translator().trained
+    assert fingerprint(trained) == fingerprint(make_translator().trained)
+    assert fingerprint(change(trained)) != fingerprint(trained)
+
+
+STREAMING = [
+    ["attention=memory", "attention.renormalise=null"],
+    *([f"attention={name}"] for name in ("covariance", "gated_covariance", "delta", "low_rank", "none")),
+    *(["attention=general_covariance", f"attention.recall={recall}"] for recall in ("true", "false")),
+    *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "taylor", "softmax", "scaling")),
+    ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
+]
+
+
+@pytest.mark.parametrize("piece_length", [1, 7, 1000])
+@pytest.mark.parametrize("words", STREAMING, ids=",".join)
+def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_length: int) -> None:
+    translator = make_translator(*words)
+    require_streaming(translator)
+    for line in LINES[-2:]:
+        at_once, in_parts = (
+            encode_line(translator, line, piece_length=size, trace=True) for size in (None, piece_length)
+        )
+        assert at_once.ids == in_parts.ids and at_once.seed == in_parts.seed
+        assert at_once.source is not None and in_parts.source is not None
+        expected = [*at_once.source.memory, *at_once.source.final]
+        for actual, reference in zip([*in_parts.source.memory, *in_parts.source.final], expected, strict=True):
+            torch.testing.assert_close(actual, reference, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "attention", "message"),
+    [
+        ("bilstm", "covariance", "encoder reads in both directions.*train with encoder=lstm"),
+        ("lstm", "bahdanau", "Bahdanau attention .* needs the whole line"),
+        ("lstm", "memory", "needs the whole line.*attention.renormalise=null"),
+    ],
+)
+def test_models_that_cannot_stream_are_refused(encoder: str, attention: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        require_streaming(make_translator(f"attention={attention}", encoder=encoder))
+
+
+class EncoderWithoutState(LSTMEncoder):
+    """An encoder that cannot continue a line."""
+
+    def forward(self, embedded: Tensor, mask: Tensor, *, resumable: bool = False) -> tuple[Tensor, Final]:  # type: ignore[override]
+        return super().forward(embedded, mask, resumable=resumable)
+
+
+def test_an_encoder_class_that_cannot_continue_a_line_is_refused() -> None:
+    translator = make_translator("attention=covariance")
+    translator.trained.model.encoder.__class__ = EncoderWithoutState
+    message = rf"^piece_length: {__name__}.EncoderWithoutState cannot encode a line in parts, .*; remove piece_length$"
+    with pytest.raises(UserError, match=message):
+        require_streaming(translator)
+    assert encode_line(translator, "a dog").source is not None
+
+
+def test_an_oversized_line_is_refused_in_parts_too() -> None:
+    translator = make_translator("attention=low_rank")
+    for size in (None, 64):
+        with pytest.raises(SourceTooLong, match="reads at most 300"):
+            encode_line(translator, "dog " * 400, piece_length=size)
+
+
+class TestFiles:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "00000001.safetensors"
+
+    @pytest.fixture
+    def translator(self) -> Translator:
+        return make_translator("attention=covariance")
+
+    def assert_refused(self, path: Path, translator: Translator, message: str) -> None:
+        with pytest.raises(UserError, match=message) as caught:
+            load_memory(path, translator.trained, model=fingerprint(translator.trained))
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_another_model_is_refused(self, path: Path, translator: Translator) -> None:
+        store(path, make_translator("attention=covariance", seed=12), "a dog")
+        self.assert_refused(path, translator, "of another model")
+
+    def test_another_kind_is_refused(self, path: Path, translator: Translator) -> None:
+        store(path, make_translator("attention=delta"), "a dog")
+        self.assert_refused(path, translator, "a memory of DeltaAttention, but the model has CovarianceAttention")
+
+    @pytest.mark.parametrize("cut", [0, 5, 100, -1])
+    def test_truncated_files_are_refused(self, path: Path, translator: Translator, cut: int) -> None:
+        store(path, translator, "a dog")
+        path.write_bytes(path.read_bytes()[:cut])
+        self.assert_refused(path, translator, "cannot be read as a memory .*truncated")
+
+    def test_changed_bytes_are_noticed(self, path: Path, translator: Translator) -> None:
+        store(path, translator, "a dog")
+        content = path.read_bytes()
+        for index in range(8, len(content), len(content) // 40):
+            path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
+            with pytest.raises(UserError, match=str(path)):
+                load_memory(path, translator.trained, model=fingerprint(translator.trained))
+
+    def rewrite(self, path: Path, translator: Translator, changes: dict[str, str], **tensors: Tensor | None) -> None:
+        """Store the line with other tensors and a valid digest, or with other metadata and a wrong digest."""
+        line = store(path, translator, "a dog", trace=True)
+        assert line.source is not None
+        memory = line.source.memory._replace(**tensors)
+        model = fingerprint(translator.trained)
+        save_memory(
+            path, line._replace(source=line.source._replace(memory=memory)), kind="CovarianceAttention", model=model
+        )
+        if changes:
+            from safetensors import safe_open
+
+            with safe_open(path, "pt") as file:
+                metadata = {**file.metadata(), **changes}
+            save_file(load_file(path), path, metadata)
+
+    @pytest.mark.parametrize(
+        ("changes", "tensors", "message"),
+        [
+            ({"format": "2"}, {}, "format 2, but this version reads format 1"),
+            ({"seed": "7"}, {}, "damaged"),
+            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "do not have the shapes"),
+            ({}, {"slots": torch.zeros(1, 8, 8)}, "do not have the shapes"),
+            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "do not have the shapes"),
+            ({}, {"length": torch.tensor([0])}, "do not have the shapes"),
+            ({}, {"length": torch.tensor([99])}, "do not have the shapes"),
+            ({}, {"keys": torch.zeros(1, 8, 8)}, "do not have the shapes"),
+        ],
+    )
+    def test_invalid_contents_are_refused(
+        self, path: Path, translator: Translator, changes: dict[str, str], tensors: dict[str, Tensor], message: str
+    ) -> None:
+        self.rewrite(path, translator, changes, **tensors)
+        self.assert_refused(path, translator, message)
+
+    def test_a_missing_file_is_reported(self, tmp_path: Path, path: Path, translator: Translator) -> None:
+        store(path, translator, "a dog")
+        with pytest.raises(UserError, match="has no count.txt"):
+            memory_files(tmp_path)
+        (tmp_path / "count.txt").write_text("3\n")
+        shutil.copy(path, tmp_path / "00000003.safetensors")
+        with pytest.raises(UserError, match="1 of 3 files are missing, the first is 00000002.safetensors"):
+            memory_files(tmp_path)
+        shutil.copy(path, tmp_path / "00000002.safetensors")
+        assert [file.stem for file in memory_files(tmp_path)] == ["00000001", "00000002", "00000003"]
+
+    @pytest.mark.parametrize(
+        ("count", "message"),
+        [
+            ("-1", "its count.txt holds no number of files; encode again"),
+            ("two", "its count.txt holds no number of files"),
+            ("0", "00000001.safetensors exceeds the number of files in count.txt, 0; encode again"),
+            ("1", "00000002.safetensors exceeds the number of files in count.txt, 1"),
+            ("3", "1 of 3 files are missing, the first is 00000003.safetensors"),
+            (
+                str(10**15),
+                "999,999,999,999,998 of 1,000,000,000,000,000 files are missing, the first is 00000003.safetensors",
+            ),
+        ],
+    )
+    def test_a_wrong_count_is_reported(self, tmp_path: Path, count: str, message: str) -> None:
+        for number in (1, 2):
+            (tmp_path / f"{number:08d}.safetensors").touch()
+        (tmp_path / "count.txt").write_text(count)
+        with pytest.raises(UserError, match=message):
+            memory_files(tmp_path)
+
+    def test_an_unwritable_path_is_reported_in_one_line(self, translator: Translator, tmp_path: Path) -> None:
+        place = tmp_path / "absent" / "memory"  # safetensors raises its own error, as for a full disk
+        with pytest.raises(UserError, match=rf"^{place}: cannot be written \(.*\); free some space or .*$"):
+            save_memory(place, encode_line(translator, "a dog"), kind="CovarianceAttention", model="")
+
+    def test_memories_have_the_precision_of_the_weights(self, path: Path, translator: Translator) -> None:
+        for dtype in (torch.float64, torch.float32, torch.float64):
+            translator.trained.model.to(dtype)
+            line = store(path, translator, "a dog")
+            assert line.source is not None
+            assert line.source.memory.slots.dtype == dtype

@@ -1,0 +1,152 @@
+"""Lines that are too long for the model or the machine do not affect other lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from nmt.config import train_config
+from nmt.inference import forced_decoding, translator
+from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.memories import encode_line
+from nmt.inference.model_folder import TrainedModel
+from nmt.inference.oversized import SourceTooLong, run_in_halves
+from nmt.inference.translator import Translator
+from nmt.model.build import build_model
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+LONG = "dog " * 60
+LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]
+TARGETS = ["two cats", "a dog", "houses", "red houses", "a dog"]
+SHORT = SearchOptions(max_length=9)
+Failures = list[tuple[int, str]]
+
+
+@pytest.fixture
+def failures() -> Failures:
+    return []
+
+
+@pytest.fixture
+def on_failure(failures: Failures) -> Callable[[int, str], None]:
+    return lambda row, reason: failures.append((row, reason))
+
+
+def make_translator(attention: str) -> Translator:
+    sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
+    config = train_config([f"attention={attention}", *sizes])
+    config["data"]["lowercase"] = False
+    torch.manual_seed(11)
+    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40)
+    return Translator(TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40))
+
+
+@pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux
+def small_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every batch with a line of more than 50 pieces run out of memory."""
+
+    def limit(function: Callable[..., Any], lengths_of: Callable[[Any], list[int]]) -> Callable[..., Any]:
+        def limited(*arguments: Any, **options: Any) -> Any:
+            if max(lengths_of(arguments), default=0) > 50:
+                raise RuntimeError(f"DefaultCPUAllocator: {request.param}: you tried to allocate 9 bytes.")
+            return function(*arguments, **options)
+
+        return limited
+
+    def source_lengths(arguments: Any) -> list[int]:
+        return [len(ids) for ids in arguments[1]]
+
+    monkeypatch.setattr(translator, "search_all", limit(translator.search_all, source_lengths))
+    by_length = limit(forced_decoding.batches_by_length, lambda arguments: list(arguments[0]))
+    monkeypatch.setattr(forced_decoding, "batches_by_length", by_length)
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_only_the_oversized_line_has_no_translation(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
+    model = make_translator("bahdanau")
+    translations = model.translate(LINES, SHORT, on_failure=on_failure)
+    assert failures == [(2, "not enough memory for this line of 60 words")]
+    assert (translations[2].text, translations[2].log_prob) == ("", float("-inf"))
+    others = [line for line in LINES if line != LONG]
+    expected = model.translate(others, SHORT)
+    del translations[2]
+    assert [translation.text for translation in translations] == [translation.text for translation in expected]
+    assert model.texts(LINES, SHORT, on_failure=on_failure)[2] == ""
+    assert [row for row, _ in failures] == [2, 2]
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_an_oversized_line_is_named_by_default() -> None:
+    model = make_translator("bahdanau")
+    message = r"^lines\[2\]: not enough memory for this line of 60 words$"
+    with pytest.raises(SourceTooLong, match=message):
+        model.translate(LINES, SHORT)
+    with pytest.raises(SourceTooLong, match=message):
+        force_decode(model, LINES, TARGETS)
+    with pytest.raises(SourceTooLong, match=message):
+        forced_links(model, LINES, TARGETS)
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_only_the_oversized_source_is_not_aligned(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
+    model = make_translator("bahdanau")
+    decodings = force_decode(model, LINES, TARGETS, on_failure=on_failure)
+    links = forced_links(model, LINES, TARGETS, on_failure=on_failure)
+    assert failures == [(2, "not enough memory for this line of 60 words")] * 2
+    assert (decodings[2].tokens, decodings[2].log_prob, decodings[2].alignment.size) == ([], float("-inf"), 0)
+    assert links[2] == frozenset()
+    for row in (0, 1, 3, 4):
+        [alone] = force_decode(model, LINES[row : row + 1], TARGETS[row : row + 1])
+        assert decodings[row].log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+        assert [links[row]] == forced_links(model, LINES[row : row + 1], TARGETS[row : row + 1])
+
+
+def test_a_line_longer_than_the_attention_holds_is_reported_alone(
+    failures: Failures, on_failure: Callable[[int, str], None]
+) -> None:
+    model = make_translator("low_rank")
+    texts = model.texts(LINES, SHORT, on_failure=on_failure)
+    assert [row for row, _ in failures] == [2] and "LowRank attention of this model reads at most 40" in failures[0][1]
+    assert texts[2] == "" and texts[:2] + texts[3:] == model.texts(LINES[:2] + LINES[3:], SHORT)
+    with pytest.raises(SourceTooLong, match=r"^lines\[2\]: a source of .* pieces .* reads at most 40"):
+        model.texts(LINES, SHORT)
+
+
+def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "encode", lambda self, line: torch.empty(10**15))  # torch's own error
+    with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):
+        encode_line(make_translator("bahdanau"), LONG)
+
+
+def test_other_errors_are_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(translator, "search_all", broken)
+    with pytest.raises(RuntimeError, match="^shapes differ$"):
+        make_translator("bahdanau").texts(LINES, on_failure=lambda row, reason: None)
+
+
+def test_batches_are_halved_until_they_fit() -> None:
+    sizes = []
+
+    def run(rows: slice) -> list[int]:
+        size = rows.stop - rows.start
+        sizes.append(size)
+        if size > 3:
+            raise MemoryError
+        return list(range(rows.start, rows.stop))
+
+    assert run_in_halves(run, ["line"] * 10, failed=-1, on_failure=None) == list(range(10))
+    assert sizes == [10, 5, 2, 3, 5, 2, 3]
+    assert run_in_halves(run, [], failed=-1, on_failure=None) == []
+
+
+def test_sources_and_targets_of_unequal_number_are_rejected() -> None:
+    with pytest.raises(ValueError, match="1 sources, 2 targets: give one target per source"):
+        force_decode(make_translator("bahdanau"), ["a dog"], ["a", "b"])
