@@ -54,7 +54,13 @@ def random_model(
     """
     source, target = vocabulary if isinstance(vocabulary, tuple) else (vocabulary, vocabulary)
     torch.manual_seed(seed)
-    model = build_model(config, source_vocabulary=source, target_vocabulary=target, longest_source=longest_source)
+    model = build_model(
+        config,
+        source_vocabulary=source,
+        target_vocabulary=target,
+        longest_source=longest_source,
+        trust=config.get("trust", ()),
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)

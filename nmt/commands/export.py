@@ -73,10 +73,11 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
     """
     from nmt.inference.onnx.shortlist import learn_translations
+    from nmt.tasks.sources import is_prepared
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
-    trained_on = Path(data["folder"]) if data["kind"] == "prepared" else Path(options.model) / "data"
+    trained_on = Path(data["folder"]) if is_prepared(data) else Path(options.model) / "data"
     folder = trained_on if options.corpus is None else Path(options.corpus)
     if not (folder / "train.arrow").is_file():
         raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,13 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it; force-align it and draw some, where there is attention."""
     sources, references = test.sources(), test.targets()
-    hypotheses = translator.texts(sources, SearchOptions(**config["search"]))
+    hypotheses = translator.texts(sources, SearchOptions(**config["search"]), on_failure=_warn("translation"))
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     found = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if translator.attention.reads_source:
-        links, golds = forced_links(translator, sources, references), test.links()
+        links = forced_links(translator, sources, references, on_failure=_warn("alignment"))
+        golds = test.links()
         write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(one) for one in links])
         if golds is not None:
             found["aer"] = alignment_error_rate(links, golds)
@@ -65,12 +66,22 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     return {"test": found, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
+def _warn(missing: str) -> Callable[[int, str], None]:
+    """Return an ``on_failure`` function that prints which test sentence is too long for the model or the machine."""
+
+    def warn(row: int, reason: str) -> None:
+        print(f"warning: test sentence {row + 1}: {reason}; it has no {missing}", file=sys.stderr)
+
+    return warn
+
+
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     """Heatmaps of a few test sentences of different lengths, and one page with more of them; none of endless ones."""
     sources, references, golds = test.sources(), test.targets(), test.links()
     pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
     words = [np.array([len(line.split()) for line in side]) for side in (sources, references)]
-    short = np.flatnonzero(np.max([*pieces, *words], axis=0) <= LONGEST)
+    limit = translator.attention.max_source_length or LONGEST
+    short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= LONGEST) & (pieces[0] <= limit))
     if not len(short):
         print(f"every test sentence is longer than {LONGEST} words or pieces: no alignments are drawn", file=sys.stderr)
         return

@@ -23,6 +23,7 @@ from nmt.attention import (
 )
 from nmt.attention.base import Attention
 from nmt.config import train_config
+from nmt.model.build import ATTENTION
 from nmt.plugins import locate
 
 GIVEN_BY_THE_BUILDER = {"state_size", "query_size", "max_length", "inner"}
@@ -31,7 +32,7 @@ VARIANTS = {stem: parent for stem in STEMS if (parent := parent_of(stem)) is not
 
 def python_defaults(block: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults of the parameters that a configuration can set."""
-    parameters = inspect.signature(locate(block["_target_"])).parameters
+    parameters = inspect.signature(locate(block["_target_"], ATTENTION)).parameters
     return {name: parameter.default for name, parameter in parameters.items() if name not in GIVEN_BY_THE_BUILDER}
 
 
@@ -65,7 +66,7 @@ def test_hydra_composes_the_same_settings(stem: str) -> None:
 
 def build(block: dict[str, Any], state_size: int, query_size: int) -> Attention:
     """Return the attention of a block, with luong as the inner attention if it needs one."""
-    kind = locate(block["_target_"])
+    kind = locate(block["_target_"], ATTENTION)
     settings = {key: value for key, value in block.items() if key != "_target_"}
     if "inner" in inspect.signature(kind).parameters:
         settings["inner"] = LuongAttention

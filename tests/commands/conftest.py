@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from builders import random_model, tiny_config
 
 from nmt.inference.model_folder import TrainedModel, save_folder
-from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
 
 SENTENCES = [
@@ -26,27 +26,14 @@ def save_model(
     folder: Path, attention: dict[str, object], *, lowercase: bool = False, bidirectional: bool = True
 ) -> Path:
     """Save a model with random weights in ``folder``. How commands treat lines does not depend on training."""
-    torch.manual_seed(1)
     torch.set_num_threads(1)
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
-    config = {
-        "data": {"kind": "text", "lowercase": lowercase},
-        "embeddings": {"size": 8, "shared": True},
-        "encoder": {
-            "_target_": "nmt.model.LSTMEncoder",
-            "hidden_size": 16,
-            "dropout": 0.0,
-            "bidirectional": bidirectional,
-        },
-        "attention": attention,
-        "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 16, "dropout": 0.0},
-    }
-    model = build_model(config, source_vocabulary=300, target_vocabulary=300, longest_source=20)
+    config = tiny_config(attention, size=16, encoder={"bidirectional": bidirectional})
+    config["data"]["lowercase"] = lowercase
+    # The scale makes hypotheses and lines differ. The bias keeps translations from being empty.
+    model = random_model(config, vocabulary=300, longest_source=20, seed=1, scale=3.0, eos_bias=-1.5)
     with torch.no_grad():
-        for weights in model.decoder.parameters():
-            weights.mul_(3)  # far from uniform, so that hypotheses and lines differ
         model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
-        model.decoder.output.bias[3] -= 1.5  # a less likely </s>, so that no translation is empty
     folder.mkdir(parents=True)
     save_folder(folder, TrainedModel(model, tokenizer, tokenizer, config, 20))
     return folder

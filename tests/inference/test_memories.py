@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import random_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -26,7 +27,6 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.oversized import SourceTooLong
 from nmt.inference.torch_engine import Source
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
@@ -47,13 +47,9 @@ OPTIONS = {
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
     config = train_config([f"encoder={encoder}", *sizes, *words])
-    torch.manual_seed(seed)
-    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=300)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(2)
+    model = random_model(config, longest_source=300, seed=seed, scale=2)
     config["data"]["lowercase"] = False
-    return Translator(TrainedModel(model.double().eval(), TOKENIZER, TOKENIZER, config, 300))
+    return Translator(TrainedModel(model.double(), TOKENIZER, TOKENIZER, config, 300))
 
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:

@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 import onnx
 import pytest
-import torch
+from builders import random_model
 from torch import Tensor
 
 from nmt.attention.base import Memory
@@ -24,7 +24,6 @@ from nmt.inference.onnx import graphs
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.model.decoder import LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.search.options import SearchOptions
@@ -43,13 +42,7 @@ def exported(
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = train_config([*sizes, *words])
     config["data"]["lowercase"] = False
-    torch.manual_seed(11)
-    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40, trust=config["trust"])
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(2)
-        model.decoder.output.bias[3] += 3  # so that some sentences end
-    trained = TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40)
+    trained = TrainedModel(random_model(config, scale=2, eos_bias=3), TOKENIZER, TOKENIZER, config, 40)
     save_folder(folder, trained)
     export(trained, folder, lists)
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import torch
+from builders import random_model, tiny_config
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
@@ -18,7 +19,6 @@ from nmt.inference import forced_decoding
 from nmt.inference.forced_decoding import ForcedDecoding, force_decode, forced_links
 from nmt.inference.model_folder import FORMAT, TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
@@ -31,27 +31,11 @@ ATTENTIONS = {
 
 
 def trained(attention: dict[str, Any], *, feeding: bool = False, layers: int = 1) -> TrainedModel:
-    torch.manual_seed(11)
     tokenizer = Tokenizer.train(TEXT, vocab_size=290)
-    config = {
-        "data": {"lowercase": False},
-        "embeddings": {"size": 8, "shared": True},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 8, "layers": layers},
-        "attention": attention,
-        "decoder": {
-            "_target_": "nmt.model.LSTMDecoder",
-            "hidden_size": 8,
-            "layers": layers,
-            "input_feeding": feeding,
-        },
-    }
+    config = tiny_config(attention, encoder={"layers": layers}, decoder={"layers": layers, "input_feeding": feeding})
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
-    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=longest)
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.mul_(2)
-        model.decoder.output.bias[3] += 3  # so that some sentences end
-    return TrainedModel(model.double().eval(), tokenizer, tokenizer, config, 12)
+    model = random_model(config, longest_source=longest, scale=2, eos_bias=3)
+    return TrainedModel(model.double(), tokenizer, tokenizer, config, 12)
 
 
 @pytest.mark.parametrize("feeding", [False, True])

@@ -17,6 +17,8 @@ TASK = [
 ]
 KINDS = sorted(file.stem for file in (config_dir() / "attention").glob("*.yaml") if file.stem != "none")
 SETTINGS = {kind: [f"attention={kind}"] for kind in KINDS}
+SETTINGS["covariance_paper"].append("optimizer.lr=0.002")  # the rates that these YAMLs recommend
+SETTINGS["memory_paper"].append("optimizer.lr=0.01")
 SETTINGS |= {f"luong {score}": ["attention=luong", f"attention.score={score}"] for score in ("dot", "concat")}
 
 

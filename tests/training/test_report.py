@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-import torch
+from builders import random_model, tiny_config
 
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
@@ -31,19 +30,15 @@ def normalising_tokenizer() -> Tokenizer:
     return Tokenizer.from_bytes(model.getvalue())
 
 
-def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path) -> None:
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+
+
+def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
     """Write the report of an untrained model on ``pairs`` into ``folder``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
-    config = {
-        "data": {"lowercase": False},
-        "embeddings": {"size": 8, "shared": True},
-        "encoder": {"_target_": "nmt.model.LSTMEncoder", "hidden_size": 8, "dropout": 0.0, "bidirectional": True},
-        "attention": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
-        "decoder": {"_target_": "nmt.model.LSTMDecoder", "hidden_size": 8, "dropout": 0.0},
-        "search": {"beam_size": 1, "max_length": 4},
-    }
-    torch.manual_seed(1)
-    network = build_model(config, source_vocabulary=len(tokenizer), target_vocabulary=len(tokenizer), longest_source=20)
+    config = tiny_config(attention)
+    config["search"] = {"beam_size": 1, "max_length": 4}
+    network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
     translator = Translator(TrainedModel(network, tokenizer, tokenizer, config, 20))
     report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
 
@@ -83,3 +78,19 @@ def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: 
         "test.translations.txt",
         "test.alignments.pharaoh",
     }
+
+
+def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low_rank: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}  # for up to 20 pieces
+    pairs = [LONG[0], Pair("a dog", "ein Hund"), Pair("a cat " * 12, "eine Katze")]
+    report_on(pairs, normalising_tokenizer(), tmp_path, low_rank)
+    warnings = capsys.readouterr().err.splitlines()
+    expected = [(row, missing) for missing in ("translation", "alignment") for row in (1, 3)]
+    for warning, (row, missing) in zip(warnings, expected, strict=True):
+        assert warning.startswith(f"warning: test sentence {row}: a source of ")
+        assert warning.endswith(f"; it has no {missing}")
+    translations = (tmp_path / "test.translations.txt").read_text().split("\n")
+    assert (translations[0], translations[2], len(translations)) == ("", "", 4)
+    assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
