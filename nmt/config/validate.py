@@ -21,7 +21,7 @@ PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true o
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: its dotted key, the trusted packages, and the innermost plug-in block around it."""
+    """The position of a value: its dotted key, the trusted packages, and the innermost plug-in block around it."""
 
     key: str
     trust: Sequence[str] = ()
