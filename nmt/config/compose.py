@@ -65,14 +65,15 @@ def compose_config(
     overrides, folder = _split(arguments)
     if folder is not None:
         overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
-    composed, choices = _compose(name, overrides)
+    folders = [config_dir()] if folder is None else [folder, config_dir()]
+    composed, choices = _compose(name, overrides, folders)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(_one_line(error)) from None
     assert isinstance(plain, dict)
     config = change({str(key): value for key, value in plain.items()})
-    problems = [located(problem, name, choices) for problem in check(config)]
+    problems = [located(problem, name, choices, folders) for problem in check(config)]
     if problems:
         raise UserError("\n       ".join(problems))
     return config
@@ -91,10 +92,12 @@ def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> I
             yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
-def located(problem: str, name: str, choices: Mapping[str, str]) -> str:
-    """Return the problem with the YAML file that contains its key."""
+def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequence[Path]) -> str:
+    """Return the problem with the YAML file of its key, searched in ``folders`` in this order."""
     group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
-    return f"{problem} (conf/{group}/{choices[group]}.yaml)" if group in choices else f"{problem} (conf/{name}.yaml)"
+    file = f"{group}/{choices[group]}.yaml" if group in choices else f"{name}.yaml"
+    folder = next((folder for folder in folders if (folder / file).is_file()), config_dir())
+    return f"{problem} ({'conf' if folder == config_dir() else folder}/{file})"
 
 
 def to_yaml(config: Mapping[str, Any]) -> str:
@@ -130,7 +133,7 @@ def _in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
+def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[DictConfig, dict[str, str]]:
     """Return the configuration, and the YAML chosen for each group."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
@@ -141,11 +144,11 @@ def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str
                 del composed["hydra"]
             return composed, choices
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
-            raise UserError(_explain(error, name, overrides)) from None
+            raise UserError(_explain(error, name, overrides, folders)) from None
 
 
-def _explain(error: Exception, name: str, overrides: list[str]) -> str:
-    """Return Hydra's message as one line, with the most similar key or choice."""
+def _explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
+    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match[1]
@@ -157,7 +160,7 @@ def _explain(error: Exception, name: str, overrides: list[str]) -> str:
         return f"{key}: no such key{suggestion(key, known)}"
     if match := re.search(r"Could not find '(.+)'", text):
         group, _, option = match[1].partition("/")
-        choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+        choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
         return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
     if "Config group override must be" in text:
         groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]

@@ -41,8 +41,9 @@ def test_every_attention_works_inside_multi_head(inner: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
-    config = train_config([f"+experiment={path.stem}", f"data.folder={shared_data / 'multi30k'}"])
+def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -> None:
+    files = [f"data.folder={request.getfixturevalue('shared_data')}/multi30k"] if path.stem == "multi30k" else []
+    config = train_config([f"+experiment={path.stem}", *files])
     assert config["name"] == path.stem
 
 
@@ -164,6 +165,18 @@ def test_config_dir_may_have_any_name(tmp_path: Path) -> None:
     (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
     words = ["--config-dir", str(folder), "search=größer", "search.beam_size=9"]
     assert train_config(words)["search"]["beam_size"] == 9
+
+
+def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None:
+    (tmp_path / "attention").mkdir()
+    (tmp_path / "attention" / "scaled.yaml").write_text("defaults: [luong, _self_]\n", "utf-8")
+    with pytest.raises(
+        UserError, match=r"attention=scalde: no such choice; did you mean scaled\?; choose from bahdanau"
+    ):
+        train_config(["--config-dir", str(tmp_path), "attention=scalde"])
+    with pytest.raises(UserError) as caught:
+        train_config(["--config-dir", str(tmp_path), "attention=scaled", "attention.score=dto"])
+    assert str(caught.value).endswith(f"({tmp_path}/attention/scaled.yaml)")
 
 
 def test_quoted_number_is_text() -> None:
