@@ -285,12 +285,12 @@ class TestFiles:
         [
             ({"format": "2"}, {}, "format 2, but this version reads format 1"),
             ({"seed": "7"}, {}, "damaged"),
-            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "do not have the shapes"),
-            ({}, {"slots": torch.zeros(1, 8, 8)}, "do not have the shapes"),
-            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "do not have the shapes"),
-            ({}, {"length": torch.tensor([0])}, "do not have the shapes"),
-            ({}, {"length": torch.tensor([99])}, "do not have the shapes"),
-            ({}, {"keys": torch.zeros(1, 8, 8)}, "do not have the shapes"),
+            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "are not what this model writes"),
+            ({}, {"slots": torch.zeros(1, 8, 8)}, "are not what this model writes"),
+            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "are not what this model writes"),
+            ({}, {"length": torch.tensor([0])}, "are not what this model writes"),
+            ({}, {"length": torch.tensor([99])}, "are not what this model writes"),
+            ({}, {"keys": torch.zeros(1, 8, 8)}, "are not what this model writes"),
         ],
     )
     def test_invalid_contents_are_refused(
