@@ -54,6 +54,8 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     for name in path:
         tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            return  # encoder: null, say; the check of the configuration reports it
     tree[last] = value
 
 

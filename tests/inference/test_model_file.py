@@ -94,6 +94,7 @@ def test_no_constructor_runs_before_every_class_is_accepted(
 # Sizes.
 
 
+HEADS = "config.attention.heads"
 SIZES = [
     *("config.encoder.layers", "config.encoder.hidden_size", "config.decoder.layers", "config.decoder.hidden_size"),
     *("config.embeddings.size", "config.attention.slots", "config.attention.key_size", "longest_source"),
