@@ -33,9 +33,14 @@ def load_pairs(
 
     Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
     """
-    parts = construct(_block(data), DATA_SOURCE, trust=trust)
-    if callable(parts):
-        parts = parts()
+    try:
+        parts = construct(_block(data), DATA_SOURCE, trust=trust)
+        return _by_part(parts() if callable(parts) else parts, data, needed)
+    except ValueError as error:  # raised by the source, or by a generator that it returned
+        raise UserError(f"data._target_={data['_target_']}: {error}") from None
+
+
+def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, list[Pair]]:
     iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
     if not iterable or not set(parts) <= set(PARTS):
         raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")

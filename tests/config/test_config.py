@@ -41,8 +41,9 @@ def test_every_attention_works_inside_multi_head(inner: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
-    config = train_config([f"+experiment={path.stem}", f"data.folder={shared_data / 'multi30k'}"])
+def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -> None:
+    files = [f"data.folder={request.getfixturevalue('shared_data')}/multi30k"] if path.stem == "multi30k" else []
+    config = train_config([f"+experiment={path.stem}", *files])
     assert config["name"] == path.stem
 
 
@@ -101,6 +102,22 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
             (["data=prepared", "data.folder=x", word], f"{word}: prepared text has its own tokenizers; remove it")
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
+        (["lr=1"], "lr: no such key; use optimizer.lr"),
+        (["training.lr=1"], "training.lr: no such key; use optimizer.lr"),
+        (["epochs=3"], "epochs: no such key; use training.max_epochs"),
+        (["batch_size=3"], "batch_size: no such key; use batches.max_tokens (pieces) or batches.max_sentences"),
+        (["dropout=0"], "dropout: no such key; use encoder.dropout and decoder.dropout"),
+        (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
+        (
+            ["attention=bahdanau", "attention.slots=8"],
+            "attention.slots: no such key; attention=low_rank and attention=m",
+        ),
+        (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
+        (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
+        (["optimizer.lr = 0.1"], "optimizer.lr = 0.1: not a setting; write key=value without spaces"),
+        (["="], "=: not a setting; write key=value without spaces"),
+        (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: Hydra's own settings have no effect here; remove it"),
         (["beam"], "beam: not a setting; write settings as key=value"),
         (["--beam"], "--beam: no such option"),
         *(
@@ -164,6 +181,18 @@ def test_config_dir_may_have_any_name(tmp_path: Path) -> None:
     (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
     words = ["--config-dir", str(folder), "search=größer", "search.beam_size=9"]
     assert train_config(words)["search"]["beam_size"] == 9
+
+
+def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None:
+    (tmp_path / "attention").mkdir()
+    (tmp_path / "attention" / "scaled.yaml").write_text("defaults: [luong, _self_]\n", "utf-8")
+    with pytest.raises(
+        UserError, match=r"attention=scalde: no such choice; did you mean scaled\?; choose from bahdanau"
+    ):
+        train_config(["--config-dir", str(tmp_path), "attention=scalde"])
+    with pytest.raises(UserError) as caught:
+        train_config(["--config-dir", str(tmp_path), "attention=scaled", "attention.score=dto"])
+    assert str(caught.value).endswith(f"({tmp_path}/attention/scaled.yaml)")
 
 
 def test_quoted_number_is_text() -> None:
