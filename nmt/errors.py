@@ -1,4 +1,4 @@
-"""The exception whose message the user sees as a single line, without a traceback."""
+"""Exceptions that the commands report as a single line, without a traceback."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import errno
 
 class UserError(Exception):
     """An error the user can fix. The message is one line: the value, the problem, the fix."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training stopped cleanly because of a signal, such as SIGTERM; the exit code is 128 + ``signal_number``."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
 
 
 def suggest_fix(error: OSError) -> str:

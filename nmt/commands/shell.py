@@ -12,10 +12,11 @@ from typing import NoReturn
 def run(command: Callable[[list[str]], None], arguments: list[str] | None = None) -> NoReturn:
     """Run ``command`` with the command-line arguments and exit.
 
-    Exit codes: 0 success; 2 an error that the user can fix, printed on stderr without a traceback; 130 interrupted by
-    Ctrl-C; 141 the reader of stdout has closed the pipe, which is silent, as in every Unix filter.
+    Exit codes: 0 success; 2 an error that the user can fix, printed on stderr without a traceback; 128 + n stopped by
+    signal n, such as 130 for Ctrl-C and 143 for SIGTERM; 141 the reader of stdout has closed the pipe, which is
+    silent, as in every Unix filter.
     """
-    from nmt.errors import UserError, suggest_fix
+    from nmt.errors import Interrupted, UserError, suggest_fix
 
     if sys.stderr is None:  # stderr is closed: discard all messages
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
@@ -29,9 +30,9 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("interrupted", file=sys.stderr)
-        code = 128 + signal.SIGINT
+        code = 128 + (error.signal_number if isinstance(error, Interrupted) else signal.SIGINT)
     except BrokenPipeError:
         _discard_stdout()
         code = 128 + signal.SIGPIPE
