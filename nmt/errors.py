@@ -22,12 +22,12 @@ class UserError(Exception):
         return "\n       ".join(self.problems)
 
 
-class Terminated(KeyboardInterrupt):
-    """The signal ``number``, SIGTERM or SIGHUP, asked the process to stop. Ctrl-C raises KeyboardInterrupt itself."""
+class Interrupted(KeyboardInterrupt):
+    """Stopped cleanly because of a signal, such as SIGTERM; the exit code is 128 + ``signal_number``."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
 
 
 def suggest_fix(error: OSError) -> str:

@@ -19,10 +19,11 @@ ROOMS = (
     *("text", "tasks", "kernels", "attention", "model", "search", "alignment", "inference", "training", "config"),
     "commands",
 )
-ORDER = (*SINGLES, *ROOMS)
+INTERFACE = "api"  # what `import nmt` offers
+ORDER = (*SINGLES, *ROOMS, INTERFACE)
 FACADE = {"__version__"}  # names that rooms may import from nmt; its lazy names would bypass the order
 MODULE_NAME = re.compile(r"nmt(\.\w+)+")  # strings for import_module and _target_ count as imports too
-LONGEST_FILE = 275
+LONGEST_FILE = 250
 
 
 def files(package: Path) -> Iterator[tuple[Path, str]]:
@@ -154,7 +155,7 @@ def test_wrong_import_is_detected(tmp_path: Path, file: str, text: str, wrong: b
 
 def test_order_lists_every_room_and_module() -> None:
     assert {path.parent.name for path in (ROOT / "nmt").glob("*/*.py")} == set(ROOMS)
-    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES}
+    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES, INTERFACE}
 
 
 def test_heavy_packages_stay_in_their_rooms() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from nmt.errors import Terminated, UserError, print_message, suggest_fix
+from nmt.errors import Interrupted, UserError, print_message, suggest_fix
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
@@ -76,8 +76,8 @@ def _describe(error: BaseException) -> tuple[int, list[str]]:
         case UserError():
             first, *others = error.problems or ("unknown",)
             return USER_ERROR, [f"error: {first}", *(f"       {problem}" for problem in others)]
-        case Terminated():
-            return 128 + error.number, [f"stopped by {signal.Signals(error.number).name}"]
+        case Interrupted(signal_number=number) if number != signal.SIGINT:
+            return 128 + number, [f"stopped by {signal.Signals(number).name}"]
         case KeyboardInterrupt():
             return 128 + signal.SIGINT, ["interrupted"]
         case BrokenPipeError():
@@ -100,9 +100,9 @@ def _text(path: object) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    from nmt.inference.oversized import OUT_OF_MEMORY
+    from nmt.inference.oversized import is_out_of_memory
 
-    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in OUT_OF_MEMORY)
+    return isinstance(error, Exception) and is_out_of_memory(error)
 
 
 def _open_closed_streams() -> None:
@@ -124,7 +124,7 @@ def _open_closed_streams() -> None:
 
 @contextmanager
 def _stop_signals() -> Iterator[None]:
-    """Raise Terminated on SIGTERM and SIGHUP, as Python does on Ctrl-C, so that temporary files are deleted.
+    """Raise Interrupted on SIGTERM and SIGHUP, as Python does on Ctrl-C, so that temporary files are deleted.
 
     The same signal again ends the process at once. Signals that the parent process ignores, as ``nohup`` does, stay
     ignored. After the block, every signal ends the process silently: Python's own handler prints a traceback.
@@ -135,7 +135,7 @@ def _stop_signals() -> Iterator[None]:
         if number in received:
             os._exit(128 + number)
         received.add(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+        raise Interrupted(number)
 
     numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in numbers:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
+from nmt.config.hints import advice
 from nmt.config.init_from import inherit_model
 from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems, suggestion
@@ -118,6 +119,10 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
             raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
+        elif re.match(r"[+~]*hydra\b", word):
+            raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
+        elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
+            raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
             overrides.append(_quoted(word))
     return overrides, folder
@@ -157,7 +162,7 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
             return f"{key}: no such key; did you mean +{word}?"
         groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
         known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
-        return f"{key}: no such key{suggestion(key, known)}"
+        return f"{key}: no such key{advice(key, known, folders)}"
     if match := re.search(r"Could not find '(.+)'", text):
         group, _, option = match[1].partition("/")
         choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})

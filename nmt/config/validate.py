@@ -82,7 +82,8 @@ def _union(value: Any, choices: Sequence[Any], place: Place) -> Iterator[str]:
         return
     by_choice = [list(_problems(value, choice, place)) for choice in choices if choice is not NoneType]
     if len(by_choice) == 1:
-        yield from by_choice[0]
+        off = NoneType in choices and str(value).lower() in ("none", "off", "false", "-1")
+        yield from (f"{message}; write null for off" if off else message for message in by_choice[0])
     elif all(by_choice):
         prefix = f"{place.key}={_show(value)}: "
         yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])

@@ -102,6 +102,22 @@ def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -
             (["data=prepared", "data.folder=x", word], f"{word}: prepared text has its own tokenizers; remove it")
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
+        (["lr=1"], "lr: no such key; use optimizer.lr"),
+        (["training.lr=1"], "training.lr: no such key; use optimizer.lr"),
+        (["epochs=3"], "epochs: no such key; use training.max_epochs"),
+        (["batch_size=3"], "batch_size: no such key; use batches.max_tokens (pieces) or batches.max_sentences"),
+        (["dropout=0"], "dropout: no such key; use encoder.dropout and decoder.dropout"),
+        (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
+        (
+            ["attention=bahdanau", "attention.slots=8"],
+            "attention.slots: no such key; attention=low_rank and attention=m",
+        ),
+        (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
+        (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
+        (["optimizer.lr = 0.1"], "optimizer.lr = 0.1: not a setting; write key=value without spaces"),
+        (["="], "=: not a setting; write key=value without spaces"),
+        (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: Hydra's own settings have no effect here; remove it"),
         (["beam"], "beam: not a setting; write settings as key=value"),
         (["--beam"], "--beam: no such option"),
         *(
