@@ -13,6 +13,7 @@ from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
 from nmt.config.schema import Count, Threads
+from nmt.errors import print_message
 
 if TYPE_CHECKING:
     from nmt.inference.memories import EncodedLine
@@ -57,7 +58,7 @@ def encode(arguments: list[str]) -> None:
     with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
-    print(f"{options.output}: {count:,} memories written", file=sys.stderr)
+    print_message(f"{options.output}: {count:,} memories written")
 
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
@@ -89,7 +90,7 @@ def _encode_line(translator: Translator, line: str, options: Encode, *, place: s
     try:
         return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
     except SourceTooLong as error:
-        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
+        print_message(f"warning: {place}: {error}; its memory is empty")
         return EncodedLine(None)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
 from nmt.tasks.sources import is_prepared, load_pairs, source_problems
@@ -50,6 +51,7 @@ def prepare(arguments: list[str]) -> None:
         show_help(HELP, "prepare")
         return
     options = read_options("prepare", Prepare, arguments, _problems)
+    require_stdout()
     folder = Path(options.output)
     print("\n".join(_summary(_prepare_into(folder, options), folder)))
 

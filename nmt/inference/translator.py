@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
+SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
+
+
 @dataclass(frozen=True, repr=False)
 class Translation:
     """One translation of one line.
@@ -47,6 +50,10 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
+
+
+_OVERSIZED = Translation("", score=float("-inf"), log_prob=float("-inf"))
+_UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 
 
 class Translator:
@@ -142,9 +149,9 @@ class Translator:
         """Return the best translation of each line, in order. A blank line has an empty translation.
 
         If memory runs out, the lines are translated in smaller batches. A line that the attention or the machine's
-        memory cannot hold raises SourceTooLong. With ``on_failure``, it calls ``on_failure(row, reason)`` instead,
-        with rows counted from 0, and its translation is empty with a ``log_prob`` of -inf. Raises TypeError if
-        ``lines`` is one string, or if a line is not a string.
+        memory cannot hold raises SourceTooLong, and one whose scores are not finite raises UserError. With
+        ``on_failure``, both call ``on_failure(row, reason)`` instead, with rows counted from 0, and the translation is
+        empty with a ``log_prob`` of -inf. Raises TypeError if ``lines`` is one string, or if a line is not a string.
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
@@ -153,10 +160,15 @@ class Translator:
             if not isinstance(line, str):
                 raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
         options = self.search_options(options, alignments=alignments)
-        failed = Translation("", score=float("-inf"), log_prob=float("-inf"))
-        return run_in_halves(
-            lambda rows: self._translate(lines[rows], options), lines, failed=failed, on_failure=on_failure
+        translations = run_in_halves(
+            lambda rows: self._translate(lines[rows], options), lines, failed=_OVERSIZED, on_failure=on_failure
         )
+        for row, translation in enumerate(translations):
+            if translation is _UNSCORED:
+                if on_failure is None:
+                    raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
+                on_failure(row, SCORES_NOT_FINITE)
+        return translations
 
     def _translate(self, lines: Sequence[str], options: SearchOptions) -> list[Translation]:
         filled = [row for row, line in enumerate(lines) if line.strip()]
@@ -166,7 +178,7 @@ class Translator:
         engine = self.runtime.engine(trace=options.keep_weights or options.coverage_penalty > 0)
         results = search_all(engine, sources, options, max_tokens=self.max_tokens)
         for row, source, hypotheses in zip(filled, sources, results, strict=True):
-            translations[row] = self.to_translation(source, hypotheses)
+            translations[row] = self.to_translation(source, hypotheses) if hypotheses else _UNSCORED
         return translations
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
@@ -189,8 +201,11 @@ class Translator:
     def to_translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Convert the hypotheses of one line, best first, into its translation.
 
-        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens.
+        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. Raises UserError if
+        there are no hypotheses, because the model's scores were not finite.
         """
+        if not hypotheses:
+            raise UserError(SCORES_NOT_FINITE)
         n_best = [self._to_translation(source or [], hypothesis) for hypothesis in hypotheses]
         return replace(n_best[0], n_best=n_best)
 

@@ -66,7 +66,7 @@ def export(
             "lowercase": trained.lowercase,
             "attention": trained.attention._asdict(),
             "encoder": "torch" if model.attention.sequential else "onnx",
-            "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir()) if file.name != SHORTLIST},
+            "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},
         }
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return run / FOLDER

@@ -9,7 +9,6 @@ notice a few changed bytes.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
+from nmt.reading import read_json
 from nmt.storage import archive_fingerprint, verify_file
 from nmt.text.tokenizer import Tokenizer
 
@@ -55,20 +55,28 @@ class OnnxModel:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
         ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
+        names = [f"{step}{ending}.onnx", "align.onnx"]
+        names += [] if self.torch_encodes else [f"encode{ending}.onnx"]
+        for name in names + ([SHORTLIST] if self.shortlist else []):
+            _verified(self.folder / name, self.checksums)
         if self.torch_encodes:
             from nmt.inference.onnx.torch_encoder import torch_encoder
 
             encode = torch_encoder(self.folder.parent, threads=self.threads, trust=self.trust)
         else:
-            encode = graph_encoder(_verified(self.folder / f"encode{ending}.onnx", self.checksums), self.threads)
+            encode = graph_encoder(self.folder / f"encode{ending}.onnx", self.threads)
         return OnnxEngine(
             encode,
-            open_session(_verified(self.folder / f"{step}{ending}.onnx", self.checksums), self.threads),
+            open_session(self.folder / f"{step}{ending}.onnx", self.threads),
             # This graph is never quantised: its products are too small to matter.
-            open_session(_verified(self.folder / "align.onnx", self.checksums), self.threads),
+            open_session(self.folder / "align.onnx", self.threads),
             vocabulary=len(self.target),
-            shortlist=Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None,
+            shortlist=self._load_shortlist() if self.shortlist else None,
         )
+
+    def _load_shortlist(self) -> Shortlist:
+        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
+        return Shortlist.load(self.folder / SHORTLIST, **sizes)
 
 
 def exported_engines(run: Path) -> list[OnnxEngineName]:
@@ -77,15 +85,21 @@ def exported_engines(run: Path) -> list[OnnxEngineName]:
     Graphs of another model, or of another export format, do not count.
     """
     folder = run / FOLDER
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    if not isinstance(about, dict) or about.get("format") != FORMAT or not (run / "model.pt").is_file():
+    about = _read_about(folder)
+    if about.get("format") != FORMAT or not (run / "model.pt").is_file():
         return []
     if about.get("model") != archive_fingerprint(run / "model.pt"):
         return []
     return [name for name, suffix in GRAPH_SUFFIX.items() if (folder / f"step{suffix}.onnx").is_file()]
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    """Return the content of ``about.json``; nothing if it is missing or damaged."""
+    try:
+        about = read_json(folder / ABOUT)
+    except (OSError, ValueError):
+        about = {}
+    return about if isinstance(about, dict) else {}
 
 
 def open_fastest(
@@ -139,9 +153,9 @@ def open_onnx(
         raise UserError(
             f"shortlist=true: {folder} has no shortlist; write one with nmt-export model={run} shortlist=50"
         )
-    about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    about = _read_about(folder)
     try:
-        lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
+        lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
     except (KeyError, TypeError):
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
@@ -153,6 +167,16 @@ def open_onnx(
     )
 
 
+def _facts(stored: Mapping[str, Any]) -> AttentionFacts:
+    """Raise TypeError unless ``stored`` holds the facts that nmt-export writes, with their types."""
+    facts, limit = AttentionFacts(**stored), stored["max_source_length"]
+    if not isinstance(facts.class_name, str) or type(facts.reads_source) is not bool or type(facts.signed) is not bool:
+        raise TypeError("attention")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise TypeError("attention.max_source_length")
+    return facts
+
+
 def _verified(file: Path, checksums: Mapping[str, int]) -> Path:
-    kind = "a graph" if file.suffix == ".onnx" else "a tokenizer"
+    kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
     return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")
