@@ -222,7 +222,7 @@ class TestFolder:
         for graph in ("encode", "step"):
             exact, quantised = node_types(f"{graph}.onnx"), node_types(f"{graph}.int8.onnx")
             weightless = 1  # one product without weights: of values into slots, or of slots into contexts
-            assert quantised["MatMulInteger"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
+            assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
         by_onnx = Translator(open_onnx(run, "onnx")).translate(LINES)
