@@ -29,8 +29,10 @@ def fix_summation_order(graph: onnx.GraphProto) -> None:
         *batch, row, column = range(len(order))
         same_rank = len(values[node.input[0]].shape.dim) == len(order)
         nodes += _exchanged(node, columns.input[0], order) if same_rank and order == [*batch, column, row] else [node]
+    # onnxruntime would still run the transpositions that nothing reads any more.
+    used = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
     del graph.node[:]
-    graph.node.extend(nodes)
+    graph.node.extend(node for node in nodes if used.intersection(node.output))
 
 
 def _sum_in_float64(node: NodeProto) -> Iterator[NodeProto]:
