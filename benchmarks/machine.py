@@ -1,4 +1,4 @@
-"""What a benchmark ran on: command, commit, machine, versions, and the memory of a process."""
+"""Conditions of a benchmark: command, commit, machine, versions, and the memory of a process."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from nmt.text.specials import EOS
 
 
 class Work(NamedTuple):
-    """What is decoded: the first ``lines`` of a file with a fixed number of decoder steps."""
+    """A decoding task: the first ``lines`` of a file with a fixed number of decoder steps."""
 
     source: str
     lines: int

@@ -1,7 +1,7 @@
 """Classes and functions that a configuration names by ``_target_``, such as ``nmt.attention.MemoryAttention``.
 
 A configuration may come with a stranger's model folder, and importing a module runs its code. So each place in the
-configuration declares which packages it accepts without asking. All others need ``trust=[package]``.
+configuration declares which packages it accepts without trust. All others need ``trust=[package]``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class PluginPoint:
 def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Callable[..., Any]:
     """Return the class or function that ``target`` names.
 
-    Raises UserError where its package is not trusted, where it does not exist, where it is defined in another package,
-    or where it does not inherit from the class that ``point`` asks for.
+    Raises UserError if its package is not trusted, if it does not exist, if it is defined in another package, if it
+    does not inherit from ``point.base``, or if Python does not know its arguments.
     """
     accepted = (*point.packages, *trust)
     module, _, name = target.rpartition(".")
@@ -51,19 +51,23 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
         raise UserError(f"_target_={target}: not found ({error}); check the name and that it is installed") from None
     if not callable(plugin):
         raise UserError(f"_target_={target}: not a class or function; name one")
-    # A module's own imports are not offered: nmt.inference.x.ZipFile would be a way to any class of Python.
+    # Names that a module only imports are refused: nmt.storage.ZipFile would give access to classes outside nmt.
     if not _within(getattr(plugin, "__module__", None) or "", accepted):
         raise UserError(f"_target_={target}: defined in {plugin.__module__}; name it there, and trust that package")
     if point.base is not None and not (isinstance(plugin, type) and issubclass(plugin, point.base)):
         raise UserError(f"_target_={target}: must be a subclass of {point.base.__module__}.{point.base.__name__}")
+    try:
+        inspect.signature(plugin)
+    except ValueError:  # a TypedDict, some classes written in C
+        raise UserError(f"_target_={target}: its arguments are unknown; name another class or function") from None
     return plugin  # type: ignore[no-any-return]
 
 
 def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
     """Call the block's ``_target_`` with the block's other keys and with those ``supplied`` values that it accepts.
 
-    A block inside the block becomes a function that constructs it later: the outer class decides on its sizes. A key of
-    the block overrides a supplied value.
+    A block inside the block becomes a function that constructs it later, because the outer class decides on its sizes.
+    A key of the block overrides a supplied value.
     """
     target = locate(block["_target_"], point, trust=trust)
     accepted = inspect.signature(target).parameters

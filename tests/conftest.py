@@ -1,4 +1,4 @@
-"""What all tests share: one thread each, since two run side by side, and the way to real data."""
+"""Settings of all tests: one thread per process, because two run in parallel, and the folder of real data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real corpora, named by NMT_SHARED_DATA; tests that need it are skipped where it is absent."""
+    """Return the folder of real corpora, NMT_SHARED_DATA; skip the test if it does not exist."""
     folder = Path(os.environ.get("NMT_SHARED_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set NMT_SHARED_DATA")

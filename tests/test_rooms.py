@@ -1,4 +1,4 @@
-"""The house plan: who may import whom, who pays for torch, and that every room has its tests."""
+"""The structure of the package: the order of imports, which rooms import heavy packages, file names and sizes."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# In the order of the flow: a room imports from itself and from what stands before it.
+# In the order of the data flow: a room imports only from itself and from the names before it.
 SINGLES = ("errors", "bounds", "storage", "plugins", "evaluation")
 ROOMS = (
     *("text", "tasks", "kernels", "attention", "model", "search", "alignment", "inference", "training", "config"),
     "commands",
 )
-ORDER = (*SINGLES, *ROOMS)
-FACADE = {"__version__"}  # what rooms may take from nmt itself; its lazy names would be a way around the order
-DOTTED = re.compile(r"nmt(\.\w+)+")  # a whole string that names a module, as import_module and _target_ take it
-LONGEST_FILE = 275
+INTERFACE = "api"  # what `import nmt` offers
+ORDER = (*SINGLES, *ROOMS, INTERFACE)
+FACADE = {"__version__"}  # names that rooms may import from nmt; its lazy names would bypass the order
+MODULE_NAME = re.compile(r"nmt(\.\w+)+")  # strings for import_module and _target_ count as imports too
+LONGEST_FILE = 250
 
 
 def files(package: Path) -> Iterator[tuple[Path, str]]:
-    """Every file and its dotted name, ``nmt`` itself included."""
+    """Yield every Python file of ``package`` and its dotted module name."""
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
         yield path, ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports(path: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of all that a file imports: in functions, for type checking, or named in a string."""
+    """Yield line and full dotted name of each import of a file, also in functions, for types and in strings."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, one.name) for one in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
             origin = ".".join([*base, *([node.module] if node.module else [])])
-            yield from ((node.lineno, f"{origin}.{one.name}") for one in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE_NAME.fullmatch(node.value):
             yield node.lineno, node.value
 
 
-def against_the_flow(package: Path) -> list[str]:
-    """One text for each import that goes up the flow or through the façade."""
-    found = []
+def wrong_imports(package: Path) -> list[str]:
+    """Return one message per import of a later room, or of a lazy name of ``nmt`` itself."""
+    messages = []
     for path, name in files(package):
         if name == "nmt":
-            continue  # the façade stands outside the rooms: it names lazily what users reach for
+            continue  # nmt/__init__.py belongs to no room: it offers the public names lazily
         room = name.split(".")[1]
         for line, target in imports(path, name):
             if target.split(".")[0] != "nmt":
@@ -60,12 +61,12 @@ def against_the_flow(package: Path) -> list[str]:
             if other in FACADE:
                 continue
             if room not in ORDER or other not in ORDER or ORDER.index(other) > ORDER.index(room):
-                found.append(f"{path.relative_to(package.parent)}:{line}: {target}")
-    return found
+                messages.append(f"{path.relative_to(package.parent)}:{line}: {target}")
+    return messages
 
 
 def users(*packages: str) -> set[str]:
-    """The rooms whose files import one of these packages."""
+    """Return the rooms whose files import one of these packages."""
     return {
         name.partition(".")[2].partition(".")[0]
         for path, name in files(ROOT / "nmt")
@@ -74,8 +75,8 @@ def users(*packages: str) -> set[str]:
     }
 
 
-def test_rooms_import_along_the_flow() -> None:
-    assert against_the_flow(ROOT / "nmt") == []
+def test_rooms_import_only_earlier_rooms() -> None:
+    assert wrong_imports(ROOT / "nmt") == []
 
 
 def import_circles(package: Path) -> list[list[str]]:
@@ -124,14 +125,14 @@ def test_import_circles_are_detected(tmp_path: Path, left: str, right: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "caught"),
+    ("file", "text", "wrong"),
     [
         ("text/files.py", "from nmt.errors import UserError", False),
         ("search/beam.py", "import nmt.text.specials\nfrom nmt.search.engine import Engine", False),
         ("commands/train.py", "from nmt import __version__\nfrom nmt import config", False),
         ("text/files.py", "import nmt.model", True),
         ("text/files.py", "from nmt import model", True),
-        ("text/files.py", "def late():\n    from nmt.model.decoder import State", True),
+        ("text/files.py", "def function():\n    from nmt.model.decoder import State", True),
         ("text/files.py", "if TYPE_CHECKING:\n    from nmt.model.decoder import State", True),
         ("text/files.py", "import_module('nmt.model.decoder')", True),
         ("text/files.py", "from ..model import State", True),
@@ -145,21 +146,20 @@ def test_import_circles_are_detected(tmp_path: Path, left: str, right: str) -> N
         ("__init__.py", "from nmt.inference.translator import Translator", False),
     ],
 )
-def test_a_wrong_import_is_caught(tmp_path: Path, file: str, text: str, caught: bool) -> None:
+def test_wrong_import_is_detected(tmp_path: Path, file: str, text: str, wrong: bool) -> None:
     path = tmp_path / "nmt" / file
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    assert len(against_the_flow(tmp_path / "nmt")) == caught
+    assert len(wrong_imports(tmp_path / "nmt")) == wrong
 
 
-def test_the_order_names_every_room_and_module() -> None:
-    found = {path.parent.name for path in (ROOT / "nmt").glob("*/*.py")}
-    assert found == set(ROOMS)
-    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES}
+def test_order_lists_every_room_and_module() -> None:
+    assert {path.parent.name for path in (ROOT / "nmt").glob("*/*.py")} == set(ROOMS)
+    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES, INTERFACE}
 
 
 def test_heavy_packages_stay_in_their_rooms() -> None:
-    # Equality where the room cannot do without it: an empty set would mean that nothing was looked at.
+    # Equality, not ⊆, for rooms that need the package: an empty set would mean that no import was recognised.
     assert users("lightning", "pytorch_lightning") == {"training"}
     assert users("hydra", "omegaconf") <= {"config", "commands"}
     assert "search" not in users("torch")
@@ -172,7 +172,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
         ("import nmt", ("torch", "hydra", "pytorch_lightning")),
         (
             "import pkgutil, importlib, nmt.search, nmt.search.search\n"
-            "for one in pkgutil.iter_modules(nmt.search.__path__): importlib.import_module('nmt.search.' + one.name)",
+            "for file in pkgutil.iter_modules(nmt.search.__path__): importlib.import_module('nmt.search.' + file.name)",
             ("torch",),
         ),
         ("import nmt.inference.translator", ("lightning", "pytorch_lightning", "hydra", "omegaconf")),
@@ -180,19 +180,19 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
     ids=["nmt", "search", "translator"],
 )
 def test_import_stays_light(code: str, unwanted: tuple[str, ...]) -> None:
-    # A fresh interpreter: in this one other tests have imported everything.
-    code += f"\nimport sys; print([one for one in {unwanted} if one in sys.modules])"
-    done = subprocess.run(
+    # In a new interpreter, because other tests have already imported everything in this one.
+    code += f"\nimport sys; print([name for name in {unwanted} if name in sys.modules])"
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
-    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+    assert (process.stdout, process.returncode) == ("[]\n", 0), process.stderr
 
 
-def test_files_have_names_that_say_something_and_stay_short() -> None:
+def test_files_are_short_and_have_descriptive_names() -> None:
     for path, name in files(ROOT / "nmt"):
         assert not {"utils", "helpers", "misc"} & set(name.split(".")), f"{path}: say what it does"
         lines = len(path.read_text("utf-8").splitlines())

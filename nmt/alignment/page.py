@@ -26,6 +26,9 @@ thead th { height: 6.5rem; vertical-align: bottom; padding: 0; width: 1.5rem } t
 td { width: 1.5rem; height: 1.3rem; border: 1px solid var(--rule) } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
 small { opacity: .75 }
 """
+TABLE_STYLE = """
+.nmt thead th div { writing-mode: sideways-lr; margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
+"""
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {
   const sources = section.querySelectorAll(".source span"), targets = section.querySelectorAll(".target span")
@@ -71,6 +74,18 @@ def alignment_page(
 
 
 def _section(example: Example, signed: bool) -> str:
+    return (
+        f'<section id="s{example.number}"><h2>{example.number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
+        f'<p class="words target">{_words(example.target)}</p>\n<div class="scroll">{_table(example, signed)}</div></section>'
+    )
+
+
+def alignment_table(example: Example, *, signed: bool = False) -> str:
+    """Return one sentence pair as an HTML table that needs no style sheet, for example in a notebook."""
+    return f'<style>{TABLE_STYLE}</style><div class="nmt">{_table(example, signed)}</div>'
+
+
+def _table(example: Example, signed: bool) -> str:
     limit = float(np.abs(example.weights).max(initial=0)) or 1.0
     head = "".join(f"<th><div>{_escape(word)}</div></th>" for word in example.source)
     gold = set(example.gold or ())
@@ -78,11 +93,7 @@ def _section(example: Example, signed: bool) -> str:
         f"<tr><th>{_escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
-    return (
-        f'<section id="s{example.number}"><h2>{example.number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
-        f'<p class="words target">{_words(example.target)}</p>\n<div class="scroll"><table><thead><tr><th></th>{head}</tr>'
-        f"</thead><tbody>\n{rows}\n</tbody></table></div></section>"
-    )
+    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
 
 
 def _escape(text: str) -> str:

@@ -114,8 +114,10 @@ class Attention(nn.Module):
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
 
-        Queries are independent of each other: Q can be all steps of a target, or all hypotheses at one step.
+        Queries are independent of each other: Q can be all steps of a target, or all hypotheses at one step. Raises
+        ValueError for queries of another shape.
         """
+        require_queries(query)
         weights = self.read_weights(query, memory)
         return weights @ memory.slots, weights
 
@@ -173,6 +175,15 @@ class SourceAttention(Attention):
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         """Return the read weights: slot s is source state s, so no trace is needed."""
         return weights
+
+
+def require_queries(query: Tensor) -> None:
+    """Raise ValueError if ``query`` is not (B, Q, H). With (B, H), products would broadcast to a wrong result."""
+    if query.dim() != 3:
+        raise ValueError(
+            f"query of shape {tuple(query.shape)}: must be (batch, queries, size); "
+            "use query[:, None] for one query per sentence"
+        )
 
 
 def clear_padding(tensor: Tensor, mask: Tensor) -> Tensor:

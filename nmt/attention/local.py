@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from nmt.attention.base import Memory
+from nmt.attention.base import Memory, require_queries
 from nmt.attention.luong import LuongAttention
 from nmt.bounds import AtLeast
 
@@ -46,6 +46,7 @@ class LocalAttention(LuongAttention):
         return share.to(exact) * memory.length[:, None].to(exact)
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        require_queries(query)
         rows, queries, size = query.shape
         centre = self.centre(query, memory)
         first = (centre.detach() - self.window).ceil().long()

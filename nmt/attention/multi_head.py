@@ -10,7 +10,7 @@ from typing import Annotated
 
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.base import Attention, Memory, clear_padding, require_queries
 from nmt.bounds import AtLeast
 
 
@@ -63,6 +63,7 @@ class MultiHeadAttention(Attention):
         return self._join_memory(self.inner.append(self.split_memory(memory), *self._project(states, mask)))
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        require_queries(query)
         context, weights = self.inner.read(self.split_heads(self.W_q(query)), self.split_memory(memory))
         output: Tensor = self.W_o(self._join_heads(context))
         return output, self._join_heads(weights)

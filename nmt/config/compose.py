@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
+from nmt.config.hints import advice
 from nmt.config.init_from import inherit_model
 from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems, suggestion
@@ -65,14 +66,15 @@ def compose_config(
     overrides, folder = _split(arguments)
     if folder is not None:
         overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
-    composed, choices = _compose(name, overrides)
+    folders = [config_dir()] if folder is None else [folder, config_dir()]
+    composed, choices = _compose(name, overrides, folders)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(_one_line(error)) from None
     assert isinstance(plain, dict)
     config = change({str(key): value for key, value in plain.items()})
-    problems = [located(problem, name, choices) for problem in check(config)]
+    problems = [located(problem, name, choices, folders) for problem in check(config)]
     if problems:
         raise UserError("\n       ".join(problems))
     return config
@@ -91,10 +93,12 @@ def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> I
             yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
-def located(problem: str, name: str, choices: Mapping[str, str]) -> str:
-    """Return the problem with the YAML file that contains its key."""
+def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequence[Path]) -> str:
+    """Return the problem with the YAML file of its key, searched in ``folders`` in this order."""
     group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
-    return f"{problem} (conf/{group}/{choices[group]}.yaml)" if group in choices else f"{problem} (conf/{name}.yaml)"
+    file = f"{group}/{choices[group]}.yaml" if group in choices else f"{name}.yaml"
+    folder = next((folder for folder in folders if (folder / file).is_file()), config_dir())
+    return f"{problem} ({'conf' if folder == config_dir() else folder}/{file})"
 
 
 def to_yaml(config: Mapping[str, Any]) -> str:
@@ -115,6 +119,10 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
             raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
+        elif re.match(r"[+~]*hydra\b", word):
+            raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
+        elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
+            raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
             overrides.append(_quoted(word))
     return overrides, folder
@@ -130,7 +138,7 @@ def _in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str]]:
+def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[DictConfig, dict[str, str]]:
     """Return the configuration, and the YAML chosen for each group."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
@@ -141,11 +149,11 @@ def _compose(name: str, overrides: list[str]) -> tuple[DictConfig, dict[str, str
                 del composed["hydra"]
             return composed, choices
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
-            raise UserError(_explain(error, name, overrides)) from None
+            raise UserError(_explain(error, name, overrides, folders)) from None
 
 
-def _explain(error: Exception, name: str, overrides: list[str]) -> str:
-    """Return Hydra's message as one line, with the most similar key or choice."""
+def _explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
+    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match[1]
@@ -154,10 +162,10 @@ def _explain(error: Exception, name: str, overrides: list[str]) -> str:
             return f"{key}: no such key; did you mean +{word}?"
         groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
         known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
-        return f"{key}: no such key{suggestion(key, known)}"
+        return f"{key}: no such key{advice(key, known, folders)}"
     if match := re.search(r"Could not find '(.+)'", text):
         group, _, option = match[1].partition("/")
-        choices = sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
+        choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
         return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
     if "Config group override must be" in text:
         groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]

@@ -21,7 +21,7 @@ PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true o
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: its dotted key, the trusted packages, and the innermost plug-in block around it."""
+    """The position of a value: its dotted key, the trusted packages, and the innermost plug-in block around it."""
 
     key: str
     trust: Sequence[str] = ()
@@ -82,7 +82,8 @@ def _union(value: Any, choices: Sequence[Any], place: Place) -> Iterator[str]:
         return
     by_choice = [list(_problems(value, choice, place)) for choice in choices if choice is not NoneType]
     if len(by_choice) == 1:
-        yield from by_choice[0]
+        off = NoneType in choices and str(value).lower() in ("none", "off", "false", "-1")
+        yield from (f"{message}; write null for off" if off else message for message in by_choice[0])
     elif all(by_choice):
         prefix = f"{place.key}={_show(value)}: "
         yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])

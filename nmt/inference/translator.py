@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Self, cast, get_args
 
 import numpy as np
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Translation:
     """One translation of one line.
 
@@ -44,35 +45,43 @@ class Translation:
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
+
 
 class Translator:
     """Translates lines of text with one trained model.
 
-    ``max_tokens`` limits the size of a batch, in source pieces with padding.
+    ``max_tokens`` limits the size of a batch, in source pieces with padding. ``load_trained`` loads the torch model, if
+    ``runtime`` is another engine's.
     """
 
-    def __init__(self, runtime: Runtime, *, max_tokens: int = 4096) -> None:
+    def __init__(
+        self, runtime: Runtime, *, max_tokens: int = 4096, load_trained: Callable[[], TrainedModel] | None = None
+    ) -> None:
         self.runtime = runtime
         self.max_tokens = max_tokens
         self.lowercase = runtime.lowercase
         self.attention = runtime.attention
+        self._load_trained = load_trained or (lambda: cast("TrainedModel", runtime))
 
     @classmethod
     def load(
         cls,
         folder: str | Path,
         *,
-        engine: EngineName = "torch",
+        engine: EngineName = "auto",
         device: str = "auto",
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
-    ) -> Translator:
+    ) -> Self:
         """Load the model of a folder that nmt-train wrote.
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects the
-        fastest engine that the folder offers. ``threads`` and ``shortlist`` apply to the ONNX engines only; set torch's
-        threads with ``torch.set_num_threads``. Raises UserError if the folder holds no model for this engine.
+        fastest engine that the folder offers, as nmt-translate does. ``threads`` and ``shortlist`` apply to the ONNX
+        engines only; set torch's threads with ``torch.set_num_threads``. ``trust`` names packages besides nmt whose
+        classes the model may use. Raises UserError if the folder holds no model for this engine.
         """
         if engine not in get_args(EngineName):
             raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
@@ -85,22 +94,16 @@ class Translator:
 
             if device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            return cls(open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust))
+            runtime = open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust)
+            return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
         if shortlist:
             raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
-        from nmt.inference.model_folder import choose_device, load_folder
+        return cls(_load_trained(folder, device, trust))
 
-        trained = load_folder(Path(folder), trust=trust)
-        trained.model.to(choose_device(device))
-        return cls(trained)
-
-    @property
+    @cached_property
     def trained(self) -> TrainedModel:
-        """The torch model, which forced decoding and stored memories need."""
-        from nmt.inference.model_folder import TrainedModel
-
-        assert isinstance(self.runtime, TrainedModel), "load this model with engine=torch"
-        return self.runtime
+        """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
+        return self._load_trained()
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
@@ -201,3 +204,11 @@ class Translator:
             target_words=self.runtime.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
         )
+
+
+def _load_trained(folder: str | Path, device: str, trust: Sequence[str]) -> TrainedModel:
+    from nmt.inference.model_folder import choose_device, load_folder
+
+    trained = load_folder(Path(folder), trust=trust)
+    trained.model.to(choose_device(device))
+    return trained

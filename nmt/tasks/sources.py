@@ -33,10 +33,16 @@ def load_pairs(
 
     Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
     """
-    parts = construct(_block(data), DATA_SOURCE, trust=trust)
-    if callable(parts):
-        parts = parts()
-    if not isinstance(parts, Mapping) or not set(parts) <= set(PARTS):
+    try:
+        parts = construct(_block(data), DATA_SOURCE, trust=trust)
+        return _by_part(parts() if callable(parts) else parts, data, needed)
+    except ValueError as error:  # raised by the source, or by a generator that it returned
+        raise UserError(f"data._target_={data['_target_']}: {error}") from None
+
+
+def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, list[Pair]]:
+    iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
+    if not iterable or not set(parts) <= set(PARTS):
         raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")
     for part in needed:
         if part not in parts:
@@ -65,7 +71,8 @@ def _block(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
-        if not isinstance(item, tuple | list) or not all(isinstance(side, str) for side in item[:2]) or len(item) < 2:
+        fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
+        if not fits or not all(isinstance(side, str) for side in item[:2]):
             raise UserError(f"data: pair {number} of part {part} is {item!r:.80}; must be (source, target), both text")
         pair = Pair(*item)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import nmt.attention
+from nmt.attention.base import Attention
 
 
 def test_package_lists_all_attentions() -> None:
     names = {"NoAttention", "BahdanauAttention", "LuongAttention", "MemoryAttention", "CovarianceAttention"}
     assert names <= set(dir(nmt.attention))
     assert all(getattr(nmt.attention, name).__name__ == name for name in names)
+
+
+def test_type_checkers_see_every_attention() -> None:
+    text = Path(nmt.attention.__file__).read_text(encoding="utf-8")
+    visible = set(re.findall(r"import (\w+) as \w+$", text, flags=re.MULTILINE))
+    kinds = {
+        name
+        for name, value in nmt.attention._classes().items()
+        if issubclass(value, Attention) and value.__module__.rpartition(".")[2] not in ("base", "decaying")
+    }
+    assert visible == kinds
+
+
+@pytest.mark.parametrize("name", ["MemoryAttention", "BahdanauAttention", "LocalAttention", "MultiHeadAttention"])
+@pytest.mark.parametrize("shape", [(2, 8), (8,), (2, 3, 4, 8)])
+def test_queries_of_another_shape_are_rejected(name: str, shape: tuple[int, ...]) -> None:
+    heads = {"inner": nmt.attention.LuongAttention, "heads": 2} if name == "MultiHeadAttention" else {}
+    attention = getattr(nmt.attention, name)(state_size=8, query_size=8, **heads)
+    memory = attention.write(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(
+        ValueError, match=r"shape \(.*\): must be \(batch, queries, size\); use query\[:, None\]"
+    ):
+        attention.read(torch.randn(shape), memory)
 
 
 def test_unknown_attention_raises_attribute_error() -> None:

@@ -1,4 +1,4 @@
-"""Every YAML composes, validates and builds; everything that is wrong is named in one line with a remedy."""
+"""Every YAML composes, validates and builds. Every wrong setting is reported in one line, with a fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOICES = [
     (group, path.stem)
     for group in GROUPS
     for path in sorted((config_dir() / group).glob("*.yaml"))
-    if path.stem not in ("text", "prepared", "multi30k")  # these need files
+    if path.stem not in ("text", "prepared", "multi30k")  # they need files
 ]
 
 
@@ -31,7 +31,7 @@ def test_every_yaml_composes_validates_and_builds(group: str, choice: str) -> No
 
 
 @pytest.mark.parametrize("inner", [stem for group, stem in CHOICES if group == "attention" and stem != "none"])
-def test_every_attention_fits_into_heads(inner: str) -> None:
+def test_every_attention_works_inside_multi_head(inner: str) -> None:
     if inner == "multi_head":
         return
     config = train_config(["attention=multi_head", f"attention@attention.inner={inner}"])
@@ -41,8 +41,9 @@ def test_every_attention_fits_into_heads(inner: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
-    config = train_config([f"+experiment={path.stem}", f"data.folder={shared_data / 'multi30k'}"])
+def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -> None:
+    files = [f"data.folder={request.getfixturevalue('shared_data')}/multi30k"] if path.stem == "multi30k" else []
+    config = train_config([f"+experiment={path.stem}", *files])
     assert config["name"] == path.stem
 
 
@@ -101,6 +102,22 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
             (["data=prepared", "data.folder=x", word], f"{word}: prepared text has its own tokenizers; remove it")
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
+        (["lr=1"], "lr: no such key; use optimizer.lr"),
+        (["training.lr=1"], "training.lr: no such key; use optimizer.lr"),
+        (["epochs=3"], "epochs: no such key; use training.max_epochs"),
+        (["batch_size=3"], "batch_size: no such key; use batches.max_tokens (pieces) or batches.max_sentences"),
+        (["dropout=0"], "dropout: no such key; use encoder.dropout and decoder.dropout"),
+        (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
+        (
+            ["attention=bahdanau", "attention.slots=8"],
+            "attention.slots: no such key; attention=low_rank and attention=m",
+        ),
+        (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
+        (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
+        (["optimizer.lr = 0.1"], "optimizer.lr = 0.1: not a setting; write key=value without spaces"),
+        (["="], "=: not a setting; write key=value without spaces"),
+        (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: Hydra's own settings have no effect here; remove it"),
         (["beam"], "beam: not a setting; write settings as key=value"),
         (["--beam"], "--beam: no such option"),
         *(
@@ -124,7 +141,7 @@ def test_every_experiment_composes(path: Path, shared_data: Path) -> None:
     ],
     ids=str,
 )
-def test_a_bad_setting_is_named(words: list[str], message: str) -> None:
+def test_wrong_setting_is_reported(words: list[str], message: str) -> None:
     with pytest.raises(UserError) as caught:
         train_config(words)
     assert message in str(caught.value)
@@ -139,26 +156,26 @@ def test_a_bad_setting_is_named(words: list[str], message: str) -> None:
         *("a: b", "a-b_c.1"),
     ],
 )  # fmt: skip
-def test_text_arrives_as_it_is_typed(text: str) -> None:
+def test_special_characters_in_text_are_kept(text: str) -> None:
     train = compose_config("train", [f"runs={text}", f"+data.train={text}", f"++init_from={text}"], lambda _: ())
     assert (train["runs"], train["data"]["train"], train["init_from"]) == (text, text, text)
     assert compose_config("translate", [f"model={text}"], lambda _: ())["model"] == text
 
 
 @pytest.mark.parametrize(
-    ("typed", "value"),
+    ("text", "value"),
     [
         *(("", ""), ("null", None), ("true", True), ("False", False), ("-3", -3), ("1e-3", 0.001), ("'7'", "7")),
         *(("[]", []), ("[a, 1,null]", ["a", 1, None]), ("{a: 1}", {"a": 1}), ("'é'", "é"), ('"a,b"', "a,b")),
         *(("'it\\'s'", "it's"), ("${seed}", 1), ("x${seed}", "x1")),
     ],
 )
-def test_what_is_not_plain_text_keeps_its_meaning(typed: str, value: Any) -> None:
-    found = compose_config("train", [f"init_from={typed}"], lambda _: ())["init_from"]
-    assert found == value and type(found) is type(value)
+def test_hydra_syntax_is_parsed(text: str, value: Any) -> None:
+    parsed = compose_config("train", [f"init_from={text}"], lambda _: ())["init_from"]
+    assert parsed == value and type(parsed) is type(value)
 
 
-def test_a_folder_of_own_choices_may_be_called_anything(tmp_path: Path) -> None:
+def test_config_dir_may_have_any_name(tmp_path: Path) -> None:
     folder = tmp_path / "jürgen's, [own]"
     (folder / "search").mkdir(parents=True)
     (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
@@ -166,22 +183,34 @@ def test_a_folder_of_own_choices_may_be_called_anything(tmp_path: Path) -> None:
     assert train_config(words)["search"]["beam_size"] == 9
 
 
-def test_a_number_in_quotes_is_text() -> None:
+def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None:
+    (tmp_path / "attention").mkdir()
+    (tmp_path / "attention" / "scaled.yaml").write_text("defaults: [luong, _self_]\n", "utf-8")
+    with pytest.raises(
+        UserError, match=r"attention=scalde: no such choice; did you mean scaled\?; choose from bahdanau"
+    ):
+        train_config(["--config-dir", str(tmp_path), "attention=scalde"])
+    with pytest.raises(UserError) as caught:
+        train_config(["--config-dir", str(tmp_path), "attention=scaled", "attention.score=dto"])
+    assert str(caught.value).endswith(f"({tmp_path}/attention/scaled.yaml)")
+
+
+def test_quoted_number_is_text() -> None:
     assert train_config(['name="2024"'])["name"] == "2024"
 
 
-def test_a_run_may_never_stop_early() -> None:
+def test_patience_may_be_null() -> None:
     assert train_config(["training.patience=null"])["training"]["patience"] is None
 
 
-def test_null_too_is_said_anew_of_a_start(tmp_path: Path) -> None:
+def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(to_yaml(train_config(["attention.slots=5", "decoder=lstm"])), "utf-8")
     words = [f"init_from={tmp_path}", "attention.renormalise=null"]
     attention = train_config(words)["attention"]
     assert (attention["slots"], attention["renormalise"]) == (5, None)
 
 
-def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
+def test_removed_size_takes_the_default_of_its_class() -> None:
     words = ["attention=multi_head", "~encoder.hidden_size=256", "~decoder.hidden_size=256"]
     model = build_model(train_config(words), source_vocabulary=20, target_vocabulary=20, longest_source=9)
     assert model.encoder.state_size == 512
@@ -189,7 +218,7 @@ def test_a_size_that_is_left_away_is_the_default_of_its_class() -> None:
         train_config([*words, "attention.heads=7", "+encoder.hidden_size=14"])
 
 
-def test_a_decoder_has_a_size() -> None:
+def test_decoder_without_hidden_size_is_rejected() -> None:
     config = train_config([])
     sizes = dict.fromkeys(("encoder_size", "decoder_size", "decoder_layers"), 8)
     config["decoder"] = {"_target_": "nmt.model.Bridge", **sizes}
@@ -197,19 +226,22 @@ def test_a_decoder_has_a_size() -> None:
     assert problem.startswith("decoder._target_=nmt.model.Bridge: must have a hidden_size")
 
 
-def test_all_problems_are_named_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(UserError) as caught:
         train_config(["attention.slots=0", "optimizer.lr=abc", "+nonsense=1"])
     assert all(word in str(caught.value) for word in ("attention.slots=0", "optimizer.lr=abc", "nonsense=1"))
 
 
-def test_all_problems_of_a_part_that_may_be_null_are_named() -> None:
-    two = {"_target_": "nmt.attention.KernelAttention", "key_size": 0, "feature_map": "no"}
-    found = list(problems(two, Annotated[Any, ATTENTION], "attention.inner"))
-    assert [one.partition("=")[0] for one in found] == ["attention.inner.key_size", "attention.inner.feature_map"]
+def test_all_problems_of_an_optional_block_are_reported() -> None:
+    block = {"_target_": "nmt.attention.KernelAttention", "key_size": 0, "feature_map": "no"}
+    messages = list(problems(block, Annotated[Any, ATTENTION], "attention.inner"))
+    assert [message.partition("=")[0] for message in messages] == [
+        "attention.inner.key_size",
+        "attention.inner.feature_map",
+    ]
 
 
-def test_a_missing_key_is_named() -> None:
+def test_missing_key_is_reported() -> None:
     config = train_config([])
     del config["training"]["patience"]
     (problem,) = train_problems(config)
@@ -241,8 +273,8 @@ class Anything(Mine):
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The words that choose an attention of one's own, whose annotations go beyond the toolkit's."""
+def strange_attention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the arguments for an attention outside nmt, with annotations that nmt itself does not use."""
     (tmp_path / "strange_hints.py").write_text(MINE)
     monkeypatch.syspath_prepend(tmp_path)
     return ["attention=none", "attention._target_=strange_hints.Mine", "trust=[strange_hints]"]
@@ -255,18 +287,18 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         *("bounded=null", "bounded=x", "bounded=1"),
     ],
 )
-def test_what_an_annotation_does_not_forbid_is_taken(mine: list[str], word: str) -> None:
-    train_config([*mine, f"+attention.{word}"])
+def test_values_that_annotations_allow_are_accepted(strange_attention: list[str], word: str) -> None:
+    train_config([*strange_attention, f"+attention.{word}"])
 
 
-def test_a_class_that_takes_whatever_it_is_given_is_given_it(mine: list[str]) -> None:
-    words = [*mine, "attention._target_=strange_hints.Anything", "+attention.shapes={a: 1}"]
+def test_class_with_keyword_arguments_accepts_every_key(strange_attention: list[str]) -> None:
+    words = [*strange_attention, "attention._target_=strange_hints.Anything", "+attention.shapes={a: 1}"]
     sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
     assert build_model(train_config(words), **sizes, trust=["strange_hints"]).attention.shapes == {"a": 1}
 
 
-def test_a_group_without_a_class_is_handed_on_as_it_is(mine: list[str]) -> None:
-    config = train_config([*mine, "+attention.shapes={a: 1}"])
+def test_block_without_target_is_passed_on_as_a_dictionary(strange_attention: list[str]) -> None:
+    config = train_config([*strange_attention, "+attention.shapes={a: 1}"])
     sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
     assert build_model(config, **sizes, trust=["strange_hints"]).attention.shapes == {"a": 1}
 
@@ -280,7 +312,7 @@ def test_a_group_without_a_class_is_handed_on_as_it_is(mine: list[str]) -> None:
         ("bounded=0", "attention.bounded=0: must be at least 1"),
     ],
 )
-def test_the_rest_of_strange_annotations_is_checked(mine: list[str], word: str, message: str) -> None:
+def test_values_that_annotations_forbid_are_rejected(strange_attention: list[str], word: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        train_config([*mine, f"+attention.{word}"])
+        train_config([*strange_attention, f"+attention.{word}"])
     assert message in str(caught.value)

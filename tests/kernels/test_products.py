@@ -22,7 +22,7 @@ def with_gradients(compute: Callable[..., Tensor], *leaves: Tensor) -> list[Tens
 
 
 def only_float32(dtype: torch.dtype) -> bool:
-    """What ``can_multiply`` returns on a processor without bfloat16 instructions."""
+    """Return what ``can_multiply`` returns on a processor without bfloat16 instructions."""
     return dtype == torch.float32
 
 

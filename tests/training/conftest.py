@@ -1,4 +1,4 @@
-"""A folder of its own for each run; lets the tests of this folder import ``tiny``: the tests are no package."""
+"""A separate folder for each run. Also puts ``tiny`` on the import path, because the tests are not a package."""
 
 from __future__ import annotations
 
@@ -12,5 +12,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to an empty folder and return the folder that a run without ``name`` will have there."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "runs" / "demo"

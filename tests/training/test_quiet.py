@@ -1,4 +1,4 @@
-"""Lightning is quiet for the length of a block, and no longer."""
+"""``without_advice`` silences Lightning inside its block only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from nmt.training.quiet import without_advice
 
 
-def test_lightning_speaks_again_after_an_error() -> None:
+def test_log_level_is_restored_after_an_error() -> None:
     logger = logging.getLogger("pytorch_lightning")
     before = logger.level
     with pytest.raises(ValueError, match="no"), without_advice():

@@ -1,4 +1,4 @@
-"""What a finished run leaves behind, whatever the test set and the tokenizer do to each other."""
+"""The report of a finished run, also where the tokenizer counts words differently or sentences are long."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.training.report import test_report as report_of_test_set
 
 
-def tokenizer_of_another_kind() -> Tokenizer:
-    """With SentencePiece's own normalisation: a zero-width space is a space, a control character nothing."""
+def normalising_tokenizer() -> Tokenizer:
+    """Return a tokenizer that normalises: a zero-width space becomes a space, a control character is removed."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a dog sees a cat", "ein Hund sieht eine Katze"] * 9),
@@ -34,7 +34,7 @@ BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 
 
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
-    """The report of an untrained model on ``pairs``."""
+    """Write the report of an untrained model on ``pairs`` into ``folder``."""
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
     config = tiny_config(attention)
     config["search"] = {"beam_size": 1, "max_length": 4}
@@ -43,8 +43,8 @@ def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: 
     report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
 
 
-def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> None:
-    tokenizer = tokenizer_of_another_kind()
+def test_alignment_page_with_a_tokenizer_that_counts_words_differently(tmp_path: Path) -> None:
+    tokenizer = normalising_tokenizer()
     pairs = [Pair("a\u200bdog sees", "ein\u200bHund sieht"), Pair("a \x01 cat", "eine \u200e Katze")]
     assert [tokenizer.words(tokenizer.encode(pair.target))[-1] + 1 for pair in pairs] == [3, 2]
     assert [len(pair.target.split()) for pair in pairs] == [2, 3]
@@ -53,15 +53,15 @@ def test_a_tokenizer_that_counts_words_differently_is_drawn(tmp_path: Path) -> N
     assert page.count("<section") == 2 and page.count("<td") == 2 * 2 + 3 * 3
 
 
-LONG = [  # by pieces and words, by words that the tokenizer does not see, on the source side alone
+LONG = [  # in pieces and words; in words that the tokenizer removes; on the source side only
     Pair("a cat " * 60, "eine Katze " * 60),
     Pair("a" + " \x01" * 100, "eine"),
     Pair("a cat " * 60, "eine Katze"),
 ]
 
 
-def test_sentences_too_long_to_look_at_are_aligned_and_not_drawn(tmp_path: Path) -> None:
-    report_on([LONG[0], Pair("a dog", "ein Hund"), *LONG[1:]], tokenizer_of_another_kind(), tmp_path)
+def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
+    report_on([LONG[0], Pair("a dog", "ein Hund"), *LONG[1:]], normalising_tokenizer(), tmp_path)
     page = (tmp_path / "alignments.html").read_text(encoding="utf-8")
     assert page.count("<section") == 1 and page.count("<td") == 2 * 2
     assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
@@ -69,10 +69,10 @@ def test_sentences_too_long_to_look_at_are_aligned_and_not_drawn(tmp_path: Path)
     assert [len(line.split()) for line in lines] == [120, 2, 1, 2]
 
 
-def test_nothing_is_drawn_where_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report_on(LONG, tokenizer_of_another_kind(), tmp_path)
-    said = capsys.readouterr().err
-    assert said == "every test sentence is longer than 100 words or pieces: no alignments are drawn\n"
+def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report_on(LONG, normalising_tokenizer(), tmp_path)
+    warning = capsys.readouterr().err
+    assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn\n"
     assert {file.name for file in tmp_path.iterdir()} == {
         "test.arrow",
         "test.translations.txt",
@@ -85,7 +85,7 @@ def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
 ) -> None:
     low_rank: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}  # for up to 20 pieces
     pairs = [LONG[0], Pair("a dog", "ein Hund"), Pair("a cat " * 12, "eine Katze")]
-    report_on(pairs, tokenizer_of_another_kind(), tmp_path, low_rank)
+    report_on(pairs, normalising_tokenizer(), tmp_path, low_rank)
     warnings = capsys.readouterr().err.splitlines()
     expected = [(row, missing) for missing in ("translation", "alignment") for row in (1, 3)]
     for warning, (row, missing) in zip(warnings, expected, strict=True):

@@ -1,4 +1,4 @@
-"""An interrupted run goes on as if nothing had been, or says why it cannot."""
+"""A resumed run equals an uninterrupted one, bit for bit, or reports why it cannot be resumed."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from nmt.errors import UserError
 from nmt.training.module import TranslationTask
 
 
-def test_resumes_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at(monkeypatch, step=3)
     with pytest.raises(KeyboardInterrupt):
         train([*TINY])
-    assert Translator.load(run).translate(["ban"])  # usable as it is
+    assert Translator.load(run).translate(["ban"])  # the model can be used already
     monkeypatch.undo()
     monkeypatch.chdir(run.parents[1])
     with pytest.raises(UserError, match=r"slots=4: runs/demo was started with attention\.slots=3; remove it"):
         train(["resume=true", "attention.slots=4"])
-    train(["resume=true"])  # the rest is as it began
+    train(["resume=true"])  # with the settings of its start
     assert json.loads((run / "summary.json").read_text())["epochs"] == 2
     assert not (run.parent / "demo-2").exists()
 
@@ -44,45 +44,46 @@ def test_resumes_where_it_was_interrupted(run: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
 )
-def test_interrupted_or_not_the_same_updates_are_made(
+def test_resumed_run_makes_the_same_updates(
     run: Path, step: int | str, accumulate: int, schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}", f"schedule={schedule}"]
-    seen = record_batches(monkeypatch)
-    train([*words, "name=whole"])
-    whole, updates = seen.copy(), math.ceil(len(seen) / 2 / accumulate)  # of an epoch
-    seen.clear()
+    batches = record_batches(monkeypatch)
+    train([*words, "name=uninterrupted"])
+    expected, updates_per_epoch = batches.copy(), math.ceil(len(batches) / 2 / accumulate)
+    batches.clear()
     with monkeypatch.context() as patch:
-        interrupt_at(patch, step=updates - 1 if isinstance(step, str) else step)
+        interrupt_at(patch, step=updates_per_epoch - 1 if isinstance(step, str) else step)
         with pytest.raises(KeyboardInterrupt):
             train(words)
-    assert 0 < len(seen) < len(whole)
-    assert Translator.load(run).translate(["ban"])  # usable as it is
+    assert 0 < len(batches) < len(expected)
+    assert Translator.load(run).translate(["ban"])  # the model can be used already
     train(["resume=true"])
-    assert seen == whole
-    assert validations(run) == validations(run.parent / "whole")
-    one, two = (torch.load(folder / "model.pt")["weights"] for folder in (run, run.parent / "whole"))
-    assert all(torch.equal(one[name], two[name]) for name in one)  # dropout too dropped the same
+    assert batches == expected
+    assert validations(run) == validations(run.parent / "uninterrupted")
+    weights = torch.load(run / "model.pt")["weights"]
+    expected_weights = torch.load(run.parent / "uninterrupted" / "model.pt")["weights"]
+    assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)  # so dropout was the same too
 
 
-def test_a_killed_run_goes_on_after_its_last_epoch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where nothing has become better since: a rate of nothing, and every epoch is as good as the first."""
-    seen = record_batches(monkeypatch)
+def test_killed_run_continues_after_its_last_complete_epoch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without progress since: the learning rate is almost 0, so all epochs are equally good."""
+    batches = record_batches(monkeypatch)
     words = [*TINY, "optimizer.lr=1e-30", "training.monitor=valid_loss", "training.max_epochs=4"]
     train([*words, "training.max_epochs=3", "name=three"])
-    three = len(seen)
+    three_epochs = len(batches)
 
-    seen.clear()
+    batches.clear()
     with monkeypatch.context() as patch:
         patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(3))
         with pytest.raises(SystemExit):
             train(words)
-    assert len(seen) == three
+    assert len(batches) == three_epochs
     train(["resume=true"])
-    assert len(seen) == three // 3 * 4
+    assert len(batches) == three_epochs // 3 * 4
 
 
-def test_a_moved_run_keeps_its_best(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=25)  # in the second epoch
         with pytest.raises(KeyboardInterrupt):
@@ -90,7 +91,7 @@ def test_a_moved_run_keeps_its_best(run: Path, monkeypatch: pytest.MonkeyPatch) 
     best = torch.load(run / "model.pt")["weights"]
     run.rename(run.parent / "moved")
     monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(100.0))
-    train(["name=moved", "resume=true"])  # whatever comes now is worse
+    train(["name=moved", "resume=true"])  # every later epoch is worse
     summary = json.loads((run.parent / "moved" / "summary.json").read_text())
     assert summary["valid_best"] < 100
     for name, weight in torch.load(run.parent / "moved" / "model.pt")["weights"].items():
@@ -98,7 +99,7 @@ def test_a_moved_run_keeps_its_best(run: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("word", ["optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
-def test_what_a_run_cannot_change_any_more_is_refused(run: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_fixed_at_the_start_cannot_change(run: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)
         with pytest.raises(KeyboardInterrupt):
@@ -108,25 +109,25 @@ def test_what_a_run_cannot_change_any_more_is_refused(run: Path, word: str, monk
     ):
         train(["resume=true", word])
     last = run / "checkpoints" / "last.ckpt"
-    whole = last.read_bytes()
-    last.write_bytes(whole[: len(whole) // 2])
+    content = last.read_bytes()
+    last.write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match=r"last\.ckpt: cannot be read"):
         train(["resume=true"])
-    last.write_bytes(whole)
+    last.write_bytes(content)
     train(["resume=true", "training.max_epochs=1"])
     assert json.loads((run / "summary.json").read_text())["epochs"] == 1
 
 
-def test_a_terminated_run_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminated_run_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        interrupt_at(patch, step=3, press=signal.SIGTERM)
+        interrupt_at(patch, step=3, signal_number=signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             train([*TINY])
     train(["resume=true"])
     assert json.loads((run / "summary.json").read_text())["epochs"] == 2
 
 
-def test_what_to_type_next_can_be_typed(
+def test_printed_commands_can_be_run(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*TINY, "name=it's mine", "training.max_epochs=1", "trust=[nowhere]"]
@@ -134,14 +135,14 @@ def test_what_to_type_next_can_be_typed(
         interrupt_at(patch, step=3)
         with pytest.raises(KeyboardInterrupt):
             train(words)
-    said = capsys.readouterr().err.partition("continue with: nmt-train ")[2].splitlines()[0]
-    train(shlex.split(said))
-    said = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
-    model, trust = shlex.split(said)
+    train_command = capsys.readouterr().err.partition("continue with: nmt-train ")[2].splitlines()[0]
+    train(shlex.split(train_command))
+    translate_command = capsys.readouterr().out.partition("translate with: nmt-translate ")[2].partition(" <")[0]
+    model, trust = shlex.split(translate_command)
     assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_whole(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_the_last_checkpoint_intact(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)
         with pytest.raises(KeyboardInterrupt):
@@ -149,12 +150,12 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(run: Path, monkeypatch: py
     last = run / "checkpoints" / "last.ckpt"
     before = last.read_bytes()
 
-    def full(stored: Any, place: Path) -> None:
-        place.write_bytes(b"half of it")
+    def fail_halfway(stored: Any, place: Path) -> None:
+        place.write_bytes(b"incomplete")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", full)
+        patch.setattr(torch, "save", fail_halfway)
         with pytest.raises(UserError, match=r"runs/demo/checkpoints/.*No space left"):
             train(["resume=true"])
     assert last.read_bytes() == before
@@ -163,15 +164,15 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(run: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("word", ["trust=[subprocess]", "++trust=[subprocess]", "--config-dir=conf"])
-def test_a_strangers_run_decides_nothing_about_whom_to_trust(tmp_path: Path, word: str) -> None:
+def test_stored_arguments_cannot_grant_trust(tmp_path: Path, word: str) -> None:
     (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
     with pytest.raises(UserError, match="repeat it if you trust"):
         resumed_arguments(tmp_path, ["resume=true"])
-    again = word.lstrip("+").replace("=conf", "=mine")
-    assert resumed_arguments(tmp_path, ["resume=true", again]) == ["attention=memory", "resume=true", again]
+    repeated = word.lstrip("+").replace("=conf", "=mine")
+    assert resumed_arguments(tmp_path, ["resume=true", repeated]) == ["attention=memory", "resume=true", repeated]
 
 
-def test_resumes_on_a_prepared_folder_and_keeps_its_case(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_on_a_prepared_folder_resumes_with_its_case(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = on_prepared("mine", "data.lowercase=true")
     interrupt_at(monkeypatch, step=1)
     with pytest.raises(KeyboardInterrupt):
@@ -180,17 +181,17 @@ def test_resumes_on_a_prepared_folder_and_keeps_its_case(run: Path, monkeypatch:
     monkeypatch.chdir(run.parents[1])
     train(["resume=true"])
     assert read_yaml(run / "config.yaml")["tokenizer"]["vocab_size"] == 276
-    found = Translator.load(run)
-    assert found.lowercase and found.encode("BAN Des") == found.encode("ban des")
+    translator = Translator.load(run)
+    assert translator.lowercase and translator.encode("BAN Des") == translator.encode("ban des")
     with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
         train([*on_prepared("other"), f"init_from={run}"])
 
 
 @pytest.mark.parametrize("step", [26, "killed"])
-def test_a_plateau_is_as_if_nothing_had_been(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss"]
     words += ["optimizer.lr=1e-6", "schedule.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
-    train([*words, "name=whole"])
+    train([*words, "name=uninterrupted"])
     with monkeypatch.context() as patch:
         if isinstance(step, int):
             interrupt_at(patch, step=step)
@@ -199,30 +200,31 @@ def test_a_plateau_is_as_if_nothing_had_been(run: Path, step: int | str, monkeyp
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             train(words)
     train(["resume=true"])
-    assert rates(run)[-1][1] < 1e-6 / 4  # it did fall
-    assert dict(rates(run)) == dict(rates(run.parent / "whole"))
+    assert rates(run)[-1][1] < 1e-6 / 4  # the rate was lowered
+    assert dict(rates(run)) == dict(rates(run.parent / "uninterrupted"))
 
 
-def test_a_killed_run_notes_each_update_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_run_logs_each_update_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "batches.max_tokens=100", "training.max_epochs=2"]
-    train([*words, "name=whole"])
+    train([*words, "name=uninterrupted"])
     with monkeypatch.context() as patch:
-        plain = TranslationTask.on_before_optimizer_step
+        original = TranslationTask.on_before_optimizer_step
 
         def die(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
             if self.current_epoch == 1 and self.global_step % 50 == 49:
                 raise SystemExit
-            plain(self, optimizer)
+            original(self, optimizer)
 
         patch.setattr(TranslationTask, "on_before_optimizer_step", die)
         with pytest.raises(SystemExit):
             train(words)
     train(["resume=true"])
-    whole, again = ((run.parent / name / "metrics.csv").read_text().splitlines() for name in ("whole", "demo"))
-    assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in whole]
+    names = ("uninterrupted", "demo")
+    expected, resumed = ((run.parent / name / "metrics.csv").read_text().splitlines() for name in names)
+    assert [row.split(",")[:2] for row in resumed] == [row.split(",")[:2] for row in expected]
 
 
-def test_a_run_that_has_stopped_early_stays_so(
+def test_run_stopped_early_trains_no_further_when_resumed(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
@@ -235,7 +237,7 @@ def test_a_run_that_has_stopped_early_stays_so(
     assert len(validations(run)) == 2 and capsys.readouterr().err.count("stopped early") == 2
 
 
-def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_from_is_read_only_at_the_start(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train([*TINY, "training.max_epochs=1"])
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=1)
@@ -246,8 +248,8 @@ def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch)
         train(["resume=true", "name=next", f"init_from={run.parent}/other"])
     run.rename(run.parent / "elsewhere")
     train(["resume=true", "name=next"])
-    one, two = (torch.load(run.parent / name / "model.pt") for name in ("elsewhere", "next"))
-    assert one["longest_source"] == two["longest_source"]
+    lengths = [torch.load(run.parent / name / "model.pt")["longest_source"] for name in ("elsewhere", "next")]
+    assert lengths[0] == lengths[1]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_start_is_needed_only_once(run: Path, monkeypatch: pytest.MonkeyPatch)
         ),
     ],
 )
-def test_a_damaged_folder_is_named(run: Path, file: str, text: str | None, message: str) -> None:
+def test_damaged_folder_is_reported(run: Path, file: str, text: str | None, message: str) -> None:
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "last.ckpt").touch()
     (run / "arguments.json").write_text(json.dumps(TINY))
@@ -277,7 +279,7 @@ def test_a_damaged_folder_is_named(run: Path, file: str, text: str | None, messa
         train(["resume=true"])
 
 
-def test_fewer_epochs_than_are_trained_are_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_epochs_than_already_trained_are_rejected(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(2))
         with pytest.raises(SystemExit):
@@ -287,12 +289,12 @@ def test_fewer_epochs_than_are_trained_are_refused(run: Path, monkeypatch: pytes
 
 
 def interrupted(*_: Any) -> None:
-    """Ctrl-C."""
+    """Act as if Ctrl-C had been pressed."""
     raise KeyboardInterrupt
 
 
 def die_in_epoch(epoch: int) -> Callable[..., None]:
-    """A callback's hook that kills the run."""
+    """Return a hook of a callback that kills the run in this epoch."""
 
     def die(self: Any, trainer: Any, *_: Any) -> None:
         if trainer.current_epoch == epoch:

@@ -1,4 +1,4 @@
-"""nmt-train from its command line to its folder, on a copy task of seconds."""
+"""nmt-train from its arguments to the files of its folder, on a copy task that takes seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nmt.text.corpus import Corpus
 from nmt.training.module import TranslationTask
 
 
-def test_sources_longer_than_the_attention_holds_stop_a_run_before_it_trains(run: Path, tmp_path: Path) -> None:
+def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path, tmp_path: Path) -> None:
     for part, lines in {"train": ["a b c"] * 300, "valid": ["a", "a b c d e f g h"]}.items():
         for side in ("src", "tgt"):
             (tmp_path / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
@@ -31,7 +31,7 @@ def test_sources_longer_than_the_attention_holds_stop_a_run_before_it_trains(run
         train([*words, "data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank", "name=demo"])
 
 
-def test_an_attention_is_described_by_its_settings() -> None:
+def test_describe_setting_shows_class_and_settings() -> None:
     gated = {"_target_": "nmt.attention.CovarianceAttention", "gated": True, "kinds": {"a": None}}
     heads = {"_target_": "nmt.attention.MultiHeadAttention", "inner": gated, "map": "elu", "heads": 8}
     assert describe_setting(heads) == (
@@ -41,7 +41,7 @@ def test_an_attention_is_described_by_its_settings() -> None:
 
 
 class TestRun:
-    def test_leaves_everything_behind(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_run_writes_all_files(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         train([*TINY, "name=demo"])
         summary = json.loads((run / "summary.json").read_text())
         assert set(summary["test"]) == {"bleu", "chrf", "aer"}
@@ -60,14 +60,12 @@ class TestRun:
         assert "MemoryAttention(slots=3," in printed.out
         assert "version:" in printed.out and "translating the test set …" in printed.err
 
-    def test_without_a_test_set_there_is_nothing_to_translate(
-        self, run: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_run_without_test_set_translates_nothing(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         train([*on_prepared("mine"), "training.max_epochs=1"])
         assert json.loads((run / "summary.json").read_text())["test"] is None
         assert "test set" not in capsys.readouterr().err
 
-    def test_without_attention_there_is_nothing_to_align(self, run: Path) -> None:
+    def test_model_without_attention_has_no_alignments(self, run: Path) -> None:
         train([*(word for word in TINY if "slots" not in word), "attention=none"])
         assert json.loads((run / "summary.json").read_text())["test"]["aer"] is None
         assert (run / "test.translations.txt").is_file()
@@ -95,32 +93,32 @@ class TestRun:
         ],
         ids=lambda settings: settings[0],
     )
-    def test_settings_go_together(self, run: Path, settings: list[str]) -> None:
+    def test_settings_can_be_combined(self, run: Path, settings: list[str]) -> None:
         train([*TINY, *settings])
         assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
-    def test_only_products_are_rough(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In bfloat16 weights, gradients and what the optimizer remembers stay float32."""
-        seen: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "slopes": set()}
+    def test_only_products_are_bfloat16(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Weights, gradients and the optimizer's state stay float32."""
+        dtypes: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "gradients": set()}
 
         def step(self: TranslationTask, batch: Batch, _: int) -> torch.Tensor:
-            seen["features"].add(self.model.features(batch.source, batch.source_mask, batch.target_in).dtype)
-            return plain(self, batch, _)
+            dtypes["features"].add(self.model.features(batch.source, batch.source_mask, batch.target_in).dtype)
+            return original(self, batch, _)
 
-        def look(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
+        def record_dtypes(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
             weights = list(self.parameters())
-            seen["weights"] |= {weight.dtype for weight in weights}
-            seen["slopes"] |= {weight.grad.dtype for weight in weights if weight.grad is not None}
+            dtypes["weights"] |= {weight.dtype for weight in weights}
+            dtypes["gradients"] |= {weight.grad.dtype for weight in weights if weight.grad is not None}
 
-        plain = TranslationTask.training_step
+        original = TranslationTask.training_step
         monkeypatch.setattr(TranslationTask, "training_step", step)
-        monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", look)
+        monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", record_dtypes)
         train([*TINY, "precision=bf16", "training.max_epochs=1", "training.clip_norm=0.5"])
-        assert seen == {"features": {torch.bfloat16}, "weights": {torch.float32}, "slopes": {torch.float32}}
+        assert dtypes == {"features": {torch.bfloat16}, "weights": {torch.float32}, "gradients": {torch.float32}}
         state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
-        assert {memory["exp_avg"].dtype for memory in state.values()} == {torch.float32}
+        assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
 
-    def test_a_processor_that_only_emulates_bfloat16_is_told(
+    def test_user_is_warned_if_bfloat16_is_slow(
         self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for times in (3.04, 0.5):
@@ -135,14 +133,14 @@ class TestRun:
             rates = [float(row["lr"]) for row in csv.DictReader(file) if row["lr"]]
         assert 0 < rates[-1] < 0.01  # at the start of the second epoch
 
-    def test_never_overwrites_a_run(self, run: Path) -> None:
+    def test_run_is_never_overwritten(self, run: Path) -> None:
         for _ in range(2):
             train([*TINY, "training.max_epochs=1"])
         assert (run / "summary.json").is_file() and (run.parent / "demo-2" / "summary.json").is_file()
         with pytest.raises(UserError, match="has finished"):
             train([*TINY, "resume=true"])
 
-    def test_the_folder_is_the_model(self, run: Path) -> None:
+    def test_translator_loads_the_run_folder(self, run: Path) -> None:
         train([*TINY])
         translations = Translator.load(run).translate(["ban des", "", "ban"])
         assert translations[1].text == ""
@@ -151,18 +149,18 @@ class TestRun:
         assert best.alignment.shape == (len(best.source_tokens), len(best.tokens))
         assert best.n_best[0].score == best.score
 
-    def test_checkpoints_hold_no_code(self, run: Path) -> None:
+    def test_checkpoints_contain_no_code(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         for checkpoint in (run / "checkpoints").glob("*.ckpt"):
             assert torch.load(checkpoint, weights_only=True)["portable"]["format"] == 1
 
-    def test_of_equals_the_later_is_kept_and_an_early_stop_is_told(
+    def test_ties_keep_the_later_epoch_and_an_early_stop_is_reported(
         self, run: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.keep_best=2"]
         train([*TINY, *words, "training.max_epochs=3"])
-        said = "stopped early: valid_loss did not improve in 1 validations (training.patience); the model of epoch 2 is"
-        assert said in capsys.readouterr().err
+        text = "stopped early: valid_loss did not improve in 1 validations (training.patience); the model of epoch 2 is"
+        assert text in capsys.readouterr().err
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
 
@@ -178,7 +176,7 @@ class TestRun:
         )
         assert json.loads((run / "summary.json").read_text())["epochs"] == 4
 
-    def test_two_runs_that_start_together_get_a_folder_each(self, tmp_path: Path) -> None:
+    def test_runs_started_at_the_same_time_get_separate_folders(self, tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
         assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
@@ -186,31 +184,31 @@ class TestRun:
         with pytest.raises(FileExistsError):
             new_folder(tmp_path / "gone", "demo")
 
-    def test_needs_a_prepared_part_to_validate_on(self, run: Path) -> None:
+    def test_prepared_folder_without_validation_part_is_rejected(self, run: Path) -> None:
         words = on_prepared("mine", parts=["train"])
         with pytest.raises(UserError, match="data.folder=mine: has no valid.arrow; .* add data.valid.src=FILE"):
             train(words)
         assert not run.exists()
 
-    def test_two_vocabularies_that_are_there_share_no_embeddings(self, run: Path) -> None:
+    def test_shared_embeddings_are_rejected_with_two_existing_vocabularies(self, run: Path) -> None:
         words = on_prepared("mine", "tokenizer.joint=false")
         with pytest.raises(UserError, match="embeddings.shared=true: .* but data.folder=mine has two; set"):
             train(words)
         assert not run.exists()
         train([*words, "training.max_epochs=1", "embeddings.shared=false"])
-        again = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
-        again.append("embeddings.shared=true")
+        second = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
+        second.append("embeddings.shared=true")
         with pytest.raises(UserError, match=f"embeddings.shared=true: .* but init_from={run} has two; set"):
-            train(again)
+            train(second)
         assert not (run.parent / "next").exists()
 
-    @pytest.mark.parametrize("one", ["embeddings.shared", "decoder.tied"])
-    def test_two_tables_do_not_become_one(self, run: Path, one: str) -> None:
-        train([*TINY, "training.max_epochs=1", f"{one}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{one}=true.*remove the embeddings and decoder"):
-            train([*TINY, f"{one}=true", f"init_from={run}"])
+    @pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
+    def test_separate_tables_of_init_from_cannot_become_one(self, run: Path, key: str) -> None:
+        train([*TINY, "training.max_epochs=1", f"{key}=false"])
+        with pytest.raises(UserError, match=f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"):
+            train([*TINY, f"{key}=true", f"init_from={run}"])
 
-    def test_starts_from_a_trained_folder(self, run: Path) -> None:
+    def test_init_from_starts_with_the_weights_of_that_run(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         train([*TINY, "training.max_epochs=1", "optimizer.lr=1e-9", f"init_from={run}", "name=next"])
         before, after = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("demo", "next"))
@@ -221,8 +219,8 @@ class TestRun:
         with pytest.raises(UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="):
             train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
-    def test_what_is_not_said_of_a_start_is_as_it_was(self, run: Path) -> None:
-        """Model, tokenizers and case; text and training are those of the new run."""
+    def test_init_from_keeps_settings_that_are_not_overridden(self, run: Path) -> None:
+        """These are model, tokenizers and case. Text and training settings are those of the new run."""
         first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
         train([*first, "tokenizer=unigram", "encoder=lstm", "attention=luong", "training.max_epochs=1"])
         second = [word for word in TINY if not word.startswith(("tokenizer", "emb", "enc", "att", "dec"))]
@@ -231,8 +229,8 @@ class TestRun:
         assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
         assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
         assert Translator.load(run.parent / "next").lowercase
-        stranger = (run / "config.yaml").read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}")
-        (run / "config.yaml").write_text(stranger)
+        interpolated = (run / "config.yaml").read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}")
+        (run / "config.yaml").write_text(interpolated)
         with pytest.raises(UserError, match=r"decoder\.dropout=\$\{oc\.env:HOME\}: must be a number"):
             train([*second, f"init_from={run}"])
         (run / "config.yaml").write_text("a: [")
@@ -241,9 +239,9 @@ class TestRun:
         with pytest.raises(UserError, match=r"init_from=nowhere: has no config\.yaml; name a folder"):
             train([*second, "init_from=nowhere"])
 
-    def test_a_loss_that_is_no_number_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        nothing = torch.tensor(float("nan"), requires_grad=True)
-        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: nothing)
+    def test_nan_loss_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        nan = torch.tensor(float("nan"), requires_grad=True)
+        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: nan)
         with pytest.raises(UserError, match=r"loss is nan at update 0.*optimizer\.lr"):
             train([*TINY])
 
@@ -251,27 +249,27 @@ class TestRun:
         train([*TINY, "training.max_epochs=1"])
         translator = Translator.load(run)
         corpus = Corpus.open(run / "data" / "valid.arrow")
-        loss, right, pieces = 0.0, 0, 0
+        loss, correct, pieces = 0.0, 0, 0
         for row in range(len(corpus)):  # one sentence at a time: no padding, no batches
             batch = collate(corpus, [row])
             features = translator.trained.model.features(batch.source, batch.source_mask, batch.target_in)
             log_probs = translator.trained.model.decoder.output(features)[0].detach().log_softmax(1)
             loss -= float(log_probs.gather(1, batch.target_out.T).sum())
-            right += int((log_probs.argmax(1) == batch.target_out[0]).sum())
+            correct += int((log_probs.argmax(1) == batch.target_out[0]).sum())
             pieces += len(log_probs)
         with (run / "metrics.csv").open() as file:
             logged = next(line for line in csv.DictReader(file) if line["valid_loss"])
         assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
-        assert float(logged["valid_accuracy"]) == pytest.approx(right / pieces, rel=1e-6)
+        assert float(logged["valid_accuracy"]) == pytest.approx(correct / pieces, rel=1e-6)
 
-    @pytest.mark.parametrize("wrong", ["tokenizer.vocab_size=100000", "device=tpu", "device=meta"])
-    def test_a_failed_preparation_leaves_no_folder(self, run: Path, wrong: str) -> None:
-        with pytest.raises(UserError, match=wrong):
-            train([*TINY, wrong])
+    @pytest.mark.parametrize("word", ["tokenizer.vocab_size=100000", "device=tpu", "device=meta"])
+    def test_failed_preparation_leaves_no_folder(self, run: Path, word: str) -> None:
+        with pytest.raises(UserError, match=word):
+            train([*TINY, word])
         assert not run.exists()
 
-    def test_the_same_seed_gives_the_same_model(self, run: Path) -> None:
-        for name in ("one", "two"):
+    def test_same_seed_gives_the_same_model(self, run: Path) -> None:
+        for name in ("first", "second"):
             train([*TINY, f"name={name}", "training.max_epochs=1"])
-        one, two = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("one", "two"))
-        assert all(torch.equal(one[name], two[name]) for name in one)
+        first, second = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("first", "second"))
+        assert all(torch.equal(first[name], second[name]) for name in first)

@@ -1,4 +1,4 @@
-"""Each setting of a training run reaches the place where it matters."""
+"""Each setting of a training run reaches the code that uses it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nmt.training.schedules import warm_up
 
 
 def task_of(*words: str, step: int = 0) -> Any:
-    """A task with one weight, whose trainer stands at update ``step``."""
+    """Return a task with a single linear layer, whose trainer is at update ``step``."""
     task: Any = TranslationTask.__new__(TranslationTask)
     pl.LightningModule.__init__(task)
     task.model = torch.nn.Linear(1, 1)
@@ -32,22 +32,22 @@ def task_of(*words: str, step: int = 0) -> Any:
     return task
 
 
-@pytest.mark.parametrize(("kind", "made"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
-def test_the_optimizer_is_the_one_asked_for(kind: str, made: type) -> None:
+@pytest.mark.parametrize(("kind", "optimizer_class"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
+def test_optimizer_has_the_configured_class_and_settings(kind: str, optimizer_class: type) -> None:
     words = [f"optimizer={kind}", "optimizer.betas=[0.7,0.8]", "optimizer.weight_decay=0.3", "optimizer.lr=0.125"]
     optimizer = task_of(*words, "schedule.warmup_steps=1").configure_optimizers()["optimizer"]
     (group,) = optimizer.param_groups
-    assert type(optimizer) is made
+    assert type(optimizer) is optimizer_class
     assert (group["betas"], group["weight_decay"], group["initial_lr"]) == ((0.7, 0.8), 0.3, 0.125)
 
 
 @pytest.mark.parametrize(
     ("monitor", "better"), [("valid_loss", "min"), *((f"valid_{name}", "max") for name in ("bleu", "chrf", "accuracy"))]
 )
-def test_a_plateau_lowers_the_rate_where_nothing_gets_better(monitor: str, better: str) -> None:
+def test_plateau_lowers_the_rate_without_progress(monitor: str, better: str) -> None:
     words = [f"training.monitor={monitor}", "schedule=plateau", "schedule.factor=0.25"]
-    found = task_of(*words, "schedule.patience=1", "optimizer.lr=1").configure_optimizers()
-    plateau, (group,) = found["lr_scheduler"]["scheduler"], found["optimizer"].param_groups
+    configured = task_of(*words, "schedule.patience=1", "optimizer.lr=1").configure_optimizers()
+    plateau, (group,) = configured["lr_scheduler"]["scheduler"], configured["optimizer"].param_groups
     rates = []
     for value in (5, 6, 7, 8, 9, 9, 9) if better == "max" else (9, 8, 7, 6, 5, 5, 5):
         plateau.step(value)
@@ -56,7 +56,7 @@ def test_a_plateau_lowers_the_rate_where_nothing_gets_better(monitor: str, bette
 
 
 @pytest.mark.parametrize("step", [0, 3, 6, 9, 12])
-def test_a_plateau_s_rate_is_warmed_up(step: int) -> None:
+def test_plateau_warms_up(step: int) -> None:
     task = task_of("schedule=plateau", "schedule.warmup_steps=10", "optimizer.lr=0.5", step=step)
     configured = task.configure_optimizers()
     optimizer = configured["optimizer"]
@@ -65,57 +65,57 @@ def test_a_plateau_s_rate_is_warmed_up(step: int) -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * warm_up(10)(step))
 
 
-def test_what_the_trainer_is_told(tmp_path: Path) -> None:
+def test_trainer_gets_its_settings(tmp_path: Path) -> None:
     config = train_config(
         ["training.clip_norm=0.25", "training.max_minutes=3", "training.max_epochs=7", "batches.accumulate=5"]
     )
     trainer = _trainer(config, tmp_path, [])
     assert (trainer.gradient_clip_val, trainer.max_epochs, trainer.accumulate_grad_batches) == (0.25, 7, 5)
-    (timer,) = (one for one in trainer.callbacks if isinstance(one, Timer))
+    (timer,) = (callback for callback in trainer.callbacks if isinstance(callback, Timer))
     assert timer._duration == datetime.timedelta(minutes=3).total_seconds()
 
 
-def test_the_loss_is_smoothed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, plain = set(), TranslationTask.loss
+def test_label_smoothing_reaches_the_loss(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smoothings, original = set(), TranslationTask.loss
 
     def loss(model: Any, batch: Batch, *, smoothing: float) -> torch.Tensor:
-        seen.add(smoothing)
-        return plain(model, batch, smoothing=smoothing)
+        smoothings.add(smoothing)
+        return original(model, batch, smoothing=smoothing)
 
     monkeypatch.setattr(TranslationTask, "loss", staticmethod(loss))
     train([*TINY, "training.label_smoothing=0.3", "training.max_epochs=1"])
-    assert seen == {0.3}
+    assert smoothings == {0.3}
 
 
-def test_each_epoch_has_batches_of_its_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = record_batches(monkeypatch)
+def test_each_epoch_has_new_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = record_batches(monkeypatch)
     train([*TINY, "batches.max_tokens=300"])
-    rows = [row for batch in seen for row in batch]
+    rows = [row for batch in batches for row in batch]
     assert sorted(rows) == sorted([*range(300), *range(300)])
     assert sorted(rows[:300]) == list(range(300)) and rows[:300] != rows[300:]
 
 
-def test_an_update_is_the_mean_of_its_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also the last one of an epoch, of which there are fewer."""
+def test_accumulated_gradients_are_the_mean_over_the_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the last update of an epoch, which has fewer batches."""
     batches: list[Batch] = []
     updates: list[tuple[int, dict[str, torch.Tensor]]] = []
-    found: list[TranslationTask] = []
-    plain = TranslationTask.training_step
+    tasks: list[TranslationTask] = []
+    original = TranslationTask.training_step
 
     def step(self: TranslationTask, batch: Batch, batch_idx: int) -> torch.Tensor:
         batches.append(batch)
-        return plain(self, batch, batch_idx)
+        return original(self, batch, batch_idx)
 
     def update(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
-        found[:] = [self]
-        grads = {name: one.grad.clone() for name, one in self.named_parameters() if one.grad is not None}
+        tasks[:] = [self]
+        grads = {name: weight.grad.clone() for name, weight in self.named_parameters() if weight.grad is not None}
         updates.append((len(batches), grads))
 
     monkeypatch.setattr(TranslationTask, "training_step", step)
     monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", update)
-    still = ["encoder.dropout=0", "decoder.dropout=0", "optimizer.lr=1e-30", "training.clip_norm=null"]
-    train([*TINY, *still, "training.max_epochs=1", "batches.accumulate=4", "batches.max_tokens=700"])
-    task, first = found[0].train(), 0
+    constant = ["encoder.dropout=0", "decoder.dropout=0", "optimizer.lr=1e-30", "training.clip_norm=null"]
+    train([*TINY, *constant, "training.max_epochs=1", "batches.accumulate=4", "batches.max_tokens=700"])
+    task, first = tasks[0].train(), 0
     assert [count % 4 == 0 for count, _ in updates] == [True] * (len(updates) - 1) + [False]
     for count, grads in updates:
         task.zero_grad()
@@ -131,22 +131,22 @@ def test_an_update_is_the_mean_of_its_batches(run: Path, monkeypatch: pytest.Mon
     ("monitor", "values"),
     [("valid_accuracy", (0.1, 0.3, 0.2, 0.2, 0.2)), ("valid_loss", (3.0, 1.0, 2.0, 2.0, 2.0))],
 )
-def test_the_best_epoch_is_kept_and_the_wait_counts_from_it(
+def test_best_epoch_is_kept_and_patience_counts_from_it(
     run: Path, monitor: str, values: tuple[float, ...], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    kept: list[dict[str, torch.Tensor]] = []
+    epochs: list[dict[str, torch.Tensor]] = []  # weights at the end of each epoch
 
     def validate(self: TranslationTask, batch: Batch, _: int) -> None:
         epoch = self.current_epoch
-        if len(kept) == epoch:
-            kept.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
-        told = {"valid_loss": 1.0, monitor: values[epoch]}
-        self.log_dict(told, batch_size=1, on_step=False, on_epoch=True)
+        if len(epochs) == epoch:
+            epochs.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
+        metrics = {"valid_loss": 1.0, monitor: values[epoch]}
+        self.log_dict(metrics, batch_size=1, on_step=False, on_epoch=True)
 
     monkeypatch.setattr(TranslationTask, "validation_step", validate)
     words = [f"training.monitor={monitor}", "training.patience=2", "training.max_epochs=5"]
     train([*TINY, *words])
     assert "2 validations (training.patience); the model of epoch 2 is kept" in capsys.readouterr().err
-    assert len(kept) == 4
+    assert len(epochs) == 4
     stored = torch.load(run / "model.pt")["weights"]
-    assert all(torch.equal(stored[name], weight) for name, weight in kept[1].items())
+    assert all(torch.equal(stored[name], weight) for name, weight in epochs[1].items())

@@ -1,4 +1,4 @@
-"""Runs of seconds: a copy task, and what can befall them."""
+"""A copy task that trains in seconds, and functions that interrupt or observe such a run."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ TINY = [
 
 
 def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
-    """The words of a tiny run on ``folder``, which nmt-prepare writes here, with these settings of its own."""
+    """Run nmt-prepare with these settings into ``folder``, and return the arguments of a tiny run on it."""
     Path("a.src").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
     Path("a.tgt").write_text("".join(f"Ban des {'Gni ' * n}kor\n" for n in range(30)))
     files = [f"data.{part}.{side}=a.{side}" for part in parts for side in ("src", "tgt")]
     prepare([*files, "tokenizer.vocab_size=276", *settings, f"output={folder}"])
-    rest = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
-    return [*rest, "data=prepared", f"data.folder={folder}"]
+    model = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
+    return [*model, "data=prepared", f"data.folder={folder}"]
 
 
 def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The rows of every batch that will be trained on, as it comes."""
-    seen: list[list[int]] = []
+    """Return a list that collects the rows of every training batch, in order."""
+    batches: list[list[int]] = []
     original = TranslationTask.training_step
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        seen.append(batch.index.tolist())
+        batches.append(batch.index.tolist())
         return original(self, batch, index)
 
     monkeypatch.setattr(TranslationTask, "training_step", training_step)
-    return seen
+    return batches
 
 
 def validations(run: Path) -> list[tuple[str, str]]:
-    """(step, epoch) of each validation."""
+    """Return (step, epoch) of each validation."""
     with (run / "metrics.csv").open(newline="") as file:
         return [(row["step"], row["epoch"]) for row in csv.DictReader(file) if row["valid_loss"]]
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, press: int = signal.SIGINT) -> None:
-    """Press Ctrl-C, or send another signal, once, while update number ``step`` is worked on."""
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, signal_number: int = signal.SIGINT) -> None:
+    """Send Ctrl-C, or the signal ``signal_number``, once during the update number ``step``."""
     original = TranslationTask.training_step
-    presses = iter([press])
+    pending = [signal_number]
 
     def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step and (now := next(presses, None)):
-            signal.raise_signal(now)
+        if self.global_step == step and pending:
+            signal.raise_signal(pending.pop())
         return original(self, batch, index)
 
     monkeypatch.setattr(TranslationTask, "training_step", training_step)
 
 
 def rates(run: Path) -> list[tuple[str, float]]:
-    """(step, learning rate) wherever one was noted."""
+    """Return (step, learning rate) of each row with a learning rate."""
     with (run / "metrics.csv").open(newline="") as file:
         return [(row["step"], float(row["lr"])) for row in csv.DictReader(file) if row["lr"]]

@@ -10,7 +10,7 @@ from nmt.tasks.grammar.lexicon import all_adjectives, all_nouns, all_verbs, read
 from nmt.tasks.grammar.records import PLACES, Adjective, Adverbial, Frame, Verb
 
 T = TypeVar("T")
-# Of two adjectives only the first is one of these, so that nothing is both old and new.
+# Only the first of two adjectives comes from this set, so that nothing is both old and new.
 OUTWARD = {"old", "young", "new", "big", "small", "long", "short"}
 OBJECT_ROLES = {"acc": "accusative", "both": "accusative", "dat": "dative", "preposition": "oblique"}
 

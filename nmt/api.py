@@ -1,0 +1,136 @@
+"""The Python interface: everything that the commands do with a trained model, as methods of ``Translator``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nmt.errors import UserError
+from nmt.inference.oversized import OnFailure
+from nmt.inference.translator import Translator as InferenceTranslator
+from nmt.search.options import SearchOptions
+from nmt.text.links import Link, Links
+
+if TYPE_CHECKING:
+    from nmt.inference.forced_decoding import ForcedDecoding
+
+Pairs = Iterable[tuple[str, str]]
+
+
+class Evaluation(NamedTuple):
+    """Scores of translations: BLEU, chrF and TER in percent, AER in [0, 1] or None, and the signature of each."""
+
+    bleu: float
+    chrf: float
+    ter: float
+    aer: float | None
+    signatures: dict[str, str]
+    translations: list[str]
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """The attention of one sentence pair between words; Jupyter shows it as a table.
+
+    ``weights`` (J, I) has one row per target word and one column per source word.
+    """
+
+    weights: np.ndarray
+    source: list[str]
+    target: list[str]
+    title: str
+
+    def save(self, path: str | Path) -> Path:
+        """Draw the heatmap as a PNG or SVG file, chosen by the suffix of ``path``."""
+        from nmt.alignment.heatmap import save_heatmap
+
+        save_heatmap(self.weights, self.source, self.target, Path(path), title=self.title)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Heatmap({self.title!r}, {len(self.target)} × {len(self.source)} words)"
+
+    def _repr_html_(self) -> str:
+        from nmt.alignment.page import Example, alignment_table
+
+        return alignment_table(Example(1, self.weights, self.source, self.target))
+
+
+class Translator(InferenceTranslator):
+    """A trained model: translates, scores, aligns, evaluates and draws.
+
+    ``score``, ``align`` and ``heatmap`` need the torch model. If another engine translates, it is loaded on first use.
+    """
+
+    def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
+        """Return the model's log-probability (``log_prob``) and alignment of each (source, translation) pair."""
+        from nmt.inference.forced_decoding import force_decode
+
+        sources, targets = _sides(pairs)
+        return force_decode(self, sources, targets, on_failure=on_failure)
+
+    def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
+        """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
+        from nmt.inference.forced_decoding import forced_links
+
+        self._require_attention()
+        sources, targets = _sides(pairs)
+        return forced_links(self, sources, targets, on_failure=on_failure)
+
+    def evaluate(
+        self,
+        sources: Iterable[str],
+        references: Iterable[str],
+        options: SearchOptions | None = None,
+        *,
+        links: Sequence[Links] | None = None,
+        lowercase: bool | None = None,
+    ) -> Evaluation:
+        """Translate ``sources`` and score the translations against ``references``.
+
+        ``links`` are gold word alignments, which add the alignment error rate. ``lowercase`` ignores case. By default,
+        case is ignored if the model was trained on lower-cased text. The signatures record it.
+        """
+        from nmt.alignment.aer import AER_METHOD, alignment_error_rate
+        from nmt.evaluation import corpus_scores
+
+        sources, references = list(sources), list(references)
+        if len(sources) != len(references):
+            raise UserError(f"{len(sources)} sources, {len(references)} references: give one reference per source")
+        translations = self.texts(sources, options)
+        lowercase = self.lowercase if lowercase is None else lowercase
+        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
+        aer, signatures = None, scores.signatures
+        if links is not None:
+            aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)
+            signatures = {**signatures, "aer": AER_METHOD}
+        assert scores.ter is not None
+        return Evaluation(scores.bleu, scores.chrf, scores.ter, aer, signatures, translations)
+
+    def heatmap(self, source: str, target: str | None = None) -> Heatmap:
+        """Return what the model attends to when it produces ``target``, or its own translation of ``source``."""
+        from nmt.alignment.word_weights import fit_word_weights
+
+        self._require_attention()
+        own = target is None
+        target = self.texts([source])[0] if target is None else target
+        decoding = self.score([(source, target)])[0]
+        words = source.split(), target.split()
+        title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
+        return Heatmap(fit_word_weights(decoding, *words), *words, title)
+
+    def _require_attention(self) -> None:
+        if not self.attention.reads_source:
+            raise UserError("this model has no attention and aligns nothing; use a model trained with one")
+
+
+def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
+    listed = list(pairs)
+    for row, pair in enumerate(listed):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
+            raise TypeError(f"pairs[{row}]={pair!r:.80}: must be (source, translation), both strings")
+    return [source for source, _ in listed], [target for _, target in listed]

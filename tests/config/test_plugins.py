@@ -1,0 +1,199 @@
+"""Plug-ins by ``_target_``: wrong targets and settings are rejected before anything is constructed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import train_config
+from nmt.errors import UserError
+from nmt.model.build import ATTENTION, ENCODER
+from nmt.tasks.sources import load_pairs
+from nmt.training.optimizers import OPTIMIZER, SCHEDULE
+
+GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
+
+
+def message(arguments: Any, command: Callable[[Any], Any] = train_config) -> str:
+    """Return the message of the UserError that ``command`` raises."""
+    with pytest.raises(UserError) as caught:
+        command(arguments)
+    return str(caught.value)
+
+
+def record_calls(monkeypatch: pytest.MonkeyPatch, target: str) -> list[str]:
+    """Replace the class or function at the dotted name ``target`` by one that records its calls in the result."""
+    calls: list[str] = []
+    module, _, name = target.rpartition(".")
+    original: Any = getattr(import_module(module), name)
+
+    @functools.wraps(original.__init__ if isinstance(original, type) else original)
+    def record(*arguments: Any, **settings: Any) -> Any:
+        calls.append(target)
+        return (original.__init__ if isinstance(original, type) else original)(*arguments, **settings)
+
+    replacement: Any = record
+    if isinstance(original, type):
+        body = {"__module__": original.__module__, "__init__": record, "__signature__": inspect.signature(original)}
+        replacement = type(name, (original,), body)
+    monkeypatch.setattr(f"{module}.{name}", replacement)
+    return calls
+
+
+@pytest.mark.parametrize("target", ["nmt.attention.NoAttention", "nmt.tasks.copy.generate"])
+def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the tests of refused targets would prove nothing."""
+    calls = record_calls(monkeypatch, target)
+    if target.endswith("generate"):
+        load_pairs(train_config(["data=copy", "data.train_pairs=9"])["data"])
+    else:
+        train_config(["attention=none"])
+    assert calls == [target]
+
+
+OF_ATTENTION = "not allowed here; name something of nmt.attention"
+OF_DATA = "not allowed here; name something of nmt.tasks.grammar or nmt.tasks.copy or nmt.text.parallel"
+OF_MODEL = "not allowed here; name something of nmt.model"
+NO_SCHEDULE = "must be a subclass of torch.optim.lr_scheduler.LRScheduler"
+NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
+
+
+@pytest.mark.parametrize(
+    ("group", "choice", "target", "problem"),
+    [
+        # Classes that a module of nmt only imports.
+        ("attention", "none", "nmt.storage.ZipFile", OF_ATTENTION),
+        ("attention", "none", "nmt.attention.low_rank.AtLeast", "defined in nmt.bounds; name it there, and trust that"),
+        ("data", "copy", "nmt.inference.model_folder.Path", OF_DATA),
+        ("data", "copy", "nmt.text.parallel.Path", f"defined in {Path.__module__}; name it there, and trust that"),
+        ("data", "copy", "nmt.tasks.copy.product", "defined in itertools; name it there, and trust that package"),
+        ("encoder", "lstm", "nmt.model.encoder.Dropout", "defined in nmt.kernels.dropout; name it there, and trust"),
+        ("optimizer", "adam", "torch.optim.sgd.Tensor", "defined in torch; name it there, and trust that package"),
+        # Functions of nmt that are not allowed at this place.
+        ("data", "copy", "nmt.storage.write_lines", OF_DATA),
+        ("data", "copy", "nmt.text.parallel.read_pairs", "defined in nmt.text.files; name it there, and trust that"),
+        ("attention", "none", "nmt.tasks.copy.generate", OF_ATTENTION),
+        ("attention", "none", "nmt.attention.base.clear_padding", NO_ATTENTION),
+        ("schedule", "constant", "nmt.training.schedules.warm_up", NO_SCHEDULE),
+        # Classes that do not inherit from the base class of the place.
+        ("attention", "none", "nmt.model.LSTMEncoder", OF_ATTENTION),
+        ("attention", "none", "nmt.attention.base.Memory", NO_ATTENTION),
+        ("encoder", "lstm", "nmt.attention.NoAttention", OF_MODEL),
+        ("encoder", "lstm", "nmt.model.State", f"must be a subclass of {ENCODER.base.__module__}."),
+        ("decoder", "lstm", "nmt.attention.NoAttention", OF_MODEL),
+        ("optimizer", "adam", "torch.optim.lr_scheduler.ConstantLR", "must be a subclass of torch.optim.optimizer.Opt"),
+        ("schedule", "constant", "torch.optim.SGD", "package 'torch' is not trusted; if you trust it, add"),
+    ],
+    ids=lambda value: value if "." in value and " " not in value else "",
+)
+def test_wrong_target_is_refused_without_calling_it(
+    monkeypatch: pytest.MonkeyPatch, group: str, choice: str, target: str, problem: str
+) -> None:
+    recordable = target.rpartition(".")[2] not in ("Path", "Tensor", "product")  # their work is not in __init__
+    calls = record_calls(monkeypatch, target) if recordable else []
+    text = message([f"{group}={choice}", f"{group}._target_={target}"])
+    if group == "attention":
+        nested = message(["attention=multi_head", f"attention.inner._target_={target}"])
+        assert nested.replace(".inner._target_", "._target_").replace("multi_head.yaml", "none.yaml") == text
+    assert text.startswith(f"{group}._target_={target}: {problem}")
+    assert text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
+    assert calls == []
+
+
+@pytest.mark.parametrize("group", [*GROUPS, "decoder", "attention.inner"])
+def test_untrusted_package_is_not_even_imported(package: str, group: str) -> None:
+    place, choice = group.partition(".")[0], {"attention.inner": "multi_head", "data": "copy"}.get(group)
+    choices = [f"{place}={choice}"] if choice else []
+    for trust in ([], ["trust=[other]"], ["trust=[min]"], ["trust=[mine.other]"]):
+        text = message([*choices, f"{group}._target_=mine.Unrelated", *trust])
+        expected = f"{group}._target_=mine.Unrelated: package 'mine' is not trusted; if you trust it, add trust=[mine] "
+        assert text.startswith(f"{expected}(conf/{place}/") and "\n" not in text
+    assert package not in sys.modules
+
+
+@pytest.mark.parametrize("group", ["encoder", "attention", "optimizer", "schedule", "attention.inner"])
+@pytest.mark.parametrize("plugin", ["Unrelated", "letters"])
+def test_trusted_class_without_the_base_class_is_not_constructed(package: str, group: str, plugin: str) -> None:
+    places = {"encoder": ENCODER, "attention": ATTENTION, "optimizer": OPTIMIZER, "schedule": SCHEDULE}
+    base: Any = places[group.partition(".")[0]].base
+    choices = ["attention=multi_head"] if group == "attention.inner" else []
+    text = message([*choices, f"{group}._target_=mine.{plugin}", f"trust=[{package}]"])
+    assert text.startswith(f"{group}._target_=mine.{plugin}: must be a subclass of {base.__module__}.{base.__name__} (")
+    assert "\n" not in text and sys.modules[package].calls == []
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("mine.SGD", "defined in torch.optim.sgd; name it there, and trust that package"),
+        ("mine.calls", "not a class or function; name one"),
+        ("mine.Nothing", "not found (module 'mine' has no attribute 'Nothing')"),
+        ("mine.nothing.Nothing", "not found (No module named 'mine.nothing'"),
+    ],
+)
+def test_wrong_name_in_a_trusted_package_is_refused(package: str, target: str, problem: str) -> None:
+    text = message(["data=copy", f"data._target_={target}", f"trust=[{package}]"])
+    assert text.startswith(f"data._target_={target}: {problem}") and "\n" not in text
+    assert sys.modules[package].calls == []
+
+
+def test_class_without_a_signature_is_refused() -> None:
+    text = message(["data=copy", "data._target_=nmt.text.parallel.Files"])  # a TypedDict
+    assert text.startswith("data._target_=nmt.text.parallel.Files: its arguments are unknown") and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (["optimizer=sgd", "+optimizer.momentun=1"], "optimizer.momentun=1: no such key; did you mean momentum?"),
+        (["optimizer=sgd", "+optimizer.params=[1]"], "optimizer.params=[1]: no such key"),
+        (["optimizer=sgd", "optimizer.lr=0"], "optimizer.lr=0: must be greater than 0"),
+        (["optimizer=sgd", "optimizer.lr=fast"], "optimizer.lr=fast: must be a number"),
+        (["optimizer=sign", "+optimizer.decai=1"], "optimizer.decai=1: no such key; did you mean decay?"),
+        (["optimizer=sign", "+optimizer.decay=low"], "optimizer.decay=low: must be a number"),
+        (
+            ["optimizer=sign", "+optimizer.decay=-1"],
+            "optimizer: mine.SignDescent refuses its settings: decay=-1 is",
+        ),
+        (["schedule=halving", "schedule.every=0"], "schedule.every=0: must be at least 1"),
+        (["schedule=halving", "+schedule.evry=2"], "schedule.evry=2: no such key; did you mean every?"),
+        (["schedule=halving", "+schedule.optimizer=x"], "schedule.optimizer=x: no such key"),
+        (["schedule=halving", "+schedule.interval=week"], "schedule.interval=week: must be update | epoch"),
+        (["schedule=cosine", "+schedule.T_mx=2"], "schedule.T_mx=2: no such key; did you mean T_max?"),
+        (["schedule=one_cycle", "+schedule.max_rl=2"], "schedule.max_rl=2: no such key; did you mean max_lr?"),
+        (["schedule=plateau_epoch", "+schedule.patienc=2"], "schedule.patienc=2: no such key; did you mean patience?"),
+        (["attention=scaled", "attention.scale=big"], "attention.scale=big: must be a number"),
+        (["attention=scaled", "+attention.scal=1"], "attention.scal=1: no such key; did you mean scale?"),
+        (["attention=scaled", "+attention.state_size=1"], "attention.state_size=1: no such key"),
+        (["encoder=scaled", "+encoder.hiden_size=1"], "encoder.hiden_size=1: no such key; did you mean hidden_size?"),
+        (["data=letters", "+data.revers=true"], "data.revers=true: no such key; did you mean reverse?"),
+        (["data=letters", "data.pairs=0"], "data.pairs=0: must be at least 1"),
+        (["data=letters", "data.max_length=0"], "data.max_length=0: must be at least 1"),
+        (["data=letters_class", "+data.pair=0"], "data.pair=0: no such key; did you mean pairs?"),
+        (["data=letters_class", "data.pairs=0"], "data.pairs=0: must be at least 1, or there is nothing to learn"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: list[str], problem: str) -> None:
+    text = message([*words, *settings])
+    group, _, choice = settings[0].partition("=")
+    assert text.startswith(problem) and text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        ("numbers", "data._target_=mine.numbers: must return sentence pairs by part (train, valid, test)"),
+        ("five_values", "data: pair 1 of part train is ('a b', 'a b', (), (), 'fifth'); must be (source, target)"),
+    ],
+)
+def test_wrong_result_of_a_data_source_is_reported(package: str, function: str, problem: str) -> None:
+    data = {"_target_": f"{package}.{function}", "lowercase": False}
+    assert message(data, lambda block: load_pairs(block, trust=[package])).startswith(problem)

@@ -1,0 +1,112 @@
+"""The Python interface: each method agrees with the command or function that it stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from builders import random_model, tiny_config
+
+import nmt
+from nmt.alignment.aer import alignment_error_rate
+from nmt.errors import UserError
+from nmt.evaluation import corpus_scores
+from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx.export import export
+from nmt.text.links import Links
+from nmt.text.tokenizer import Tokenizer
+
+SENTENCES = ["the dog sees a cat", "ein Hund sieht eine Katze"] * 20
+PAIRS = [("the dog sees a cat", "ein Hund sieht eine Katze"), ("a cat", "eine Katze")]
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+
+
+def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = False) -> TrainedModel:
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=290)
+    config = tiny_config(attention)
+    config["data"]["lowercase"] = lowercase
+    model = random_model(config, vocabulary=290, longest_source=20, seed=1, scale=3.0, eos_bias=-1.0)
+    trained = TrainedModel(model, tokenizer, tokenizer, config, 20)
+    folder.mkdir()
+    save_folder(folder, trained)
+    return trained
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with graphs, so that engine=auto takes another engine than torch."""
+    folder = tmp_path_factory.mktemp("models") / "model"
+    export(save_model(folder, BAHDANAU), folder)
+    return folder
+
+
+def test_scores_and_links_are_those_of_forced_decoding_with_every_engine(folder: Path) -> None:
+    reference = nmt.Translator.load(folder, engine="torch")
+    for engine in ("auto", "torch", "onnx"):
+        translator = nmt.Translator.load(folder, engine=engine)
+        scores = translator.score(PAIRS)
+        sides = [list(side) for side in zip(*PAIRS, strict=True)]
+        assert [score.log_prob for score in scores] == [score.log_prob for score in force_decode(reference, *sides)]
+        assert translator.align(iter(PAIRS)) == forced_links(reference, *sides)
+
+
+def test_torch_is_loaded_only_when_it_is_needed(folder: Path) -> None:
+    translator = nmt.Translator.load(folder, engine="onnx")
+    translator.texts(["a cat"])
+    assert "trained" not in vars(translator)
+    translator.score(PAIRS[:1])
+    assert "trained" in vars(translator)
+
+
+def test_evaluation_is_that_of_its_parts(folder: Path) -> None:
+    translator = nmt.Translator.load(folder, engine="torch")
+    sources, references = (list(side) for side in zip(*PAIRS, strict=True))
+    golds = [Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)}))] * 2
+    evaluation = translator.evaluate(sources, references, links=golds)
+    expected = corpus_scores(evaluation.translations, references, ter=True)
+    assert (evaluation.bleu, evaluation.chrf, evaluation.ter) == (expected.bleu, expected.chrf, expected.ter)
+    assert evaluation.translations == translator.texts(sources)
+    assert evaluation.aer == alignment_error_rate(translator.align(PAIRS), golds)
+    assert set(evaluation.signatures) == {"bleu", "chrf", "ter", "aer"}
+    with pytest.raises(UserError, match="2 sources, 1 references: give one reference per source"):
+        translator.evaluate(sources, references[:1])
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_case_counts_as_the_model_was_trained(tmp_path: Path, lowercase: bool) -> None:
+    save_model(tmp_path / "model", BAHDANAU, lowercase=lowercase)
+    translator = nmt.Translator.load(tmp_path / "model")
+    evaluation = translator.evaluate(["a cat"], ["EINE Katze"])
+    assert ("case:lc" in evaluation.signatures["bleu"]) == lowercase
+    assert "case:lc" in translator.evaluate(["a cat"], ["EINE"], lowercase=True).signatures["bleu"]
+
+
+def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_path: Path) -> None:
+    translator = nmt.Translator.load(folder, engine="torch")
+    heatmap = translator.heatmap(*PAIRS[0])
+    assert heatmap.weights.shape == (5, 5) and np.all(heatmap.weights >= 0)
+    html = heatmap._repr_html_()
+    assert html.count("<td") == 25 and "Katze" in html and "<script" not in html
+    assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5 words)"
+    assert heatmap.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    own = translator.heatmap("the dog sees a cat")
+    assert own.target == translator.texts(["the dog sees a cat"])[0].split()
+
+
+def test_a_model_without_attention_aligns_nothing(tmp_path: Path) -> None:
+    save_model(tmp_path / "model", {"_target_": "nmt.attention.NoAttention"})
+    translator = nmt.Translator.load(tmp_path / "model")
+    assert np.isfinite(translator.score(PAIRS)[0].log_prob)
+    for call in (lambda: translator.align(PAIRS), lambda: translator.heatmap("a cat")):
+        with pytest.raises(UserError, match="this model has no attention and aligns nothing; use a model"):
+            call()
+
+
+@pytest.mark.parametrize("pairs", [["ab"], [("a",)], [("a", 3)], [("a", "b", "c")]])
+def test_wrong_pairs_are_rejected(folder: Path, pairs: list[object]) -> None:
+    with pytest.raises(TypeError, match=r"pairs\[0\]=.*: must be \(source, translation\), both strings"):
+        nmt.Translator.load(folder, engine="torch").score(pairs)  # type: ignore[arg-type]
