@@ -10,12 +10,10 @@ Functions import torch when they need it, because ``nmt-translate`` must run wit
 from __future__ import annotations
 
 import errno
-import glob
 import gzip
 import hashlib
 import os
 import shutil
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
 from nmt.errors import UserError, suggest_fix
+from nmt.leftovers import hold, remove_leftovers, temporary_name
 from nmt.reading import open_regular, refuse_inflation, require_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ABANDONED_S = 3600  # a temporary folder this old belongs to a process that was killed
 BLOCK_BYTES = 1 << 20
 
 
@@ -52,12 +50,15 @@ def replace_file(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
             yield path
             return
         target = path.resolve()
-        temporary = _temporary_name(target)
+        remove_leftovers(target)
+        temporary = temporary_name(target)
         try:
-            yield temporary
-            if durable:
-                _flush_to_disk(temporary)
-            os.replace(temporary, target)
+            temporary.touch()
+            with hold(temporary):
+                yield temporary
+                if durable:
+                    _flush_to_disk(temporary)
+                os.replace(temporary, target)
             if durable:
                 _flush_to_disk(target.parent)
         finally:
@@ -115,14 +116,13 @@ def replace_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder beside ``path`` that is deleted after the block if it still exists."""
-    temporary = _temporary_name(path)
-    # Another process may be writing the same folder now, so only old temporary folders are deleted.
-    for other in path.parent.glob(f".{glob.escape(path.name)}.*partial"):
-        if other == temporary or _age_s(other) > ABANDONED_S:
-            shutil.rmtree(other, ignore_errors=True)
+    temporary = temporary_name(path)
+    remove_leftovers(path)
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        yield temporary
+        with hold(temporary):
+            yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -136,18 +136,6 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise  # the reader closed the pipe; the command that writes to it handles this
     except OSError as error:
         raise UserError(f"{path}: cannot write: {error.strerror or error}; {suggest_fix(error)}") from error
-
-
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
-
-
-def _age_s(folder: Path) -> float:
-    """Return the seconds since a file was last added to ``folder``, or 0 if the folder is gone."""
-    try:
-        return time.time() - folder.stat().st_mtime
-    except FileNotFoundError:
-        return 0
 
 
 def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -17,8 +19,8 @@ import pytest
 import torch
 
 from nmt.errors import UserError
+from nmt.leftovers import ABANDONED_S, remove_leftovers
 from nmt.storage import (
-    ABANDONED_S,
     archive_fingerprint,
     checksum,
     create_folder,
@@ -231,14 +233,70 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     assert content(tmp_path) == {"onnx": "a file"}
 
 
-def test_only_abandoned_temporary_folders_are_deleted(tmp_path: Path) -> None:
-    running, abandoned, other = (tmp_path / f".{name}.partial" for name in ("o[1].1", "o[1].2", "other.3"))
+@pytest.fixture(scope="module")
+def dead() -> int:
+    """Return the number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_next_write_deletes_what_killed_processes_left(tmp_path: Path, dead: int) -> None:
+    files = [tmp_path / f".{name}.{dead}.partial" for name in ("other.ckpt", "out.txt", "a.1.b")]
+    folders = [tmp_path / f".onnx.{dead}.partial", tmp_path / f".onnx.{dead}.old.partial"]
+    foreign = [
+        tmp_path / name for name in (f".onnx.{dead}.part", f"onnx.{dead}.partial", ".out.txt.partial", ".partial")
+    ]
+    running = [tmp_path / ".out.txt.1.partial", tmp_path / f".out.txt.{os.getpid()}.partial.txt"]
+    for file in (*files, *foreign, *running):
+        file.write_text("half")
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a").write_text("half")
+    write_lines(tmp_path / "out.txt", ["new"])
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "out.txt", *folders, *foreign, *running])
+    with replace_folder(tmp_path / "other"):
+        assert all(folder.exists() for folder in folders)
+    with replace_folder(tmp_path / "onnx"):
+        assert not any(folder.exists() for folder in folders)
+    assert sorted(tmp_path.iterdir()) == sorted(
+        tmp_path / name for name in ("onnx", "other", "out.txt", *foreign, *running)
+    )
+
+
+def test_a_folder_of_a_new_process_with_the_same_number_is_deleted_after_an_hour(tmp_path: Path) -> None:
+    running, abandoned, other = (
+        tmp_path / f".{name}.partial" for name in ("o[1].1", f"o[1].{os.getppid()}", "other.1")
+    )
     for folder in (running, abandoned, other):
         folder.mkdir()
     for folder in (abandoned, other):
         os.utime(folder, (0, time.time() - ABANDONED_S - 60))
     with replace_folder(tmp_path / "o[1]"):
         assert running.exists() and other.exists() and not abandoned.exists()
+
+
+def test_a_link_is_not_followed_when_leftovers_are_deleted(tmp_path: Path, dead: int) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "a").write_text("mine")
+    (tmp_path / f".out.txt.{dead}.partial").symlink_to(tmp_path / "precious")
+    write_lines(tmp_path / "out.txt", ["new"])
+    assert (tmp_path / "precious" / "a").read_text() == "mine"
+
+
+@pytest.mark.parametrize("write", [replace_file, create_folder, replace_folder])
+def test_what_a_process_of_another_machine_writes_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int, write: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
+    """Its number does not exist here, but it holds a lock."""
+    with ExitStack() as block:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: dead)
+            temporary = block.enter_context(write(tmp_path / "theirs"))
+        os.utime(temporary, (0, time.time() - ABANDONED_S - 60))
+        remove_leftovers(tmp_path / "theirs")
+        assert temporary.exists() and temporary.name == f".theirs.{dead}.partial"
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 from nmt.config.schema import Count
 from nmt.errors import UserError
 
@@ -49,6 +50,7 @@ def export(arguments: list[str]) -> None:
         show_help(HELP, "export")
         return
     options = read_options("export", Export, arguments)
+    require_stdout()
     from nmt.inference.model_folder import MODEL_FILE
     from nmt.storage import archive_fingerprint
 

@@ -24,9 +24,13 @@ def oversized_reason(error: Exception, line: str) -> str | None:
     """Return why ``line`` is too long for the model or the machine; None if ``error`` has another cause."""
     if isinstance(error, SourceTooLong):
         return str(error)
-    if isinstance(error, MemoryError) or any(text in str(error).lower() for text in OUT_OF_MEMORY):
+    if is_out_of_memory(error):
         return f"not enough memory for this line of {len(line.split()):,} words"
     return None
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in OUT_OF_MEMORY)
 
 
 def run_in_halves(

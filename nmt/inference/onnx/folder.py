@@ -9,11 +9,12 @@ notice a few changed bytes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
@@ -101,10 +102,37 @@ def _read_about(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def fastest_engine(run: Path, device: str) -> OnnxEngineName | Literal["torch"]:
-    """Return the fastest engine that the run's folder offers on this device."""
-    engines = exported_engines(run) if device in ("auto", "cpu") else []
-    return engines[0] if engines else "torch"
+def open_fastest(
+    run: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
+) -> OnnxModel | None:
+    """Load the fastest exported model of the run's folder, ready to run; None if torch has to be used.
+
+    If the folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is set,
+    because torch has none.
+    """
+    if device not in ("auto", "cpu") or not (run / FOLDER).is_dir() or not (run / "model.pt").is_file():
+        return None
+    engines = exported_engines(run)
+    if not engines:
+        warnings.warn(f"{run / FOLDER} {_unusable(run)}; engine=auto uses torch", stacklevel=3)
+        return None
+    try:
+        model = open_onnx(run, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        model.engine(trace=False)  # reads the graphs
+    except UserError as error:
+        if shortlist:
+            raise
+        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=3)
+        return None
+    return model
+
+
+def _unusable(run: Path) -> str:
+    """Return why the run's folder offers no ONNX engine, and how to get one."""
+    folder = run / FOLDER
+    outdated = (folder / ABOUT).is_file()
+    problem = "has graphs of another model or of another version" if outdated else "has no graphs"
+    return f"{problem}; write them with nmt-export model={run}"
 
 
 def open_onnx(
@@ -120,9 +148,7 @@ def open_onnx(
     if not run.is_dir():
         raise UserError(f"model={run}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
     if engine_name not in exported_engines(run):
-        outdated = (folder / ABOUT).is_file()
-        problem = "has graphs of another model or of another version" if outdated else "has no graphs"
-        raise UserError(f"engine={engine_name}: {folder} {problem}; write them with nmt-export model={run}")
+        raise UserError(f"engine={engine_name}: {folder} {_unusable(run)}")
     if shortlist and not (folder / SHORTLIST).is_file():
         raise UserError(
             f"shortlist=true: {folder} has no shortlist; write one with nmt-export model={run} shortlist=50"
