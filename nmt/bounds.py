@@ -67,9 +67,11 @@ class Within:
 def violations(value: float, metadata: Iterable[Any]) -> list[str]:
     """Return one text for each bound in ``metadata`` that ``value`` violates; other annotations are skipped.
 
-    Positive infinity violates every bound, and so does NaN.
+    Positive infinity violates every bound, and so does NaN. Whole numbers without an upper bound must fit 32 bits.
     """
     bounds = [item for item in metadata if hasattr(item, "holds")]
+    if bounds and isinstance(value, int) and not any(isinstance(bound, AtMost | Within) for bound in bounds):
+        bounds.append(AtMost(2**31 - 1))
     # "not holds", because every comparison with NaN is false.
     texts = [str(bound) for bound in bounds if not bound.holds(value)]
     return texts or (["must be finite"] if bounds and value == inf else [])

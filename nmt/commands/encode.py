@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
 from nmt.config.schema import Count, Threads
 from nmt.errors import print_message
-from nmt.storage import create_folder
 
 if TYPE_CHECKING:
     from nmt.inference.memories import EncodedLine
@@ -55,7 +55,7 @@ def encode(arguments: list[str]) -> None:
         show_help(HELP, "encode")
         return
     options = read_options("encode", Encode, arguments)
-    with create_folder(Path(options.output)) as folder:
+    with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
     print_message(f"{options.output}: {count:,} memories written")

@@ -79,7 +79,7 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
-    trained_on = Path(data["folder"]) if is_prepared(data) else Path(options.model) / "data"
+    trained_on = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
     folder = trained_on if options.corpus is None else Path(options.corpus)
     if not (folder / "train.arrow").is_file():
         raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
@@ -32,19 +31,20 @@ def load_model(
     Raises UserError if the folder holds no model for this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
+    from nmt.inference.onnx.folder import OnnxModel
     from nmt.inference.translator import Translator
 
-    if engine == "auto":
-        from nmt.inference.onnx.folder import fastest_engine
+    translator = Translator.load(
+        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
+    )
+    if not isinstance(translator.runtime, OnnxModel):
+        if threads is not None:
+            import torch
 
-        engine = fastest_engine(Path(folder), device)
-        if engine != "torch":
-            print_message(f"engine: {engine}")
-    if engine == "torch" and threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    return Translator.load(folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist)
+            torch.set_num_threads(threads)
+    elif engine == "auto":
+        print_message(f"engine: {translator.runtime.engine_name}")
+    return translator
 
 
 def require_attention(translator: Translator, setting: str) -> None:

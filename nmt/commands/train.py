@@ -22,6 +22,7 @@ from nmt.commands.runs import (
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.init_from import CONFIG_FILE
+from nmt.errors import Interrupted
 from nmt.storage import write_lines
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def train(arguments: list[str]) -> None:
         if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
             shutil.rmtree(folder, ignore_errors=True)  # training never started
         raise
-    if result.summary is None:
+    if result.stop_signal is not None:
         _explain_resuming(result, arguments)
-        raise KeyboardInterrupt
-    _print_summary(result.summary, result)
+        raise Interrupted(result.stop_signal)
+    _print_summary(result)
     trust = [f"trust=[{','.join(config['trust'])}]"] if config["trust"] else []
     print(f"translate with: nmt-translate {shlex.join([f'model={folder}', *trust])} < in.txt > out.txt")
 
@@ -81,17 +82,19 @@ def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines())
-        write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))])
+        write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
+        write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
 
     return train_into(folder, config, store_config=store_config)
 
 
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
+    from nmt.training.optional import log_to_stderr
+
     runs = result.config["runs"]
     words = [*([] if runs == "runs" else [f"runs={runs}"]), f"name={result.folder.name}", "resume=true"]
-    print(f"stopped; the best model so far is in {result.folder}", file=sys.stderr)
-    print(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}", file=sys.stderr)
+    log_to_stderr(f"stopped; the best model so far is in {result.folder}")
+    log_to_stderr(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}")
 
 
 def describe_setting(setting: Any) -> str:
@@ -103,18 +106,20 @@ def describe_setting(setting: Any) -> str:
     return setting if isinstance(setting, str) else json.dumps(setting, default=str)
 
 
-def _print_summary(summary: Mapping[str, Any], result: TrainingResult) -> None:
+def _print_summary(result: TrainingResult) -> None:
     """Print scores, speed, memory and the files of the run."""
+    if sys.stdout is None:  # closed, as by >&-
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    folder = result.folder
+    folder, summary = result.folder, result.summary or {}
     title = Text(f"{folder}: {describe_setting(result.config['attention'])}")
     table = Table(title=title, title_justify="left", show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # never cut a signature
-    test = summary["test"] or {}
+    test = summary.get("test") or {}
     for name, label in (("bleu", "test BLEU"), ("chrf", "test chrF"), ("aer", "test AER")):
         if test.get(name) is not None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"

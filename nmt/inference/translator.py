@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 
@@ -86,23 +86,25 @@ class Translator:
         """Load the model of a folder that nmt-train wrote.
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects the
-        fastest engine that the folder offers, as nmt-translate does. ``threads`` and ``shortlist`` apply to the ONNX
-        engines only; set torch's threads with ``torch.set_num_threads``. ``trust`` names packages besides nmt whose
-        classes the model may use. Raises UserError if the folder holds no model for this engine.
+        fastest engine that the folder offers, as nmt-translate does, and warns about graphs that it cannot use.
+        ``threads`` and ``shortlist`` apply to the ONNX engines only; set torch's threads with
+        ``torch.set_num_threads``. ``trust`` names packages besides nmt whose classes the model may use. Raises
+        UserError if the folder holds no model for this engine.
         """
         if engine not in get_args(EngineName):
             raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
-        if engine == "auto":
-            from nmt.inference.onnx.folder import fastest_engine
-
-            engine = fastest_engine(Path(folder), device)
         if engine != "torch":
-            from nmt.inference.onnx.folder import open_onnx
+            from nmt.inference.onnx.folder import open_fastest, open_onnx
 
-            if device not in ("auto", "cpu"):
+            settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
+            if engine == "auto":
+                runtime = open_fastest(Path(folder), device, **settings)
+            elif device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            runtime = open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust)
-            return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
+            else:
+                runtime = open_onnx(Path(folder), engine, **settings)
+            if runtime is not None:
+                return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
         if shortlist:
             raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
         return cls(_load_trained(folder, device, trust))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
@@ -12,18 +13,49 @@ from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
+from nmt.errors import UserError
 from nmt.storage import read_checkpoint, write_checkpoint
+from nmt.training.optional import warn
+
+# Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
+KEYS = {"callbacks", "epoch", "global_step", "loops", "lr_schedulers", "optimizer_states", "portable", "state_dict"}
+
+
+class Diverged(Exception):
+    """Training produced a number that is not finite. The message says which one."""
+
+
+class Stopped(Exception):
+    """Training stopped on request, after writing the last checkpoint."""
+
+
+class Kept(NamedTuple):
+    """The weights that a run keeps, the epoch (from 1) they are from, and their value of ``training.monitor``."""
+
+    weights: dict[str, Tensor]
+    epoch: int
+    score: float | None
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
     """Reads and writes checkpoints with ``nmt.storage``: atomically, and without running code from them."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        if (name := infinite_weight(checkpoint["state_dict"])) is not None:
+            raise Diverged(f"weight {name} is not finite after update {checkpoint['global_step']}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_checkpoint(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return read_checkpoint(Path(path))
+        checkpoint = read_checkpoint(Path(path))
+        if missing := sorted(KEYS - checkpoint.keys()):
+            raise UserError(f"{path}: cannot be resumed (has no {missing[0]}); start a new run")
+        return checkpoint
+
+
+def infinite_weight(weights: Mapping[str, Tensor]) -> str | None:
+    """Return the name of the first weight with an infinite or undefined value, or None."""
+    return next((name for name, weight in weights.items() if not bool(weight.isfinite().all())), None)
 
 
 class BestCheckpoints(ModelCheckpoint):
@@ -45,15 +77,22 @@ class BestCheckpoints(ModelCheckpoint):
     def check_monitor_top_k(self, trainer: pl.Trainer, current: Tensor | None = None) -> bool:
         return super().check_monitor_top_k(trainer, current) or bool(current == self.kth_value)
 
-    def _update_best_and_save(
-        self, current: Tensor, trainer: pl.Trainer, monitor_candidates: dict[str, Tensor]
-    ) -> None:
-        super()._update_best_and_save(current, trainer, monitor_candidates)
-        if current == self.best_model_score:
-            self.best_model_path = list(self.best_k_models)[-1]
+    def _remove_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
+        """Do nothing: a run that is killed now resumes from the last checkpoint, which still names this file."""
+
+    def remove_replaced(self) -> None:
+        """Delete the files of checkpoints that are no longer among the best."""
+        named = {Path(path).name for path in self.best_k_models}
+        for file in Path(str(self.dirpath)).glob("best-epoch=*.ckpt"):
+            if file.name not in named:
+                with suppress(OSError):
+                    file.unlink()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best checkpoints, with their paths in the run's folder: it may have been moved."""
+        """Restore the best checkpoints, with their paths in the run's folder: it may have been moved.
+
+        Files that are missing are left out, with a warning.
+        """
         folder = str(self.dirpath)
 
         def moved(path: str) -> str:
@@ -61,22 +100,52 @@ class BestCheckpoints(ModelCheckpoint):
 
         paths = {key: moved(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
         best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
-        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": folder})
+        present = {path: score for path, score in best.items() if Path(path).is_file()}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": present, "dirpath": folder})
+        if len(present) < len(best):
+            for path in best.keys() - present.keys():
+                warn(f"{path}: missing; only the other checkpoints can be kept")
+            self.kth_best_model_path, self.kth_value = "", torch.tensor(torch.inf if self.mode == "min" else -torch.inf)
 
+    def _from_best(self) -> Iterator[str]:
+        """Yield the paths of the best checkpoints, best first; of equals the later one first."""
+        latest_first = reversed(self.best_k_models.items())
+        sign = 1 if self.mode == "min" else -1
+        yield from (path for path, _ in sorted(latest_first, key=lambda item: sign * float(item[1])))
 
-class Stopped(Exception):
-    """Training stopped on request, after writing the last checkpoint."""
+    def read(self, last: Path) -> Kept | None:
+        """Return the best model that can be read and is finite: a best checkpoint, or else the ``last`` one.
+
+        Return None if no file qualifies. Files that cannot be used are skipped with a warning.
+        """
+        for path in [*self._from_best(), str(last)]:
+            if path == str(last) and not last.exists():
+                continue
+            try:
+                stored = read_checkpoint(Path(path))
+            except UserError as error:
+                warn(f"{error}; the checkpoint is skipped")
+                continue
+            if (name := infinite_weight(stored["state_dict"])) is not None:
+                warn(f"{path}: weight {name} is not finite; the checkpoint is skipped")
+                continue
+            weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
+            score = self.best_k_models.get(path)
+            return Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
+        return None
 
 
 class LastCheckpoint(Checkpoint):
-    """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_requested`` is set.
+    """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_signal`` is set.
 
     Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, best: BestCheckpoints) -> None:
         self.path = path
-        self.stop_requested = False
+        self.best = best
+        self.started = False
+        self.stop_signal: int | None = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the CPU's random numbers: a resumed run drops out what the uninterrupted run would."""
@@ -85,17 +154,21 @@ class LastCheckpoint(Checkpoint):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         torch.set_rng_state(state["random"])
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.started = True
+
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
-        if self.stop_requested and updated and not trainer.is_last_batch:
+        if self.stop_signal is not None and updated and not trainer.is_last_batch:
             self._save(trainer)
             raise Stopped
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._save(trainer)
-        trainer.should_stop |= self.stop_requested
+        trainer.should_stop |= self.stop_signal is not None
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)
+        self.best.remove_replaced()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 from nmt.storage import replace_file
+from nmt.training.metrics import COLUMNS, read_rows
 
 
 def save_curve(metrics: Path, picture: Path) -> None:
@@ -35,11 +35,10 @@ def save_curve(metrics: Path, picture: Path) -> None:
 
 
 def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the (update, value) points of each metric in a metrics CSV."""
+    """Return the (update, value) points of each metric in a metrics file, without damaged rows."""
     columns: dict[str, list[tuple[int, float]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            for name, value in row.items():
-                if value and name not in ("step", "epoch"):
-                    columns.setdefault(name, []).append((int(row["step"]), float(value)))
+    for row in read_rows(path)[0]:
+        for name, value in zip(COLUMNS, row, strict=True):
+            if value and name not in ("step", "epoch"):
+                columns.setdefault(name, []).append((int(row[0]), float(value)))
     return columns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,24 +12,25 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
-from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.plugins.precision import Precision
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
+from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, LastCheckpoint, Stopped
+from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
 from nmt.training.data import CorpusBatches
-from nmt.training.metrics import MetricsFile
+from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
+from nmt.training.optional import reason
 from nmt.training.patience import Patience
 from nmt.training.precision import Bfloat16
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
+from nmt.training.signals import stop_on_signal
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
@@ -40,7 +40,7 @@ class Fitted(NamedTuple):
     """The outcome of training, summed over all sessions of a resumed run.
 
     ``best`` is the best value of ``training.monitor``, ``kept`` the epoch (from 1) that reached it. ``early``: stopped
-    by ``training.patience``. ``interrupted``: stopped by the user; the run can be resumed.
+    by ``training.patience``. ``stop_signal``: the signal that stopped the run, which can be resumed.
     """
 
     trained: TrainedModel
@@ -48,18 +48,19 @@ class Fitted(NamedTuple):
     tokens_per_s: float
     epochs: int
     best: float | None
-    kept: int | None
+    kept: int
     early: bool
-    interrupted: bool
+    stop_signal: int | None
 
 
 def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
-    Ctrl-C stops training after the current update; ``resume`` continues with the next one.
+    Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
-    best, last = BestCheckpoints(folder / CHECKPOINTS, config["training"]), LastCheckpoint(folder / CHECKPOINTS / LAST)
+    best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
+    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best)
     trained = new_model(config, prepared, checkpoint=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
@@ -73,21 +74,43 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
     )
-    with without_advice(), _stop_cleanly(last), contextlib.suppress(Stopped, SIGTERMException):
-        trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
-    kept = None
-    if best.best_model_path:
-        stored = read_checkpoint(Path(best.best_model_path))
-        weights, kept = stored["state_dict"], stored["epoch"] + 1
-        trained.model.load_state_dict({name.removeprefix("model."): value for name, value in weights.items()})
+    problem = None
+    try:
+        with without_advice(), stop_on_signal(last), contextlib.suppress(Stopped):
+            trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
+    except Diverged as error:
+        problem = _explain_divergence(error, config)
+    except Exception as error:
+        if not resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
+            raise
+        raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
+    kept = best.read(last.path)
+    if kept is None:
+        raise UserError(problem or f"{last.path}: missing; start a new run")
+    trained.model.load_state_dict(kept.weights)
     device = choose_device(config["device"])  # Lightning moves the model away after training
     trained = replace(trained, model=trained.model.to(device).eval())
     save_folder(folder, trained)
-    score = None if best.best_model_score is None else float(best.best_model_score)
+    if problem is not None:
+        raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
     stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
     early = stopped and trainer.current_epoch < config["training"]["max_epochs"]
     return Fitted(
-        trained, progress.elapsed, progress.tokens_per_s, trainer.current_epoch, score, kept, early, last.stop_requested
+        trained,
+        progress.elapsed,
+        progress.tokens_per_s,
+        trainer.current_epoch,
+        kept.score,
+        kept.epoch,
+        early,
+        last.stop_signal,
+    )
+
+
+def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
+    return (
+        f"{error}: training cannot continue; lower optimizer.lr (now {config['optimizer'].get('lr')}), "
+        "raise schedule.warmup_steps, or lower training.clip_norm"
     )
 
 
@@ -156,11 +179,19 @@ def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) ->
         )
 
 
+class _Trainer(pl.Trainer):
+    """Lightning's trainer, except that SIGTERM does not stop it: ``LastCheckpoint`` does, after saving the run."""
+
+    @property
+    def received_sigterm(self) -> bool:
+        return False
+
+
 def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]
     device = choose_device(config["device"])
-    return pl.Trainer(
+    return _Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
         max_epochs=settings["max_epochs"],
@@ -169,10 +200,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
         plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
-        logger=[
-            MetricsFile(folder),
-            TensorBoardLogger(folder, name=None, version="tensorboard"),
-        ],
+        logger=[MetricsFile(folder), TensorBoardFiles(folder)],
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,
@@ -181,24 +209,3 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         enable_model_summary=False,
         default_root_dir=folder,
     )
-
-
-class _stop_cleanly:
-    """Context in which Ctrl-C or SIGTERM stops training after the current update; a second one stops at once."""
-
-    def __init__(self, last: LastCheckpoint) -> None:
-        self.last = last
-
-    def __enter__(self) -> None:
-        self.previous_handlers = {
-            number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-
-    def _request_stop(self, number: int, frame: Any) -> None:
-        if self.last.stop_requested:
-            raise SystemExit(128 + number)
-        self.last.stop_requested = True
-
-    def __exit__(self, *problem: object) -> None:
-        for number, handler in self.previous_handlers.items():
-            signal.signal(number, handler)

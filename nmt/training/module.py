@@ -20,8 +20,9 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
+from nmt.training.checkpoints import Diverged
 from nmt.training.metrics import MetricsFile
-from nmt.training.optimizers import build_optimizer, build_schedule
+from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.schedules import Plateau
 
 
@@ -48,10 +49,7 @@ class TranslationTask(pl.LightningModule):
         """Return the loss of a batch, scaled for gradient accumulation."""
         loss = self.loss(self.model, batch, smoothing=self.settings["label_smoothing"])
         if not math.isfinite(loss.item()):
-            raise UserError(
-                f"loss is {loss.item()} at update {self.global_step}: training cannot continue; lower optimizer.lr "
-                f"(now {self.config['optimizer'].get('lr')}), raise schedule.warmup_steps, or lower training.clip_norm"
-            )
+            raise Diverged(f"loss is {loss.item()} at update {self.global_step}")
         self.log("train_loss", loss, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
         # Lightning divides by accumulate_grad_batches even where the last update of an epoch has fewer batches.
         batches, accumulated = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
@@ -109,13 +107,25 @@ class TranslationTask(pl.LightningModule):
         return self.trainer.lr_scheduler_configs[0].scheduler
 
     def on_validation_end(self) -> None:
-        """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
-        if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
+        """Step the schedules that count validations or epochs; an epoch has one validation, at its end.
+
+        Raises Diverged if the validation loss is not finite, before a checkpoint of this model is written.
+        """
+        if self.trainer.sanity_checking:
             return
-        if isinstance(self.schedule, ReduceLROnPlateau):
-            self.schedule.step(self.trainer.callback_metrics[self.settings["monitor"]])
-        else:
-            self.schedule.step()
+        if not math.isfinite(loss := float(self.trainer.callback_metrics["valid_loss"])):
+            raise Diverged(f"valid_loss is {loss} after update {self.global_step}")
+        if self._steps_every_update(self.schedule):
+            return
+        self.lr_scheduler_step(self.schedule, self.trainer.callback_metrics[self.settings["monitor"]])
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        """Step the schedule. Raises UserError if its settings do not last for the whole run."""
+        try:
+            step_schedule(scheduler, metric)
+        except REFUSALS as error:
+            target = self.config["schedule"]["_target_"]
+            raise UserError(f"schedule: {target} fails at update {self.global_step}: {error}") from error
 
     def on_train_start(self) -> None:
         """Drop the metrics of updates after the checkpoint: a resumed run repeats them."""

@@ -20,11 +20,16 @@ SCHEDULE = PluginPoint(
     supplied=frozenset({"optimizer"}),
     defaults=frozenset({"total_steps", "mode"}),
 )
+# What torch raises for wrong settings.
+REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError, AssertionError)
 
 
 def build_optimizer(config: Mapping[str, Any], parameters: Sequence[Tensor], *, trust: Sequence[str] = ()) -> Optimizer:
     """Return the optimizer that ``config['optimizer']`` describes."""
-    block = {key: tuple(value) if isinstance(value, list) else value for key, value in config["optimizer"].items()}
+    block = {
+        key: tuple(float(number) for number in value) if isinstance(value, list) else value  # torch refuses (0.9, 0)
+        for key, value in config["optimizer"].items()
+    }
     optimizer: Optimizer = construct(block, OPTIMIZER, trust=trust, params=parameters)
     return optimizer
 
@@ -49,11 +54,25 @@ def build_schedule(
 
 
 def optimizer_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what the constructors of optimizer and schedule refuse, tried on a single weight."""
+    """Yield why optimizer or schedule cannot be constructed, or cannot make one update of a single weight."""
     part = "optimizer"
+    device = "cuda" if config["device"] != "cpu" and torch.cuda.is_available() else "cpu"
+    weight = torch.nn.Parameter(torch.zeros(1, device=device))
+    weight.grad = torch.zeros_like(weight)
     try:
-        optimizer = build_optimizer(config, [torch.nn.Parameter(torch.zeros(1))], trust=trust)
+        optimizer = build_optimizer(config, [weight], trust=trust)
+        optimizer.step(lambda: 0.0)
         part = "schedule"
-        build_schedule(config, optimizer, total_steps=lambda: 1000, trust=trust)
-    except (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError) as error:
+        schedule = build_schedule(config, optimizer, total_steps=lambda: 1000, trust=trust)
+        optimizer.step(lambda: 0.0)  # torch warns about a schedule that steps first
+        step_schedule(schedule, 0.0)
+    except REFUSALS as error:
         yield f"{part}: {config[part]['_target_']} refuses its settings: {error}"
+
+
+def step_schedule(schedule: LRScheduler, metric: Any) -> None:
+    """Step the schedule; one that counts validations gets the ``metric``."""
+    if isinstance(schedule, ReduceLROnPlateau):
+        schedule.step(metric)
+    else:
+        schedule.step()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Any
+from typing import IO, Any, cast
 
 import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nmt.text.batches import Batch
+from nmt.training.optional import UnfailingStream
 
 
 class LiveProgress(pl.Callback):
     """One line per validation; on a terminal also a bar with loss, target tokens per second and time left."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(file=cast(IO[str], UnfailingStream(sys.stderr)))
         self.bar: Progress | None = None
         self.tokens = 0
         self.seconds = 0.0  # in training steps only

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from nmt.text.corpus import Corpus
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.metrics import METRICS_FILE
+from nmt.training.optional import log_to_stderr, optional, warn
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
@@ -33,7 +33,8 @@ MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures
 def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
     """Write every result file of a run into ``folder`` and return the contents of ``summary.json``."""
     if (folder / METRICS_FILE).is_file():
-        save_curve(folder / METRICS_FILE, folder / "curve.png")
+        with optional(f"{folder}/curve.png"):
+            save_curve(folder / METRICS_FILE, folder / "curve.png")
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),
@@ -52,27 +53,30 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
     sources, references = test.sources(), test.targets()
-    hypotheses = translator.texts(sources, SearchOptions(**config["search"]), on_failure=_warn("translation"))
+    hypotheses = translator.texts(
+        sources, SearchOptions(**config["search"]), on_failure=_failure_warning("translation")
+    )
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if translator.attention.reads_source:
-        links = forced_links(translator, sources, references, on_failure=_warn("alignment"))
+        links = forced_links(translator, sources, references, on_failure=_failure_warning("alignment"))
         golds = test.links()
         write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
-        draw(translator, test, folder)
+        with optional(f"{folder}: alignments.html and heatmaps"):
+            draw(translator, test, folder)
     return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
-def _warn(missing: str) -> Callable[[int, str], None]:
+def _failure_warning(missing: str) -> Callable[[int, str], None]:
     """Return an ``on_failure`` function that prints which test sentence is too long for the model or the machine."""
 
-    def warn(row: int, reason: str) -> None:
-        print(f"warning: test sentence {row + 1}: {reason}; it has no {missing}", file=sys.stderr)
+    def on_failure(row: int, reason: str) -> None:
+        warn(f"test sentence {row + 1}: {reason}; it has no {missing}")
 
-    return warn
+    return on_failure
 
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
@@ -80,24 +84,23 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     sources, references, golds = test.sources(), test.targets(), test.links()
     rows = _drawable_rows(translator, test)
     if not rows:
-        print(
-            f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn", file=sys.stderr
-        )
+        log_to_stderr(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
         return
     decoded = force_decode(translator, [sources[row] for row in rows], [references[row] for row in rows])
     signed = translator.attention.signed
-    pictures = folder / "heatmaps"
-    pictures.mkdir(exist_ok=True)
     for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
         decoding, number = decoded[index], rows[index] + 1
-        save_heatmap(
-            piece_weights(decoding, signed=signed),
-            decoding.source_tokens,
-            decoding.tokens,
-            pictures / f"test-{number}.png",
-            title=f"test sentence {number}, force-decoded",
-            signed=signed,
-        )
+        picture = folder / "heatmaps" / f"test-{number}.png"
+        with optional(str(picture)):
+            picture.parent.mkdir(exist_ok=True)
+            save_heatmap(
+                piece_weights(decoding, signed=signed),
+                decoding.source_tokens,
+                decoding.tokens,
+                picture,
+                title=f"test sentence {number}, force-decoded",
+                signed=signed,
+            )
     examples = []
     for row, decoding in zip(rows, decoded, strict=True):
         words = sources[row].split(), references[row].split()

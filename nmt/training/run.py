@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,11 +11,14 @@ import torch
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import choose_device, load_folder
+from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
-from nmt.training.fit import fit
+from nmt.training.fit import CHECKPOINTS, fit
+from nmt.training.lock import lock_run
+from nmt.training.optional import log_to_stderr
 from nmt.training.precision import slowdown
 from nmt.training.report import report
 
@@ -25,16 +27,13 @@ SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the u
 
 
 class TrainingResult(NamedTuple):
-    """The outcome of ``train_into``. An interrupted run has a model, but no ``summary``."""
+    """The outcome of ``train_into``. A run that the signal ``stop_signal`` stopped has a model, but no ``summary``."""
 
     folder: Path
     config: dict[str, Any]
     summary: dict[str, Any] | None
     seconds: float
-
-
-def log_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    stop_signal: int | None = None
 
 
 def train_into(
@@ -50,6 +49,25 @@ def train_into(
     training with the final configuration, which includes the settings of prepared text. Raises UserError for anything
     that the user can fix.
     """
+    try:
+        with lock_run(folder):
+            _remove_partial_files(folder)
+            return _train(folder, config, store_config, log)
+    except Exception as error:
+        if isinstance(error, UserError) or not is_out_of_memory(error):
+            raise
+        tokens = config["batches"]["max_tokens"]
+        raise UserError(
+            f"not enough memory for batches of {tokens} tokens; lower batches.max_tokens or the sizes of the model"
+        ) from None
+
+
+def _train(
+    folder: Path,
+    config: Mapping[str, Any],
+    store_config: Callable[[Mapping[str, Any]], None],
+    log: Callable[[str], None],
+) -> TrainingResult:
     started = time.perf_counter()
     keep_freed_memory()
     device = choose_device(config["device"])
@@ -67,8 +85,8 @@ def train_into(
     }
     store_config(config)
     fitted = fit(config, prepared, folder, resume=config["resume"])
-    if fitted.interrupted:
-        return TrainingResult(folder, config, None, time.perf_counter() - started)
+    if fitted.stop_signal is not None:
+        return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
     if fitted.early:
         monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
         log(
@@ -80,6 +98,14 @@ def train_into(
         log("translating the test set …")
     summary = report(config, fitted, test, folder)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
+
+
+def _remove_partial_files(folder: Path) -> None:
+    """Delete the unfinished files of a killed process; nobody else writes here while the folder is locked."""
+    for place in (folder, folder / CHECKPOINTS):
+        for file in place.glob(".*.partial"):
+            if file.is_file():
+                file.unlink()
 
 
 def _prepared_text(folder: Path, config: Mapping[str, Any], log: Callable[[str], None]) -> Prepared:

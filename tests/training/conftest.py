@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,3 +16,26 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Change to an empty folder and return the folder that a run without ``name`` will have there."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "runs" / "demo"
+
+
+@pytest.fixture(scope="session")
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was stopped at its first update of the second epoch. Only for copying."""
+    from tiny import TINY, interrupt_at
+
+    from nmt.commands.train import train
+
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        interrupt_at(patch, step=25)
+        with pytest.raises(KeyboardInterrupt):
+            train([*TINY, "batches.max_tokens=300"])
+    return folder / "runs" / "demo"
+
+
+@pytest.fixture
+def stopped(run: Path, stopped_once: Path) -> Path:
+    """A copy of that folder, as ``runs/demo``."""
+    shutil.copytree(stopped_once, run)
+    return run

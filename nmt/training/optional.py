@@ -1,0 +1,52 @@
+"""Outputs that a run can do without: pictures, logs and messages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+
+class UnfailingStream:
+    """A text stream that drops what it cannot write: training goes on when its terminal or pipe is closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: closed by Python code
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def log_to_stderr(line: str) -> None:
+    print(line, file=UnfailingStream(sys.stderr), flush=True)
+
+
+def warn(message: str) -> None:
+    log_to_stderr(f"warning: {message}")
+
+
+def reason(error: Exception) -> str:
+    """Return the error in a few words on one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+@contextmanager
+def optional(what: str) -> Iterator[None]:
+    """Turn any error of the block into a warning: no picture or log may cost a run its model, scores or translations.
+
+    Every exception counts, because the libraries that draw and log raise their own.
+    """
+    try:
+        yield
+    except Exception as error:
+        warn(f"{what}: {reason(error)}; the run continues without it")

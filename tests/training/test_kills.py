@@ -1,0 +1,118 @@
+"""A run that is killed at any moment resumes, and ends with the model of the uninterrupted run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from kills import KILLED, train_in_child
+from tiny import TINY, interrupt_at, validations
+
+from nmt.commands.train import train
+from nmt.errors import UserError
+
+WORDS = [*TINY, "training.max_epochs=3", "training.monitor=valid_loss", "batches.max_tokens=1500"]
+BETWEEN = "rename best-epoch=1-.*before rename last"  # the new best checkpoint is written, the last one is not
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The uninterrupted run."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert train_in_child(WORDS)[0] == 0
+    return folder / "runs" / "demo"
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Both runs have the same model, the same metrics, and no files that the other lacks."""
+    weights = [torch.load(run / "model.pt", weights_only=True)["weights"] for run in (one, other)]
+    assert all(torch.equal(weights[0][name], weight) for name, weight in weights[1].items())
+    assert validations(one) == validations(other)
+    names = [{file.name for place in (run, run / "checkpoints") for file in place.iterdir()} for run in (one, other)]
+    assert names[0] == names[1]
+
+
+def resume_killed_run(run: Path, whole: Path, kill_at: str | int) -> bool:
+    """Kill a run and resume it. Return False if it had not yet written a checkpoint, or had already ended."""
+    code, events = train_in_child(WORDS, kill_at)
+    assert code == KILLED, events
+    if (run / "summary.json").is_file():
+        return False
+    if not (run / "checkpoints" / "last.ckpt").is_file():
+        with pytest.raises(UserError, match="stopped before its first checkpoint; remove it and start again"):
+            train(["resume=true"])
+        return False
+    train(["resume=true"])
+    assert_same_run(run, whole)
+    return True
+
+
+@pytest.mark.parametrize(
+    "moment", ["after rename best-epoch=1-", BETWEEN, "after rename last.ckpt", "before delete best-", "update 7"]
+)
+def test_killed_run_ends_as_the_uninterrupted_one(run: Path, whole: Path, moment: str) -> None:
+    assert resume_killed_run(run, whole, moment)
+
+
+def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, events = train_in_child(WORDS, BETWEEN)
+    assert code == KILLED and not any("delete best-" in event for event in events)
+    assert len(list((run / "checkpoints").glob("best-*"))) == 2
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=torch.load(run / "checkpoints" / "last.ckpt")["global_step"])
+        with pytest.raises(KeyboardInterrupt):
+            train(["resume=true"])
+    (best,) = (run / "checkpoints").glob("best-*")
+    stored = {f"model.{name}": weight for name, weight in torch.load(run / "model.pt")["weights"].items()}
+    expected = torch.load(best)["state_dict"]
+    assert best.name.startswith("best-epoch=0-")  # the epoch that the last checkpoint knows
+    assert all(torch.equal(stored[name], weight) for name, weight in expected.items())
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+@pytest.mark.parametrize("keep", [1, 2])
+def test_lost_best_checkpoint_falls_back_to_what_exists(
+    run: Path, damage: str, keep: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=25)
+        with pytest.raises(KeyboardInterrupt):
+            train([*WORDS, "batches.max_tokens=600", f"training.keep_best={keep}", "training.max_epochs=9"])
+    checkpoints = run / "checkpoints"
+    best = sorted(checkpoints.glob("best-*"))
+    assert len(best) == keep
+    if damage == "missing":
+        best[-1].unlink()
+    else:
+        best[-1].write_bytes(best[-1].read_bytes()[:1000])
+    step = torch.load(checkpoints / "last.ckpt")["global_step"]
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=step)
+        with pytest.raises(KeyboardInterrupt):
+            train(["resume=true"])
+    assert f"{best[-1].name}: " in capsys.readouterr().err
+    expected = torch.load(best[0] if keep == 2 else checkpoints / "last.ckpt")["state_dict"]
+    weights = torch.load(run / "model.pt")["weights"]
+    assert all(torch.equal(expected[f"model.{name}"], weight) for name, weight in weights.items())
+    train(["resume=true"])
+    assert (run / "summary.json").is_file()
+
+
+@pytest.mark.slow
+def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = len((whole.parents[1] / "events.log").read_text().splitlines())
+    resumed = 0
+    for moment in range(events):
+        place = tmp_path / str(moment)
+        place.mkdir()
+        monkeypatch.chdir(place)
+        resumed += resume_killed_run(place / "runs" / "demo", whole, moment)
+    print(f"{events} kills, {resumed} resumed")
+    assert resumed > events / 3

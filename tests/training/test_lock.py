@@ -1,0 +1,64 @@
+"""Only one process at a time trains into a folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import TINY
+
+from nmt.commands.train import train
+from nmt.errors import UserError
+from nmt.training.lock import LOCK_FILE, lock_run
+from nmt.training.module import TranslationTask
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+
+
+def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from nmt.training.lock import lock_run\n"
+        "with lock_run(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", code, str(stopped)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
+        try:
+            assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+            before = {file: file.stat().st_mtime_ns for file in stopped.rglob("*")}
+            message = f"runs/demo: process {holder.pid} is training into it; wait until it ends, or choose another"
+            with pytest.raises(UserError, match=message):
+                train(["resume=true"])
+            assert {file: file.stat().st_mtime_ns for file in stopped.rglob("*")} == before
+        finally:
+            holder.kill()  # a dead process holds no lock
+    assert (stopped / LOCK_FILE).read_text() == f"{holder.pid}\n"
+    train(["resume=true"])
+
+
+def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = []
+    plain = TranslationTask.on_train_start
+
+    def on_train_start(self: TranslationTask) -> None:
+        with pytest.raises(UserError, match=f"process {os.getpid()} is training"), lock_run(run):
+            pass
+        refused.append(True)
+        plain(self)
+
+    monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
+    train(ONE_EPOCH)
+    assert refused == [True]
+    with lock_run(run):
+        pass
+
+
+def test_unfinished_files_of_a_killed_process_are_removed(stopped: Path) -> None:
+    partial = [stopped / ".model.pt.1.partial", stopped / "checkpoints" / ".last.ckpt.1.partial"]
+    for file in partial:
+        file.touch()
+    train(["resume=true"])
+    assert not any(file.exists() for file in partial)

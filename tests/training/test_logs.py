@@ -1,0 +1,120 @@
+"""No damaged log, picture or stream costs a run its results."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import TINY
+
+from nmt.commands.train import train
+from nmt.training.metrics import COLUMNS, HEADER, MetricsFile, read_rows
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"20,0,5.1",
+        b"\xff\xfe\x00\n",
+        b"1,2\n",
+        b"x,0,,,,,,\n",
+        b"7,0,a,,,,,\n",
+        b"\n",
+        b"9,0,1,,,,,,\n",
+        b"3,0,\n4",
+    ],
+)
+def test_damaged_rows_are_dropped(stopped: Path, damage: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = stopped / "metrics.csv"
+    before = metrics.read_bytes()
+    metrics.write_bytes(before + damage)
+    train(["resume=true"])
+    assert capsys.readouterr().err.count("warning: ") == 1
+    assert (stopped / "summary.json").is_file() and (stopped / "curve.png").is_file()
+    rows = metrics.read_bytes()
+    assert rows.startswith(before) and rows.count(HEADER.encode()) == 1
+    assert read_rows(metrics)[1] == 0
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 9))
+def test_intact_rows_survive_any_damage_between_them(garbage: list[bytes], step: int) -> None:
+    intact = [b"1,0,5.5,,,,,", b"2,0,,5.5,0.1,0.0,0.0,", b"5,1,,,,,,0.001"]
+    lines = [HEADER.encode(), *(line for pair in zip(intact, garbage[:3], strict=False) for line in pair), *intact]
+    folder = Path(os.environ["PYTEST_METRICS"])
+    (folder / "metrics.csv").write_bytes(b"\r\n".join([*lines, b"", *garbage]))
+    MetricsFile(folder).forget(step)
+    rows, damaged = read_rows(folder / "metrics.csv")
+    steps = [row[0] for row in rows]
+    assert not damaged and all(len(row) == len(COLUMNS) and int(row[0]) < step for row in rows)
+    for number in ("1", "2", "5"):
+        assert (number in steps) is (int(number) < step)
+
+
+@pytest.fixture(autouse=True)
+def folder_for_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_METRICS", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "tensorboard", "heatmaps", "alignments.html", "curve.png"])
+def test_log_or_picture_that_cannot_be_written_costs_nothing_else(
+    stopped: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = stopped / name
+    if place.is_dir():
+        place.rename(stopped / "elsewhere")
+    place.unlink(missing_ok=True)
+    if name in ("tensorboard", "heatmaps"):
+        place.touch()  # a file where a folder should be
+    else:
+        place.mkdir()
+    train(["resume=true"])
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warnings and all(name in line for line in warnings)
+    results = {"summary.json", "test.translations.txt", "test.alignments.pharaoh", "metrics.csv", "alignments.html"}
+    assert all((stopped / file).is_file() for file in results - {name})
+
+
+@pytest.mark.parametrize("function", ["save_curve", "save_heatmap", "alignment_page", "force_decode"])
+def test_any_error_of_a_picture_is_a_warning(
+    run: Path, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("no font\nat all")
+
+    monkeypatch.setattr(f"nmt.training.report.{function}", fail)
+    train(ONE_EPOCH)
+    assert "no font at all; the run continues without it" in capsys.readouterr().err
+    assert json.loads((run / "summary.json").read_text())["test"]["aer"] is not None
+
+
+def test_closed_stderr_stops_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Closed())
+        train(ONE_EPOCH)
+    assert (run / "summary.json").is_file()
+
+
+def test_metrics_are_written_for_tensorboard_too(run: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(ONE_EPOCH)
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    (logged,) = events.Scalars("valid_loss")
+    with (run / "metrics.csv").open(newline="") as file:
+        (row,) = (row for row in csv.DictReader(file) if row["valid_loss"])
+    assert logged.step == int(row["step"]) and logged.value == pytest.approx(float(row["valid_loss"]), rel=1e-6)

@@ -1,0 +1,97 @@
+"""Odd settings, too little memory, and damaged checkpoints end in one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import TINY
+
+from nmt.commands.train import train
+from nmt.errors import UserError
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+
+
+def test_a_beta_of_zero_is_a_number(run: Path) -> None:
+    train([*ONE_EPOCH, "optimizer.betas=[0.9,0]"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: 12 bytes"),
+        RuntimeError("DefaultCPUAllocator: not enough memory"),
+        torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        MemoryError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("place", ["nmt.training.module.TranslationTask.training_step", "nmt.training.fit.build_model"])
+def test_out_of_memory(run: Path, error: Exception, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(place, fail)
+    with pytest.raises(UserError, match="not enough memory for batches of 2048 tokens; lower batches.max_tokens"):
+        train(TINY)
+
+
+def test_closed_stdout(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        train(ONE_EPOCH)
+    assert (run / "summary.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stored: stored.pop("callbacks"),
+        lambda stored: stored.pop("loops"),
+        lambda stored: stored.pop("optimizer_states"),
+        lambda stored: stored.pop("state_dict"),
+        lambda stored: stored.update(epoch="one"),
+        lambda stored: stored["callbacks"].update(LastCheckpoint={"random": 1}),
+        lambda stored: stored.clear(),
+    ],
+)
+def test_checkpoint_without_its_keys(stopped: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    last = stopped / "checkpoints" / "last.ckpt"
+    stored = torch.load(last)
+    change(stored)
+    torch.save(stored, last)
+    with pytest.raises(UserError, match=r"last\.ckpt: cannot be resumed \(.*\); start a new run"):
+        train(["resume=true"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["batches.accumulate=100000000000000000000"], "batches.accumulate=1.*: must be at most 2147483647"),
+        (["embeddings.size=100000000000000000000"], "embeddings.size=1.*: must be at most 2147483647"),
+        (["optimizer.lr=1e38"], "loss is (inf|nan) at update 1: training cannot continue"),
+        (["optimizer._target_=torch.optim.SparseAdam"], "SparseAdam refuses its settings: .*dense gradients"),
+        (["schedule._target_=torch.optim.lr_scheduler.StepLR", "+schedule.step_size=0"], "StepLR refuses"),
+        (
+            [
+                "schedule._target_=torch.optim.lr_scheduler.OneCycleLR",
+                "+schedule.max_lr=1",
+                "+schedule.total_steps=3",
+            ],
+            "schedule: torch.optim.lr_scheduler.OneCycleLR fails at update 4: ",
+        ),
+    ],
+)
+def test_odd_settings(run: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = {"optimizer": "_target_: torch.optim.Adam\nlr: 0.01\n", "schedule": "_target_: x\n"}
+    for name, text in blocks.items():
+        (run.parents[1] / "conf" / name).mkdir(parents=True)
+        (run.parents[1] / "conf" / name / "plain.yaml").write_text(text)
+    plain = [f"{name}=plain" for name in blocks if words[0].startswith(f"{name}._target_")]
+    with pytest.raises(UserError, match=message):
+        train([*TINY, "--config-dir=conf", *plain, *words])

@@ -1,0 +1,89 @@
+"""Signals stop a run after it has saved; without them it trains in any thread."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import TINY, interrupt_at, validations
+
+from nmt.commands.runs import new_folder
+from nmt.commands.shell import run as run_command
+from nmt.commands.train import train
+from nmt.config import train_config
+from nmt.errors import Interrupted
+from nmt.training.module import TranslationTask
+from nmt.training.run import train_into
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("twice", [False, True])
+def test_exit_code_is_that_of_the_signal(
+    run: Path, number: signal.Signals, twice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it arrives twice at once, as from timeout(1) or a closing terminal."""
+
+    def stop(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.global_step == 3:
+            for _ in range(1 + twice):
+                signal.raise_signal(number)
+        return plain(self, batch, index)
+
+    plain = TranslationTask.training_step
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationTask, "training_step", stop)
+        patch.setattr(sys, "argv", ["nmt-train", *TINY, "batches.accumulate=2"])
+        with pytest.raises(SystemExit) as ended:
+            run_command(train)
+    assert ended.value.code == 128 + number
+    assert torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 4  # nothing done is lost
+    train(["resume=true"])
+    assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+
+
+def test_sigterm_during_a_validation_waits_for_its_checkpoint(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = TranslationTask.validation_step
+
+    def stop(self: TranslationTask, batch: Any, index: int) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        plain(self, batch, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationTask, "validation_step", stop)
+        with pytest.raises(Interrupted):
+            train([*TINY, "data.valid_pairs=300", "batches.max_tokens=300"])
+    assert len(validations(run)) == 1 and len(list((run / "checkpoints").iterdir())) == 2
+
+
+def test_handlers_are_restored_and_ignored_signals_stay_ignored(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        handlers = [signal.getsignal(number) for number in numbers]
+        interrupt_at(monkeypatch, step=1, signal_number=signal.SIGHUP)
+        train(ONE_EPOCH)
+        assert [signal.getsignal(number) for number in numbers] == handlers
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (run / "summary.json").is_file()
+
+
+def test_trains_in_another_thread(run: Path) -> None:
+    results = []
+    config = train_config(ONE_EPOCH)
+    folder = new_folder(run.parent, run.name)
+    thread = threading.Thread(target=lambda: results.append(train_into(folder, config)))
+    thread.start()
+    thread.join()
+    assert results and results[0].summary["epochs"] == 1
+    train([*ONE_EPOCH, "name=main"])
+    one, two = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
