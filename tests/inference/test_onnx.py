@@ -156,7 +156,7 @@ class TestShortlist:
         ):
             open_onnx(run, "onnx", shortlist=True)
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
-            Translator.load(run, shortlist=True)
+            Translator.load(run, engine="torch", shortlist=True)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ class TestFolder:
         for graph in ("encode", "step"):
             exact, quantised = node_types(f"{graph}.onnx"), node_types(f"{graph}.int8.onnx")
             weightless = 1  # one product without weights: of values into slots, or of slots into contexts
-            assert quantised["MatMulInteger"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
+            assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
         by_onnx = Translator(open_onnx(run, "onnx")).translate(LINES)
@@ -288,6 +288,15 @@ class TestFolder:
         assert exported_engines(other) == []
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
             open_onnx(other, "onnx")
+
+    def test_graphs_of_an_earlier_format_are_refused(self, run: Path, tmp_path: Path) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        file = other / "onnx" / "about.json"
+        about = json.loads(file.read_text())
+        file.write_text(json.dumps({**about, "format": about["format"] - 1}))
+        assert exported_engines(other) == []
+        with pytest.raises(UserError, match="engine=onnx-int8: .* of another version; write them with nmt-export"):
+            open_onnx(other, "onnx-int8")
 
     def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
