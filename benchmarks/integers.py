@@ -1,4 +1,7 @@
-"""Compare four forms of 8-bit weights: BLEU, chrF, equal lines, seconds, and how often 16-bit sums saturate.
+"""Compare forms of 8-bit graphs: BLEU, chrF, equal lines, seconds, and how often 16-bit sums saturate.
+
+"As exported" are the graphs of nmt-export: signed 7-bit weights, and inputs rounded row by row. The other forms round
+inputs by the range of the whole batch, with onnxruntime's ``quantize_dynamic``.
 
 Processors with AVX2 but without integer dot products multiply unsigned activations by signed weights and add pairs of
 products in 16 bits. A pair outside ±32,767 saturates silently. "Pairs saturated" is the share of such pairs in the
@@ -25,7 +28,6 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from report import argument_parser, header, row, save, table_head
 
 from nmt.evaluation import corpus_scores
-from nmt.inference.onnx.export import QUANTISED
 from nmt.inference.onnx.folder import open_onnx
 from nmt.inference.onnx.layout import ABOUT
 from nmt.inference.translator import Translator
@@ -33,6 +35,8 @@ from nmt.storage import checksum
 from nmt.text.files import read_lines
 
 ROWS_PER_CALL, CALLS = 4, 12  # input rows that are kept of each product
+QUANTISED = ["MatMul", "Gemm", "LSTM"]
+EXPORTED = "as exported"
 LINES = 40  # source lines for the saturation counts
 
 
@@ -72,6 +76,7 @@ def compare_forms(model: Path, source: list[str], references: list[str], args: a
     """Return the cells of float32 and of each form for one model."""
     with tempfile.TemporaryDirectory() as folder:
         runs = {name: quantised_copy(model, Path(folder) / name, form) for name, form in FORMS.items()}
+        runs[EXPORTED] = model
         translators = {"float32": Translator(open_onnx(model, "onnx", threads=args.threads))}
         for name, run in runs.items():
             translators[name] = Translator(open_onnx(run, "onnx-int8", threads=args.threads))
@@ -85,7 +90,7 @@ def compare_forms(model: Path, source: list[str], references: list[str], args: a
         for name, texts in translations.items():
             scores = corpus_scores(texts, references, lowercase=True)
             equal = sum(a == b for a, b in zip(texts, translations["float32"], strict=True)) / len(texts)
-            signed = name in FORMS and FORMS[name].kind == QuantType.QInt8
+            signed = name == EXPORTED or (name in FORMS and FORMS[name].kind == QuantType.QInt8)
             shares = saturation(runs[name], source[:LINES]) if signed else ("–", "–")
             cells = [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.2f}"]
             rows.append([name, *cells, *shares])
@@ -93,7 +98,7 @@ def compare_forms(model: Path, source: list[str], references: list[str], args: a
 
 
 def quantised_copy(model: Path, run: Path, form: Form) -> Path:
-    """Copy the exported model to ``run`` and quantise its graphs to this form."""
+    """Copy the exported model to ``run`` and quantise its float32 graphs to this form."""
     shutil.copytree(model, run, ignore=shutil.ignore_patterns("checkpoints", "data", "tensorboard"))
     for name in ("encode", "step"):
         float_file, integer_file = (run / "onnx" / f"{name}{ending}.onnx" for ending in ("", ".int8"))
@@ -109,7 +114,7 @@ def saturation(run: Path, lines: list[str]) -> tuple[str, str]:
     """Return the shares of saturated pairs and of affected sums in the decoder steps, in percent."""
     graph = onnx.load(run / "onnx" / "step.int8.onnx")
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.graph.initializer}
-    products = [node for node in graph.graph.node if node.op_type == "MatMulInteger"]
+    products = [node for node in graph.graph.node if node.op_type.startswith("MatMulInteger")]
     inputs = record_inputs(run, graph, [node.input[0] for node in products], lines)
     pairs = saturated = sums = affected = 0
     for node in products:

@@ -1,16 +1,29 @@
-"""Exceptions that the commands report as a single line, without a traceback."""
+"""The exception whose message the user sees without a traceback, and how messages reach the terminal."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import sys
+import unicodedata
+
+JOINERS = "\u200c\u200d"  # invisible too, but emoji and several scripts need them
+UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # Unicode categories: control, format, surrogate, line separators
 
 
 class UserError(Exception):
-    """An error the user can fix. The message is one line: the value, the problem, the fix."""
+    """An error the user can fix. Each of its ``problems`` is one line: the value, the problem, the fix."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n       ".join(self.problems)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training stopped cleanly because of a signal, such as SIGTERM; the exit code is 128 + ``signal_number``."""
+    """Stopped cleanly because of a signal, such as SIGTERM; the exit code is 128 + ``signal_number``."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -23,4 +36,32 @@ def suggest_fix(error: OSError) -> str:
         return "free some disk space, or choose another place"
     if error.errno == errno.ENOENT:
         return "create its folder first, or choose another place"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "allow more open files (ulimit -n)"
     return "choose another place"
+
+
+def printable(text: str) -> str:
+    """Return the text with escapes for all characters that could change what a terminal shows.
+
+    File names, settings and tokens can contain them: control characters, line breaks, marks that reverse the direction
+    of writing, and lone surrogates.
+    """
+    if text.isprintable():
+        return text
+    # ``ascii`` needs no codec: loading one fails when no file descriptor is left.
+    return "".join(ascii(character)[1:-1] if _is_unsafe(character) else character for character in text)
+
+
+def print_message(text: str, *, end: str = "\n") -> None:
+    """Write one message to stderr, made printable. All messages go through here.
+
+    A stderr that is closed, or whose reader is gone, loses the message and stops nothing.
+    """
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):  # ValueError: closed by Python code
+            print(printable(text), end=end, file=sys.stderr, flush=True)
+
+
+def _is_unsafe(character: str) -> bool:
+    return unicodedata.category(character) in UNSAFE and character not in JOINERS

@@ -63,12 +63,22 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     return plugin  # type: ignore[no-any-return]
 
 
+def locate_all(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = ()) -> None:
+    """Raise UserError if ``locate`` refuses the target of the block, or of a block inside it."""
+    locate(block["_target_"], point, trust=trust)
+    for value in block.values():
+        if _is_block(value):
+            locate_all(value, point, trust=trust)
+
+
 def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
     """Call the block's ``_target_`` with the block's other keys and with those ``supplied`` values that it accepts.
 
     A block inside the block becomes a function that constructs it later, because the outer class decides on its sizes.
-    A key of the block overrides a supplied value.
+    A key of the block overrides a supplied value. Raises UserError before anything is called if one of the blocks has a
+    target that ``locate`` refuses.
     """
+    locate_all(block, point, trust=trust)
     target = locate(block["_target_"], point, trust=trust)
     accepted = inspect.signature(target).parameters
     settings = {

@@ -10,25 +10,24 @@ Functions import torch when they need it, because ``nmt-translate`` must run wit
 from __future__ import annotations
 
 import errno
-import glob
 import gzip
 import hashlib
 import os
 import shutil
-import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
 
 from nmt.errors import UserError, suggest_fix
+from nmt.leftovers import hold, remove_leftovers, temporary_name
+from nmt.reading import open_regular, refuse_inflation, require_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ABANDONED_S = 3600  # a temporary folder this old belongs to a process that was killed
 BLOCK_BYTES = 1 << 20
 
 
@@ -36,11 +35,12 @@ BLOCK_BYTES = 1 << 20
 
 
 @contextmanager
-def replace_file(path: str | Path) -> Iterator[Path]:
+def replace_file(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block succeeds and is deleted when it fails.
 
     A symbolic link stays a link: the file it points to is replaced. Devices and pipes such as ``/dev/stdout`` are
-    written directly. Raises UserError if ``path`` cannot be written.
+    written directly. A ``durable`` file survives a power failure that follows. Raises UserError if ``path`` cannot be
+    written.
     """
     path = Path(path)
     with _write_errors(path):
@@ -50,12 +50,28 @@ def replace_file(path: str | Path) -> Iterator[Path]:
             yield path
             return
         target = path.resolve()
-        temporary = _temporary_name(target)
+        remove_leftovers(target)
+        temporary = temporary_name(target)
         try:
-            yield temporary
-            os.replace(temporary, target)
+            temporary.touch()
+            with hold(temporary):
+                yield temporary
+                if durable:
+                    _flush_to_disk(temporary)
+                os.replace(temporary, target)
+            if durable:
+                _flush_to_disk(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    """Wait until the disk holds the file's content, or the folder's list of names."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -75,9 +91,11 @@ def create_folder(path: Path) -> Iterator[Path]:
 def replace_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that replaces the folder ``path`` when the block succeeds.
 
-    ``path`` need not exist. If it is a symbolic link, the folder that it points to is replaced. Raises UserError if
-    ``path`` cannot be written.
+    ``path`` need not exist. Raises UserError if it cannot be written, or if it is a symbolic link: a folder from
+    someone else could contain a link to any folder of the user.
     """
+    if path.is_symlink():
+        raise UserError(f"{path}: a symbolic link to {os.readlink(path)}, which would be replaced; remove the link")
     target = path.resolve()
     with _write_errors(path), _temporary_folder(target) as temporary:
         yield temporary
@@ -98,14 +116,13 @@ def replace_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder beside ``path`` that is deleted after the block if it still exists."""
-    temporary = _temporary_name(path)
-    # Another process may be writing the same folder now, so only old temporary folders are deleted.
-    for other in path.parent.glob(f".{glob.escape(path.name)}.*partial"):
-        if other == temporary or _age_s(other) > ABANDONED_S:
-            shutil.rmtree(other, ignore_errors=True)
+    temporary = temporary_name(path)
+    remove_leftovers(path)
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
-        yield temporary
+        with hold(temporary):
+            yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -121,21 +138,9 @@ def _write_errors(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: cannot write: {error.strerror or error}; {suggest_fix(error)}") from error
 
 
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
-
-
-def _age_s(folder: Path) -> float:
-    """Return the seconds since a file was last added to ``folder``, or 0 if the folder is gone."""
-    try:
-        return time.time() - folder.stat().st_mtime
-    except FileNotFoundError:
-        return 0
-
-
-def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write the lines to ``path`` atomically, gzipped if its name ends in ``.gz``."""
-    with replace_file(path) as temporary:
+def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False) -> None:
+    """Write the lines to ``path`` atomically, gzipped if its name ends in ``.gz``; see ``replace_file``."""
+    with replace_file(path, durable=durable) as temporary:
         open_text = gzip.open if str(path).endswith(".gz") else open
         with open_text(temporary, "wt", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{line}\n" for line in lines)
@@ -145,26 +150,29 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
 
 
 def write_checkpoint(path: Path, checkpoint: Mapping[str, Any]) -> None:
-    """Write the dictionary with ``torch.save``, atomically."""
+    """Write the dictionary with ``torch.save``, atomically and durably. Equal contents give equal bytes."""
     import torch
 
-    with replace_file(path) as temporary:
+    with replace_file(path, durable=True) as temporary:
         try:
-            torch.save(dict(checkpoint), temporary)
+            # Given a path, torch would store its name, which holds the number of this process.
+            with temporary.open("wb") as file:
+                torch.save(dict(checkpoint), file)
         except RuntimeError as error:  # torch raises this when the disk is full
             raise OSError(errno.ENOSPC, str(error)) from None
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path, *, keys: Sequence[str] = ()) -> dict[str, Any]:
     """Read a dictionary that ``write_checkpoint`` wrote, with its tensors on the CPU.
 
     Only plain data and tensors are loaded, so a file from an unknown source cannot run code. Raises UserError if the
-    file is damaged or not a checkpoint.
+    file is damaged, is not a checkpoint, or lacks one of ``keys``.
     """
     import torch
 
     try:
-        with ZipFile(path) as archive:  # torch verifies no checksums; this takes 25 ms for 100 MB
+        with ZipFile(require_regular(path)) as archive:  # torch verifies no checksums; this takes 25 ms for 100 MB
+            refuse_inflation(archive, path)
             if damaged := archive.testzip():
                 raise BadZipFile(f"{damaged}: wrong checksum")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
@@ -173,6 +181,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read as a model ({reason}); it may be truncated or not a model") from None
     if not isinstance(checkpoint, dict):
         raise UserError(f"{path}: not a model of this toolkit; name a folder that nmt-train wrote")
+    if missing := [key for key in keys if key not in checkpoint]:
+        raise UserError(f"{path}: has no {missing[0]!r}; it is not a checkpoint that nmt-train wrote")
     return checkpoint
 
 
@@ -182,7 +192,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def checksum(file: Path) -> int:
     """Return the CRC-32 of a file. 80 MB take 20 ms, a third of the time of SHA-256."""
     total = 0
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         while block := stream.read(BLOCK_BYTES):
             total = zlib.crc32(block, total)
     return total
@@ -207,7 +217,7 @@ def archive_fingerprint(archive: Path) -> str:
 
     The end of a zip file lists the checksum of every member, so hashing the last megabyte is enough.
     """
-    with archive.open("rb") as stream:
+    with open_regular(archive) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - BLOCK_BYTES))
         return f"{size}-{hashlib.sha256(stream.read()).hexdigest()}"

@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No deadline: the first example of a test may load a model. In CI, the same examples in every run.
+settings.register_profile("nmt", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("nmt")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
 
 from nmt.errors import UserError
+from nmt.leftovers import ABANDONED_S, remove_leftovers
 from nmt.storage import (
-    ABANDONED_S,
     archive_fingerprint,
     checksum,
     create_folder,
@@ -213,14 +216,14 @@ def test_a_failed_rename_restores_the_old_folder(tmp_path: Path, monkeypatch: py
     assert content(tmp_path) == {"onnx/a": "old"}
 
 
-def test_a_symbolic_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with replace_folder(tmp_path / "link") as temporary:
-        (temporary / "b").write_text("new")
-    assert (tmp_path / "link").is_symlink()
-    assert content(tmp_path / "real") == {"b": "new"}
+    message = f"^{tmp_path}/link: a symbolic link to {tmp_path}/real, which would be replaced; remove the link$"
+    with pytest.raises(UserError, match=message), replace_folder(tmp_path / "link"):
+        pytest.fail("the block ran")
+    assert content(tmp_path / "real") == {"a": "old"}
 
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
@@ -230,14 +233,70 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     assert content(tmp_path) == {"onnx": "a file"}
 
 
-def test_only_abandoned_temporary_folders_are_deleted(tmp_path: Path) -> None:
-    running, abandoned, other = (tmp_path / f".{name}.partial" for name in ("o[1].1", "o[1].2", "other.3"))
+@pytest.fixture(scope="module")
+def dead() -> int:
+    """Return the number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_next_write_deletes_what_killed_processes_left(tmp_path: Path, dead: int) -> None:
+    files = [tmp_path / f".{name}.{dead}.partial" for name in ("other.ckpt", "out.txt", "a.1.b")]
+    folders = [tmp_path / f".onnx.{dead}.partial", tmp_path / f".onnx.{dead}.old.partial"]
+    foreign = [
+        tmp_path / name for name in (f".onnx.{dead}.part", f"onnx.{dead}.partial", ".out.txt.partial", ".partial")
+    ]
+    running = [tmp_path / ".out.txt.1.partial", tmp_path / f".out.txt.{os.getpid()}.partial.txt"]
+    for file in (*files, *foreign, *running):
+        file.write_text("half")
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a").write_text("half")
+    write_lines(tmp_path / "out.txt", ["new"])
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "out.txt", *folders, *foreign, *running])
+    with replace_folder(tmp_path / "other"):
+        assert all(folder.exists() for folder in folders)
+    with replace_folder(tmp_path / "onnx"):
+        assert not any(folder.exists() for folder in folders)
+    assert sorted(tmp_path.iterdir()) == sorted(
+        tmp_path / name for name in ("onnx", "other", "out.txt", *foreign, *running)
+    )
+
+
+def test_a_folder_of_a_new_process_with_the_same_number_is_deleted_after_an_hour(tmp_path: Path) -> None:
+    running, abandoned, other = (
+        tmp_path / f".{name}.partial" for name in ("o[1].1", f"o[1].{os.getppid()}", "other.1")
+    )
     for folder in (running, abandoned, other):
         folder.mkdir()
     for folder in (abandoned, other):
         os.utime(folder, (0, time.time() - ABANDONED_S - 60))
     with replace_folder(tmp_path / "o[1]"):
         assert running.exists() and other.exists() and not abandoned.exists()
+
+
+def test_a_link_is_not_followed_when_leftovers_are_deleted(tmp_path: Path, dead: int) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "a").write_text("mine")
+    (tmp_path / f".out.txt.{dead}.partial").symlink_to(tmp_path / "precious")
+    write_lines(tmp_path / "out.txt", ["new"])
+    assert (tmp_path / "precious" / "a").read_text() == "mine"
+
+
+@pytest.mark.parametrize("write", [replace_file, create_folder, replace_folder])
+def test_what_a_process_of_another_machine_writes_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int, write: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
+    """Its number does not exist here, but it holds a lock."""
+    with ExitStack() as block:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: dead)
+            temporary = block.enter_context(write(tmp_path / "theirs"))
+        os.utime(temporary, (0, time.time() - ABANDONED_S - 60))
+        remove_leftovers(tmp_path / "theirs")
+        assert temporary.exists() and temporary.name == f".theirs.{dead}.partial"
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +335,8 @@ def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
 def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path / "model.pt", {"a": 1})
 
-    def save(stored: object, path: Path) -> None:
-        path.write_bytes(b"half")
+    def save(stored: object, file: BinaryIO) -> None:
+        file.write(b"half")
         raise RuntimeError("unexpected pos 64 vs 0")
 
     monkeypatch.setattr(torch, "save", save)
@@ -285,6 +344,65 @@ def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: py
         write_checkpoint(tmp_path / "model.pt", {"a": 2})
     assert read_checkpoint(tmp_path / "model.pt") == {"a": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_checkpoint_on_a_full_device_is_reported() -> None:
+    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device; free some disk space"):
+        write_checkpoint(Path("/dev/full"), {"a": torch.zeros(100_000)})
+
+
+def test_equal_checkpoints_have_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, name in enumerate(("model.pt", "last.ckpt")):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        write_checkpoint(tmp_path / name, {"weights": {"a": torch.arange(6.0)}, "name": "x"})
+    assert (tmp_path / "model.pt").read_bytes() == (tmp_path / "last.ckpt").read_bytes()
+
+
+def test_missing_keys_of_a_checkpoint_are_reported(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "last.ckpt", {"epoch": 1})
+    assert read_checkpoint(tmp_path / "last.ckpt", keys=["epoch"]) == {"epoch": 1}
+    with pytest.raises(UserError, match=r"last\.ckpt: has no 'loops'; it is not a checkpoint that nmt-train wrote$"):
+        read_checkpoint(tmp_path / "last.ckpt", keys=["epoch", "loops", "callbacks"])
+
+
+def test_a_compressed_checkpoint_is_refused(tmp_path: Path) -> None:
+    """A few bytes could become gigabytes."""
+    write_checkpoint(tmp_path / "a.pt", {"a": torch.zeros(100_000)})
+    with ZipFile(tmp_path / "a.pt") as old, ZipFile(tmp_path / "b.pt", "w", ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(UserError, match=r"b\.pt: cannot be read as a model \(its members are compressed or overlap\)"):
+        read_checkpoint(tmp_path / "b.pt")
+
+
+def test_durable_files_are_on_the_disk_before_and_after_the_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    flush, rename = os.fsync, os.replace
+
+    def record_flush(descriptor: int) -> None:
+        calls.append(f"flush {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}")
+        flush(descriptor)
+
+    def record_rename(source: Path, target: Path) -> None:
+        calls.append(f"rename {Path(source).name}")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", record_flush)
+    monkeypatch.setattr(os, "replace", record_rename)
+    temporary = f".a.{os.getpid()}.partial"
+    for write in (
+        lambda: write_lines(tmp_path / "a", ["x"], durable=True),
+        lambda: write_checkpoint(tmp_path / "a", {"x": 1}),
+    ):
+        calls.clear()
+        write()
+        assert calls == [f"flush {temporary}", f"rename {temporary}", f"flush {tmp_path.name}"]
+    calls.clear()
+    write_lines(tmp_path / "a", ["x"])  # a result that can be computed again
+    assert calls == [f"rename {temporary}"]
 
 
 class Harmful:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
 from nmt.config.schema import Count, Threads
-from nmt.storage import create_folder
+from nmt.errors import print_message
 
 if TYPE_CHECKING:
     from nmt.inference.memories import EncodedLine
@@ -54,10 +55,10 @@ def encode(arguments: list[str]) -> None:
         show_help(HELP, "encode")
         return
     options = read_options("encode", Encode, arguments)
-    with create_folder(Path(options.output)) as folder:
+    with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
-    print(f"{options.output}: {count:,} memories written", file=sys.stderr)
+    print_message(f"{options.output}: {count:,} memories written")
 
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
@@ -89,7 +90,7 @@ def _encode_line(translator: Translator, line: str, options: Encode, *, place: s
     try:
         return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
     except SourceTooLong as error:
-        print(f"warning: {place}: {error}; its memory is empty", file=sys.stderr)
+        print_message(f"warning: {place}: {error}; its memory is empty")
         return EncodedLine(None)
 
 

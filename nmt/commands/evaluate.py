@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.search.options import SearchOptions
 from nmt.text.pair import Pair
 
@@ -71,6 +71,7 @@ def evaluate(arguments: list[str]) -> None:
         show_help(HELP, "evaluate")
         return
     options = read_options("evaluate", Evaluate, arguments)
+    require_stdout()
     hypotheses, references, aer = _load_or_translate(options)
     from nmt.evaluation import corpus_scores
 
@@ -92,7 +93,7 @@ def _load_or_translate(options: Evaluate) -> tuple[list[str], list[str], float |
         require_attention(translator, f"links={options.links}")
     if translator.lowercase and not options.lowercase:
         note = "this model was trained on lower-cased text and writes lower case, but the references keep their case"
-        print(f"note: {note}; set lowercase=true to lower-case both", file=sys.stderr)
+        print_message(f"note: {note}; set lowercase=true to lower-case both")
     sources = [pair.source for pair in pairs]
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
     hypotheses = [translation.text for translation in translations]
@@ -109,7 +110,7 @@ def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> fl
 
     assert options.src is not None
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    warn = warn_oversized(options.src, "it is not aligned")
+    warn = warn_of_line(options.src, "it is not aligned")
     links = forced_links(translator, sources, targets, on_failure=warn)
     return alignment_error_rate(links, read_gold(options.links, base=options.links_base))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 from nmt.config.schema import Count
 from nmt.errors import UserError
 
@@ -49,6 +50,7 @@ def export(arguments: list[str]) -> None:
         show_help(HELP, "export")
         return
     options = read_options("export", Export, arguments)
+    require_stdout()
     from nmt.inference.model_folder import MODEL_FILE
     from nmt.storage import archive_fingerprint
 
@@ -77,7 +79,7 @@ def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.nd
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]
-    trained_on = Path(data["folder"]) if is_prepared(data) else Path(options.model) / "data"
+    trained_on = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
     folder = trained_on if options.corpus is None else Path(options.corpus)
     if not (folder / "train.arrow").is_file():
         raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")

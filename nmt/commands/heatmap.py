@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import load_model, require_attention, translate_lines, warn_oversized
+from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
+from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Count, Threads
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def heatmap(arguments: list[str]) -> None:
         show_help(HELP, "heatmap")
         return
     options = read_options("heatmap", Heatmap, arguments)
+    require_stdout()
     sources, targets, golds = _read(options)
     translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
     require_attention(translator, f"model={options.model}")
@@ -87,7 +88,7 @@ def heatmap(arguments: list[str]) -> None:
     signed = options.granularity == "piece" and translator.attention.signed
     examples = list(_examples(translator, options, sources, targets, golds, signed))
     for file in _draw(examples, folder, options, translator, signed):
-        print(file, flush=True)
+        print_path(file)
 
 
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
@@ -140,9 +141,7 @@ def _examples(
         )
         yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
     if empty:
-        print(
-            f"warning: {options.src}: {empty:,} of {len(pairs):,} pairs not drawn: one side is empty", file=sys.stderr
-        )
+        print_message(f"warning: {options.src}: {empty:,} of {len(pairs):,} pairs not drawn: one side is empty")
 
 
 def _align(
@@ -152,7 +151,7 @@ def _align(
     if targets is not None:
         from nmt.inference.forced_decoding import force_decode
 
-        warn = warn_oversized(options.src, "it is not aligned")
+        warn = warn_of_line(options.src, "it is not aligned")
         return force_decode(translator, sources, targets, on_failure=warn)
     return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
 
@@ -202,10 +201,9 @@ def _page_examples(examples: list[Example], options: Heatmap) -> Iterator[Exampl
             yield example
         else:
             height, width = example.weights.shape
-            print(
+            print_message(
                 f"warning: {options.src}:{example.number}: {width:,} × {height:,} {options.granularity}s are too many "
-                "for a page, skipped; use format=png",
-                file=sys.stderr,
+                "for a page, skipped; use format=png"
             )
 
 

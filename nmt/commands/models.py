@@ -1,15 +1,15 @@
-"""Load a command's model, translate its input, and warn about lines that are too long."""
+"""Load a command's model, translate its input, and warn about lines that have no translation."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
@@ -31,19 +31,20 @@ def load_model(
     Raises UserError if the folder holds no model for this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
+    from nmt.inference.onnx.folder import OnnxModel
     from nmt.inference.translator import Translator
 
-    if engine == "auto":
-        from nmt.inference.onnx.folder import fastest_engine
+    translator = Translator.load(
+        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
+    )
+    if not isinstance(translator.runtime, OnnxModel):
+        if threads is not None:
+            import torch
 
-        engine = fastest_engine(Path(folder), device)
-        if engine != "torch":
-            print(f"engine: {engine}", file=sys.stderr)
-    if engine == "torch" and threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    return Translator.load(folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist)
+            torch.set_num_threads(threads)
+    elif engine == "auto":
+        print_message(f"engine: {translator.runtime.engine_name}")
+    return translator
 
 
 def require_attention(translator: Translator, setting: str) -> None:
@@ -52,14 +53,14 @@ def require_attention(translator: Translator, setting: str) -> None:
         raise UserError(f"{setting}: this model has no attention and aligns nothing; use a model trained with one")
 
 
-def warn_oversized(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
+def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
     """Return an ``on_failure`` function that prints a warning to stderr.
 
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
 
     def warn(row: int, reason: str) -> None:
-        print(f"warning: {place}:{first + row + 1}: {reason}; {consequence}", file=sys.stderr)
+        print_message(f"warning: {place}:{first + row + 1}: {reason}; {consequence}")
 
     return warn
 
@@ -71,7 +72,7 @@ def translate_lines(
     progress = Progress(shown=sys.stderr.isatty())
     translations: list[Translation] = []
     for first in range(0, len(lines), GROUP):
-        warn = warn_oversized(place, "its translation is empty", first=first)
+        warn = warn_of_line(place, "its translation is empty", first=first)
         group = lines[first : first + GROUP]
         translations += translator.translate(group, search, alignments=alignments, on_failure=warn)
         progress.show(len(translations))
@@ -90,9 +91,10 @@ class Progress:
         """Update the display; ``done`` is the number of lines so far."""
         if self.shown:
             rate = done / max(time.perf_counter() - self.started, 1e-9)
-            print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+            with suppress(OSError):  # the terminal is gone
+                print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """End the line of the display."""
         if self.shown:
-            print(file=sys.stderr)
+            print_message("")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+from nmt.commands.streams import require_stdout
 from nmt.config import compose_config, config_dir
 from nmt.config.compose import Check
 from nmt.search.options import SearchOptions
@@ -36,6 +37,7 @@ def asks_for_help(arguments: Sequence[str]) -> bool:
 
 def show_help(text: str, name: str) -> None:
     """Print ``text``, then the YAML files that define and explain the settings: conf/``name``.yaml and its defaults."""
+    require_stdout()
     settings = (config_dir() / f"{name}.yaml").read_text(encoding="utf-8")
     for group, choice in re.findall(r"^  - (\w+): (\w+)", settings, re.MULTILINE):
         keys = (config_dir() / group / f"{choice}.yaml").read_text(encoding="utf-8")

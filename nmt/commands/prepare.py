@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
-from nmt.storage import create_folder
 from nmt.tasks.sources import is_prepared, load_pairs, source_problems
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def prepare(arguments: list[str]) -> None:
         show_help(HELP, "prepare")
         return
     options = read_options("prepare", Prepare, arguments, _problems)
+    require_stdout()
     folder = Path(options.output)
     print("\n".join(_summary(_prepare_into(folder, options), folder)))
 
@@ -63,7 +65,9 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
     yield from messages or tokenizer_conflicts(config["tokenizer"])
     if is_prepared(config["data"]):
         folder = config["data"].get("folder")
-        yield f"data=prepared: {folder} is already prepared; give text files, or train on it with nmt-train"
+        named = isinstance(folder, str) and folder != "???"  # Hydra's value of a key that must be given
+        problem = f"data.folder={folder} is already prepared" if named else "reads text that is already prepared"
+        yield f"data=prepared: {problem}; set data=text and give text files, or train on it with nmt-train"
         return
     messages = list(problems(config["data"], Annotated[Any, DATA], "data", trust))
     yield from messages or source_problems(config["data"], needed=("train",), trust=trust)
@@ -73,7 +77,7 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     """Prepare the data into the new folder ``folder``, which appears only if everything succeeds."""
     from nmt.text.prepare import prepare as prepare_text
 
-    with create_folder(folder) as temporary:
+    with output_folder(folder) as temporary:
         pairs = load_pairs(options.data, trust=options.trust)
         return prepare_text(pairs, options.data, options.tokenizer, temporary)
 

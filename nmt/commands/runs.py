@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.config.compose import config_dir
 from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
 from nmt.errors import UserError
+from nmt.reading import read_json, refuse_links
 from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
@@ -18,6 +20,7 @@ FIXED = (
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
 TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
 
 def new_folder(runs: Path, name: str) -> Path:
@@ -41,13 +44,15 @@ def run_to_resume(folder: Path) -> Path:
         raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
     if not (folder / "checkpoints" / "last.ckpt").is_file():
         raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
+    refuse_links(folder)
     return folder
 
 
 def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
     """Return the arguments with which the run in ``folder`` started, followed by ``arguments``, which override them.
 
-    Raises UserError where a stored argument could make the run execute other code: the folder may be a stranger's.
+    Raises UserError where a stored argument could make the run execute other code, or store an environment variable or
+    a file in the folder: the folder may be a stranger's.
     """
     stored = _join_options(_read_arguments(folder / ARGUMENTS))
     arguments = _join_options(arguments)
@@ -61,7 +66,7 @@ def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 def _read_arguments(file: Path) -> list[str]:
     try:
-        words = json.loads(file.read_bytes())
+        words = read_json(file)
     except (OSError, ValueError):
         words = None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -87,8 +92,15 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def trust_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that decide whose code runs; only the user may give them, each time."""
-    return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING)]
+    """Return the arguments that decide whose code runs or what is read; only the user may give them, each time."""
+    return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
+
+
+def _reads(word: str) -> bool:
+    """Return whether Hydra may replace the value by an environment variable or by a YAML file outside conf/."""
+    value = word.partition("=")[2]
+    group = config_dir() / key_of(word).partition("@")[0]
+    return bool(INTERPOLATION.search(word)) or (".." in value and group.is_dir())
 
 
 def _join_options(arguments: Sequence[str]) -> list[str]:

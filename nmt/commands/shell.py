@@ -1,49 +1,167 @@
-"""Exit codes and one-line error messages, the same for every command."""
+"""Exit codes, signals and one-line error messages, the same for every command."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from nmt.errors import Interrupted, UserError, print_message, suggest_fix
+
+USER_ERROR = 2
+INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
+TRACEBACK = "NMT_TRACEBACK"
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(command: Callable[[list[str]], None], arguments: list[str] | None = None) -> NoReturn:
     """Run ``command`` with the command-line arguments and exit.
 
-    Exit codes: 0 success; 2 an error that the user can fix, printed on stderr without a traceback; 128 + n stopped by
-    signal n, such as 130 for Ctrl-C and 143 for SIGTERM; 141 the reader of stdout has closed the pipe, which is
-    silent, as in every Unix filter.
+    Exit codes: 0 success; 2 an error that the user can fix; 70 a defect of the toolkit; 129, 130 or 143 stopped by
+    SIGHUP, Ctrl-C or SIGTERM; 141 the reader of stdout has closed the pipe, which is silent, as in every Unix filter.
+    Errors are one line on stderr. NMT_TRACEBACK=1 also shows the traceback.
     """
-    from nmt.errors import Interrupted, UserError, suggest_fix
+    try:
+        _open_closed_streams()
+        with _stop_signals(), _one_line_warnings():
+            code = _exit_code(command, sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt as error:  # a signal that arrived while another error was being reported
+        code = _report(error)
+    sys.exit(code)
 
-    if sys.stderr is None:  # stderr is closed: discard all messages
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open until the process ends
+
+def _exit_code(command: Callable[[list[str]], None], arguments: list[str]) -> int:
+    """Run the command, report its error if there is one, and return the exit code."""
+    code = 0
     try:
         import nmt.kernels  # noqa: F401 - raises UserError for an unknown NMT_KERNELS
 
-        command(sys.argv[1:] if arguments is None else arguments)
-        if sys.stdout is not None:  # None if stdout is closed; the output may go to a file
+        command(arguments)
+    except BaseException as error:
+        code = _report(error)
+    try:
+        if sys.stdout is not None:  # None if stdout is closed
             sys.stdout.flush()
-        code = 0
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
-    except KeyboardInterrupt as error:
-        print("interrupted", file=sys.stderr)
-        code = 128 + (error.signal_number if isinstance(error, Interrupted) else signal.SIGINT)
-    except BrokenPipeError:
+    except (OSError, ValueError) as error:
         _discard_stdout()
-        code = 128 + signal.SIGPIPE
-    except OSError as error:
-        print(f"error: {error.filename or 'disk'}: {error.strerror or error}; {suggest_fix(error)}", file=sys.stderr)
-        _discard_stdout()
-        code = 2
-    sys.exit(code)
+        code = code or _report(error)
+    return code
+
+
+def _report(error: BaseException) -> int:
+    """Print the error and return its exit code. Never raises, except when a signal arrives."""
+    try:
+        if os.environ.get(TRACEBACK):
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                print_message(line)
+        code, lines = _describe(error)
+        for line in lines:
+            print_message(line)
+    except Exception:  # no memory is left, or the error cannot even be printed
+        with contextlib.suppress(OSError):
+            os.write(2, f"error: internal error: {type(error).__name__}\n".encode("ascii", "replace"))
+        return INTERNAL_ERROR
+    return code
+
+
+def _describe(error: BaseException) -> tuple[int, list[str]]:
+    """Return exit code and messages of an exception that ended a command."""
+    match error:
+        case UserError():
+            first, *others = error.problems or ("unknown",)
+            return USER_ERROR, [f"error: {first}", *(f"       {problem}" for problem in others)]
+        case Interrupted(signal_number=number) if number != signal.SIGINT:
+            return 128 + number, [f"stopped by {signal.Signals(number).name}"]
+        case KeyboardInterrupt():
+            return 128 + signal.SIGINT, ["interrupted"]
+        case BrokenPipeError():
+            return 128 + signal.SIGPIPE, []
+        case SystemExit(__context__=BrokenPipeError()):  # rich turns a broken pipe into this
+            return 128 + signal.SIGPIPE, []
+        case SystemExit(code=int() | None):
+            return int(error.code or 0), []
+        case OSError(strerror=str()):
+            place = f"{_text(error.filename)}: " if error.filename is not None else ""
+            return USER_ERROR, [f"error: {place}{error.strerror}; {suggest_fix(error)}"]
+        case _ if _is_out_of_memory(error):
+            return USER_ERROR, ["error: not enough memory; stop other programs, or give less text at once"]
+    message = f"error: internal error: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return INTERNAL_ERROR, [f"{message}; please report it ({TRACEBACK}=1 shows the traceback)"]
+
+
+def _text(path: object) -> str:
+    return os.fsdecode(path) if isinstance(path, bytes) else str(path)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    from nmt.inference.oversized import is_out_of_memory
+
+    return isinstance(error, Exception) and is_out_of_memory(error)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each closed standard stream.
+
+    Otherwise the next file that is opened gets its number, and a library that prints a message writes into this file.
+    ``sys.stdin`` and ``sys.stdout`` remain None, so that commands can refuse to work without them.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:  # discard all messages
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process ends
+    if hasattr(sys.stdout, "reconfigure"):  # a locale without "…" must not end the command
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Raise Interrupted on SIGTERM and SIGHUP, as Python does on Ctrl-C, so that temporary files are deleted.
+
+    The same signal again ends the process at once. Signals that the parent process ignores, as ``nohup`` does, stay
+    ignored. After the block, every signal ends the process silently: Python's own handler prints a traceback.
+    """
+    received: set[int] = set()
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        if number in received:
+            os._exit(128 + number)
+        received.add(number)
+        raise Interrupted(number)
+
+    numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Show warnings of libraries as one line each, without the source code that raised them."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print_message(f"warning: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _discard_stdout() -> None:
     """Redirect stdout to the null device, so that Python's last flush at exit cannot fail."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError, ValueError):
+        number = sys.stdout.fileno()
+        os.close(number)  # first, because no other descriptor may be free
+        os.open(os.devnull, os.O_WRONLY)  # gets the lowest free number

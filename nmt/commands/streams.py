@@ -1,16 +1,18 @@
-"""Read input lines in groups, as soon as they arrive, and write output lines."""
+"""Read input lines in groups, as soon as they arrive, and write output lines and results."""
 
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO
 
-from nmt.errors import UserError
+from nmt.errors import UserError, printable
 from nmt.storage import replace_file
 from nmt.text.files import decode_lines, read_lines
 
@@ -80,8 +82,7 @@ def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
     Stdout is flushed after each call. The file (gzipped if its name ends in ``.gz``) is written atomically.
     """
     if path is None:
-        if sys.stdout is None:
-            raise UserError("<stdout>: closed; keep it open, or set output=FILE")
+        require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
     opened = gzip.open if str(path).endswith(".gz") else open
@@ -97,3 +98,19 @@ def _write_to_stdout(lines: Iterable[str]) -> None:
 
 def _write(stream: BinaryIO | gzip.GzipFile, lines: Iterable[str]) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def require_stdout(fix: str = "keep it open, or redirect it to a file") -> None:
+    """Raise UserError if stdout is closed. Commands call this before any work whose result they would lose."""
+    if sys.stdout is None:
+        raise UserError(f"<stdout>: closed; {fix}")
+
+
+def print_path(path: Path) -> None:
+    """Print a file name to stdout at once: its own bytes, or made printable if stdout is a terminal."""
+    if sys.stdout.isatty():
+        print(printable(str(path)), flush=True)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+        sys.stdout.buffer.flush()

@@ -82,8 +82,8 @@ def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines())
-        write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))])
+        write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
+        write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
 
     return train_into(folder, config, store_config=store_config)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, require_attention, warn_oversized
+from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
 from nmt.config.schema import Threads
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
@@ -88,7 +88,7 @@ def translate(arguments: list[str]) -> None:
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
-            print(describe_scores(options.search), file=sys.stderr)
+            print_message(describe_scores(options.search))
         _translate_all(translator, options, write, write_links)
 
 
@@ -125,7 +125,7 @@ def _translate_all(
     """Translate everything. ``write`` receives the output lines and ``write_links`` (if any) the alignment lines."""
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
-        print("Type a line and press Enter to see its translation; Ctrl-D ends.", file=sys.stderr)
+        print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
     progress = Progress(
         shown=sys.stderr.isatty() and not interactive and not (options.output is None and sys.stdout.isatty())
     )
@@ -149,7 +149,7 @@ def _translation_groups(
         return
     done, place = 0, options.input or STDIN
     for lines in input_groups(options.input, prompt):
-        warn = warn_oversized(place, "its translation is empty", first=done)
+        warn = warn_of_line(place, "its translation is empty", first=done)
         yield translator.translate(lines, options.search, alignments=alignments, on_failure=warn)
         done += len(lines)
 
@@ -190,7 +190,7 @@ def _pharaoh(translation: Translation) -> str:
 
 
 def _prompt() -> None:
-    print("> ", end="", file=sys.stderr, flush=True)
+    print_message("> ", end="")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def compose_config(
     config = change({str(key): value for key, value in plain.items()})
     problems = [located(problem, name, choices, folders) for problem in check(config)]
     if problems:
-        raise UserError("\n       ".join(problems))
+        raise UserError(*problems)
     return config
 
 

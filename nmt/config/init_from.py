@@ -7,9 +7,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 from nmt.errors import UserError
+from nmt.reading import MAX_DEPTH, read_text, require_plain
 from nmt.tasks.sources import is_prepared
 
 CONFIG_FILE = "config.yaml"  # in a run's folder
@@ -52,6 +54,8 @@ def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     for name in path:
         tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            return  # encoder: null, say; the check of the configuration reports it
     tree[last] = value
 
 
@@ -62,13 +66,29 @@ def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
     """
     place = place or str(file.parent)
     try:
-        config = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        text = read_text(file)
+        _refuse_deep_yaml(text)
+        config = require_plain(OmegaConf.to_container(OmegaConf.create(text), resolve=False))
         assert isinstance(config, dict)
     except FileNotFoundError:
         raise UserError(f"{place}: has no {file.name}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception
         raise UserError(f"{place}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
     return {str(key): value for key, value in config.items()}
+
+
+def _refuse_deep_yaml(text: str) -> None:
+    """Raise ValueError if the text has aliases, deep nesting, or ``${``, which OmegaConf parses.
+
+    ``nmt.config.to_yaml`` writes none of them.
+    """
+    if "${" in text:
+        raise ValueError("contains an interpolation")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
+            raise ValueError("contains an alias, or is nested too deeply")
 
 
 def key_of(word: str) -> str:

@@ -25,6 +25,7 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
+from nmt.reading import read_text, require_regular
 from nmt.storage import require_format, tensors_digest
 
 FORMAT = 1
@@ -92,8 +93,8 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
         valid = _shapes(memory, final) == _expected_shapes(trained, int(memory.length), trace=memory.trace is not None)
     except (TypeError, KeyError, ValueError, RuntimeError):
         valid = False
-    if not valid or (ids is not None and not _valid_ids(ids, int(memory.length), trained)):
-        raise UserError(f"{path}: its tensors do not have the shapes that this model writes; encode again")
+    if not valid or not 0 <= seed < 2**32 or (ids is not None and not _valid_ids(ids, int(memory.length), trained)):
+        raise UserError(f"{path}: its tensors or its seed are not what this model writes; encode again")
     device = trained.model.embedding.weight.device
     return EncodedLine(Source(Memory._make(_move(device, memory)), Final._make(_move(device, final))), seed, ids)
 
@@ -106,7 +107,7 @@ def memory_files(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
     try:
-        count = int((place / COUNT).read_text(encoding="utf-8"))
+        count = int(read_text(place / COUNT))
     except OSError:
         raise UserError(f"memory={place}: has no {COUNT}; name a folder that nmt-encode wrote") from None
     except ValueError:
@@ -129,7 +130,7 @@ def memory_files(place: Path) -> list[Path]:
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_regular(path), framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; name a file or folder that nmt-encode wrote") from None
@@ -181,7 +182,7 @@ def _expected_shapes(trained: TrainedModel, length: int, *, trace: bool) -> Shap
 
 
 def _valid_ids(ids: list[int], length: int, trained: TrainedModel) -> bool:
-    return len(ids) == length and all(0 <= piece < len(trained.source) for piece in ids)
+    return len(ids) == length and all(type(piece) is int and 0 <= piece < len(trained.source) for piece in ids)
 
 
 def _move(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tensor | None]:

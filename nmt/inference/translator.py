@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
+
+
+SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +50,10 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
+
+
+_OVERSIZED = Translation("", score=float("-inf"), log_prob=float("-inf"))
+_UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 
 
 class Translator:
@@ -79,23 +86,25 @@ class Translator:
         """Load the model of a folder that nmt-train wrote.
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects the
-        fastest engine that the folder offers, as nmt-translate does. ``threads`` and ``shortlist`` apply to the ONNX
-        engines only; set torch's threads with ``torch.set_num_threads``. ``trust`` names packages besides nmt whose
-        classes the model may use. Raises UserError if the folder holds no model for this engine.
+        fastest engine that the folder offers, as nmt-translate does, and warns about graphs that it cannot use.
+        ``threads`` and ``shortlist`` apply to the ONNX engines only; set torch's threads with
+        ``torch.set_num_threads``. ``trust`` names packages besides nmt whose classes the model may use. Raises
+        UserError if the folder holds no model for this engine.
         """
         if engine not in get_args(EngineName):
             raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
-        if engine == "auto":
-            from nmt.inference.onnx.folder import fastest_engine
-
-            engine = fastest_engine(Path(folder), device)
         if engine != "torch":
-            from nmt.inference.onnx.folder import open_onnx
+            from nmt.inference.onnx.folder import open_fastest, open_onnx
 
-            if device not in ("auto", "cpu"):
+            settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
+            if engine == "auto":
+                runtime = open_fastest(Path(folder), device, **settings)
+            elif device not in ("auto", "cpu"):
                 raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            runtime = open_onnx(Path(folder), engine, threads=threads, shortlist=shortlist, trust=trust)
-            return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
+            else:
+                runtime = open_onnx(Path(folder), engine, **settings)
+            if runtime is not None:
+                return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
         if shortlist:
             raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
         return cls(_load_trained(folder, device, trust))
@@ -140,9 +149,9 @@ class Translator:
         """Return the best translation of each line, in order. A blank line has an empty translation.
 
         If memory runs out, the lines are translated in smaller batches. A line that the attention or the machine's
-        memory cannot hold raises SourceTooLong. With ``on_failure``, it calls ``on_failure(row, reason)`` instead,
-        with rows counted from 0, and its translation is empty with a ``log_prob`` of -inf. Raises TypeError if
-        ``lines`` is one string, or if a line is not a string.
+        memory cannot hold raises SourceTooLong, and one whose scores are not finite raises UserError. With
+        ``on_failure``, both call ``on_failure(row, reason)`` instead, with rows counted from 0, and the translation is
+        empty with a ``log_prob`` of -inf. Raises TypeError if ``lines`` is one string, or if a line is not a string.
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
@@ -151,10 +160,15 @@ class Translator:
             if not isinstance(line, str):
                 raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
         options = self.search_options(options, alignments=alignments)
-        failed = Translation("", score=float("-inf"), log_prob=float("-inf"))
-        return run_in_halves(
-            lambda rows: self._translate(lines[rows], options), lines, failed=failed, on_failure=on_failure
+        translations = run_in_halves(
+            lambda rows: self._translate(lines[rows], options), lines, failed=_OVERSIZED, on_failure=on_failure
         )
+        for row, translation in enumerate(translations):
+            if translation is _UNSCORED:
+                if on_failure is None:
+                    raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
+                on_failure(row, SCORES_NOT_FINITE)
+        return translations
 
     def _translate(self, lines: Sequence[str], options: SearchOptions) -> list[Translation]:
         filled = [row for row, line in enumerate(lines) if line.strip()]
@@ -164,7 +178,7 @@ class Translator:
         engine = self.runtime.engine(trace=options.keep_weights or options.coverage_penalty > 0)
         results = search_all(engine, sources, options, max_tokens=self.max_tokens)
         for row, source, hypotheses in zip(filled, sources, results, strict=True):
-            translations[row] = self.to_translation(source, hypotheses)
+            translations[row] = self.to_translation(source, hypotheses) if hypotheses else _UNSCORED
         return translations
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
@@ -187,8 +201,11 @@ class Translator:
     def to_translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Convert the hypotheses of one line, best first, into its translation.
 
-        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens.
+        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. Raises UserError if
+        there are no hypotheses, because the model's scores were not finite.
         """
+        if not hypotheses:
+            raise UserError(SCORES_NOT_FINITE)
         n_best = [self._to_translation(source or [], hypothesis) for hypothesis in hypotheses]
         return replace(n_best[0], n_best=n_best)
 

@@ -16,8 +16,8 @@ class Bridge(nn.Module):
 
     def __init__(self, *, encoder_size: int, encoder_layers: int, decoder_size: int, decoder_layers: int) -> None:
         super().__init__()
-        self.encoder_layers = [min(layer, encoder_layers - 1) for layer in range(decoder_layers)]
         self.maps = nn.ModuleList(nn.Linear(encoder_size, 2 * decoder_size) for _ in range(decoder_layers))
+        self.encoder_layers = [min(layer, encoder_layers - 1) for layer in range(decoder_layers)]
 
     def forward(self, final: Final) -> tuple[Tensor, Tensor]:
         """Return the initial hidden and cell state, each (B, L, H)."""

@@ -62,11 +62,13 @@ class LSTMEncoder(nn.Module):
         self.bidirectional = bidirectional
         self.dropout = Dropout(dropout)
         width = hidden_size // 2 if bidirectional else hidden_size
-        sizes = [embedding_size] + [hidden_size] * (layers - 1)
-        self.forwards = nn.ModuleList(nn.LSTM(size, width, batch_first=True) for size in sizes)
-        self.backwards = nn.ModuleList(
-            nn.LSTM(size, width, batch_first=True) for size in (sizes if bidirectional else [])
-        )
+
+        def stack(layers: int) -> nn.ModuleList:
+            sizes = (hidden_size if layer else embedding_size for layer in range(layers))
+            return nn.ModuleList(nn.LSTM(size, width, batch_first=True) for size in sizes)
+
+        self.forwards = stack(layers)
+        self.backwards = stack(layers if bidirectional else 0)
 
     def forward(
         self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False

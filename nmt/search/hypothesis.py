@@ -20,7 +20,7 @@ class Hypothesis(NamedTuple):
     The length counts ``</s>`` if ``finished``.
     """
     finished: bool
-    """True: ended by ``</s>``. False: cut at the maximum length, or when no candidate had a finite log-probability."""
+    """True: ended by ``</s>``. False: cut at the maximum length."""
     weights: Floats | None = None
     """Read weights (T+1, R), one row per prediction, the last for ``</s>`` (T rows if not finished)."""
     alignment: Floats | None = None

@@ -19,8 +19,9 @@ from nmt.search.scoring import Scorer
 def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
 
-    A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses. With
-    ``options.keep_weights``, hypotheses carry read weights and alignment. Raises ValueError for a source without ids.
+    A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses, or
+    none if the engine's log-probabilities were not finite before any hypothesis ended. With ``options.keep_weights``,
+    hypotheses carry read weights and alignment. Raises ValueError for a source without ids.
     """
     if not sources:
         return []
@@ -43,7 +44,11 @@ def search_encoded(
         endings = beam_search(engine, source, limits, options, history, scorer)
     else:
         endings = sampling_search(engine, source, seeds, limits, options, history)
-    results = _collect_hypotheses(history, endings, scorer, len(lengths))
+    results = [
+        # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
+        [hypothesis for hypothesis in hypotheses if hypothesis.finished or len(hypothesis.tokens) == limit]
+        for limit, hypotheses in zip(limits, _collect_hypotheses(history, endings, scorer, len(lengths)), strict=True)
+    ]
     if not options.keep_weights:
         return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in results]
     return [

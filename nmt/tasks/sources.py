@@ -3,12 +3,14 @@
 A ``data`` block names one by ``_target_``. It is called with the block's other keys, except those that all sources
 share (``lowercase``, ``max_length``, ``max_ratio``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
 instance is called without arguments to get the pairs, and its constructor can check the settings before any work
-starts. A pair is ``(source, target)`` or a ``Pair``.
+starts. A pair is ``(source, target)`` or a ``Pair``. Texts may hold any characters; ``write_corpus`` says which are
+replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import index
 from typing import Any
 
 from nmt.errors import UserError
@@ -71,8 +73,24 @@ def _block(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
-        fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
-        if not fits or not all(isinstance(side, str) for side in item[:2]):
-            raise UserError(f"data: pair {number} of part {part} is {item!r:.80}; must be (source, target), both text")
+        place = f"data: pair {number} of part {part} is {item!r:.80}"
+        if not isinstance(item, tuple | list) or not all(isinstance(side, str) for side in item[:2]) or len(item) < 2:
+            raise UserError(f"{place}; must be (source, target), both text")
+        if len(item) > 2 and not _has_valid_links(*item):
+            raise UserError(
+                f"{place}; its links must be (source word, target word), numbers from 0 inside the sentences"
+            )
         pair = Pair(*item)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair
+
+
+def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:
+    sizes = len(source.split()), len(target.split())
+    try:
+        return not others and all(
+            0 <= index(word) < size
+            for link in [*(() if links is None else links), *possible]
+            for word, size in zip(link, sizes, strict=True)
+        )
+    except (TypeError, ValueError):  # not a collection, or not two numbers
+        return False

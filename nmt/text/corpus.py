@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ import pyarrow as pa
 
 from nmt.errors import UserError
 from nmt.storage import replace_file, require_format
+from nmt.text.corpus_checks import check_table
 from nmt.text.links import Link, Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
 ROWS_PER_WRITE = 8192
+CHARACTERS_PER_WRITE = 1 << 26  # per side: the texts of a batch must stay below 2 GB
+SURROGATE = re.compile("[\ud800-\udfff]")
 FORMAT = 2
 FORMAT_KEY = b"nmt.corpus"
 IDS = pa.list_(pa.int32())
@@ -72,7 +75,8 @@ def write_corpus(
 
     A pair is dropped if a side is empty (unless ``keep_empty``, for test sets), if a side is longer than
     ``max_length`` pieces (not counting ``</s>``), or if the longer side has more than ``max_ratio`` times the pieces
-    of the shorter one. Raises UserError if no pair is left or the disk is full.
+    of the shorter one. The texts are stored unchanged, except that lone surrogates, which UTF-8 cannot encode, become
+    U+FFFD. Raises UserError if no pair is left or the disk is full.
     """
     account = Account()
     with (
@@ -95,7 +99,8 @@ def write_corpus(
                 account.source_pieces += len(x)
                 account.target_pieces += len(y)
                 links = None if pair.links is None else _flatten(pair.links)
-                rows.append((x, y, pair.source, pair.target, links, _flatten(pair.possible)))
+                texts = (SURROGATE.sub("\ufffd", text) for text in (pair.source, pair.target))
+                rows.append((x, y, *texts, links, _flatten(pair.possible)))
             if rows:
                 columns = zip(*rows, strict=True)
                 arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
@@ -119,20 +124,26 @@ class Corpus:
         self.target_lengths = self._target.lengths
 
     @classmethod
-    def open(cls, path: str | Path) -> Corpus:
-        """Memory-map the corpus at ``path``.
+    def open(cls, path: str | Path, *, vocabularies: tuple[int, int] | None = None) -> Corpus:
+        """Memory-map the corpus at ``path`` and check all of it except for the words of its texts.
 
-        Raises UserError if the file is missing, is not a corpus, or has another format version.
+        ``vocabularies`` are the numbers of source and target pieces, which the ids must stay below. Raises UserError
+        if the file is missing, is not a corpus, or has another format version.
         """
-        fix = "prepare the corpus again with nmt-prepare"
+        path, fix = Path(path), "prepare the corpus again with nmt-prepare"
+        if not path.is_file():  # a pipe would never end
+            raise UserError(f"{path}: no such corpus; {fix}")
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
             require_format((reader.schema.metadata or {}).get(FORMAT_KEY), FORMAT, place=path, fix=fix)
-            return cls(Path(path), reader.read_all())
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such corpus; {fix}") from None
-        except (pa.ArrowException, OSError) as error:
-            raise UserError(f"{path}: not a corpus ({str(error).splitlines()[0]}); {fix}") from None
+            if not reader.schema.equals(SCHEMA, check_metadata=True):
+                raise ValueError("other columns than nmt-prepare writes")
+            table = reader.read_all()
+            check_table(table, vocabularies)
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UserError(f"{path}: not a corpus ({reason}); {fix}") from None
+        return cls(path, table)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus.open, (self.path,)  # a worker process maps the file itself
@@ -182,8 +193,17 @@ class _Lists:
 
 
 def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    remaining = iter(pairs)
-    while group := list(islice(remaining, ROWS_PER_WRITE)):
+    """Yield the pairs in lists that fit into one record batch."""
+    group: list[Pair] = []
+    characters = 0
+    for pair in pairs:
+        longer = max(len(pair.source), len(pair.target))
+        if group and (len(group) == ROWS_PER_WRITE or characters + longer > CHARACTERS_PER_WRITE):
+            yield group
+            group, characters = [], 0
+        group.append(pair)
+        characters += longer
+    if group:
         yield group
 
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
+from nmt.storage import checksum, require_format, verify_file, write_lines
 from nmt.text.corpus import Account, Corpus, write_corpus
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 
 PARTS = ("train", "valid", "test")
-SETTINGS_FILE = "settings.json"  # how the text was prepared
+TOKENIZER_FILES = ("source.model", "target.model")
+SETTINGS_FILE = "settings.json"  # how the text was prepared, and a checksum of every file
+FORMAT = 2
+FIX = "prepare the text again with nmt-prepare"
+TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "vocab_size": (int,),
+    "joint": (bool,),
+    "character_coverage": (float, int),
+    "source_model": (str, type(None)),
+    "target_model": (str, type(None)),
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +57,8 @@ def prepare(
     """
     source, target = given or train_tokenizers(tokenizer, parts["train"])
     folder.mkdir(parents=True, exist_ok=True)
-    for side, model in {"source": source, "target": target}.items():
-        (folder / f"{side}.model").write_bytes(model.to_bytes())
+    for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
+        (folder / name).write_bytes(model.to_bytes())
     accounts, corpora = {}, {}
     for part, pairs in parts.items():
         filters = {name: data.get(name) if part == "train" else None for name in ("max_length", "max_ratio")}
@@ -53,38 +66,76 @@ def prepare(
         accounts[part] = write_corpus(file, pairs, source, target, **filters, keep_empty=part != "train")
         corpora[part] = Corpus.open(file)
     settings: dict[str, Any] = {"lowercase": bool(data.get("lowercase")), "tokenizer": dict(tokenizer)}
-    (folder / SETTINGS_FILE).write_text(json.dumps(settings) + "\n", encoding="utf-8")
+    write_settings(folder, settings)
     return Prepared(source, target, corpora, **settings, accounts=accounts)
 
 
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own."""
+    names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
+    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()}
+    stored = {"format": FORMAT, **settings, "checksums": checksums}
+    write_lines(folder / SETTINGS_FILE, [json.dumps({**stored, "checksum": _own_checksum(stored)})])
+
+
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
-    """Open what ``prepare`` wrote into ``folder``. Raises UserError where a file or a ``needed`` part is missing."""
+    """Open what ``prepare`` wrote into ``folder``.
+
+    Raises UserError where a file or a ``needed`` part is missing, or where a file differs from what ``prepare`` wrote.
+    """
     if not (folder / SETTINGS_FILE).is_file():
         raise UserError(f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote")
+    settings = _settings(folder)
+    checksums = settings["checksums"]
     for part in needed:
-        if not (folder / f"{part}.arrow").is_file():
+        if f"{part}.arrow" not in checksums:
             raise UserError(
                 f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
                 f"data.{part}.src=FILE data.{part}.tgt=FILE"
             )
-    source = Tokenizer.from_file(folder / "source.model")
-    target = Tokenizer.from_file(folder / "target.model")
+    source, target = (
+        Tokenizer.from_file(verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX))
+        for name in TOKENIZER_FILES
+    )
     if source.to_bytes() == target.to_bytes():
         target = source
-    settings = _settings(folder)
-    files = {part: folder / f"{part}.arrow" for part in PARTS}
-    corpora = {part: Corpus.open(file) for part, file in files.items() if file.is_file()}
+    corpora = {}
+    for part in PARTS:
+        if f"{part}.arrow" in checksums:
+            file = verify_file(folder / f"{part}.arrow", checksums, kind="a corpus", fix=FIX)
+            corpora[part] = Corpus.open(file, vocabularies=(len(source), len(target)))
     return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], {})
 
 
 def _settings(folder: Path) -> dict[str, Any]:
+    """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
     try:
-        settings: dict[str, Any] = {"tokenizer": {}} | json.loads((folder / SETTINGS_FILE).read_bytes())
-    except (ValueError, TypeError):
-        settings = {}
-    if not isinstance(settings.get("lowercase"), bool) or not isinstance(settings["tokenizer"], dict):
-        raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; prepare the text again")
+        settings: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_bytes())
+        require_format(settings.get("format"), FORMAT, place=folder / SETTINGS_FILE, fix=FIX)
+        valid = settings.pop("checksum", None) == _own_checksum(settings) and _are_valid(settings)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        valid = False
+    if not valid:
+        raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
     return settings
+
+
+def _are_valid(settings: Mapping[str, Any]) -> bool:
+    tokenizer, checksums = settings.get("tokenizer"), settings.get("checksums")
+    return (
+        isinstance(settings.get("lowercase"), bool)
+        and isinstance(tokenizer, dict)
+        and tokenizer.keys() == TOKENIZER_SETTINGS.keys()
+        and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
+        and tokenizer["kind"] in ("bpe", "unigram")
+        and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
+        and isinstance(checksums, dict)
+    )
+
+
+def _own_checksum(settings: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of the settings, however they are laid out."""
+    return zlib.crc32(json.dumps(settings, sort_keys=True).encode())
 
 
 def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:

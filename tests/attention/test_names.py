@@ -37,9 +37,7 @@ def test_queries_of_another_shape_are_rejected(name: str, shape: tuple[int, ...]
     heads = {"inner": nmt.attention.LuongAttention, "heads": 2} if name == "MultiHeadAttention" else {}
     attention = getattr(nmt.attention, name)(state_size=8, query_size=8, **heads)
     memory = attention.write(torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool))
-    with pytest.raises(
-        ValueError, match=r"shape \(.*\): must be \(batch, queries, size\); use query\[:, None\]"
-    ):
+    with pytest.raises(ValueError, match=r"shape \(.*\): must be \(batch, queries, size\); use query\[:, None\]"):
         attention.read(torch.randn(shape), memory)
 
 

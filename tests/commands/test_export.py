@@ -20,11 +20,15 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.folder import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
-from nmt.text.corpus import write_corpus
 from nmt.text.pair import Pair
+from nmt.text.prepare import prepare
 from nmt.text.tokenizer import Tokenizer
 
 Pipe = Callable[[bytes], None]
+TOKENIZER = {
+    **{"kind": "bpe", "vocab_size": 300, "joint": True, "character_coverage": 1.0},
+    **{"source_model": None, "target_model": None},
+}
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
@@ -135,6 +139,57 @@ def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
     assert exported_engines(run) == []
 
 
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["encode.int8.onnx", "step.int8.onnx", "align.onnx", "source.model", "about.json"])
+@pytest.mark.parametrize("change", [damage, lambda file: file.write_bytes(file.read_bytes()[:99]), Path.unlink])
+def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
+    exported: Path,
+    tmp_path: Path,
+    pipe_in: Pipe,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    name: str,
+    change: Callable[[Path], None],
+) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    pipe_in(TEXT)
+    translate([f"model={run}", "engine=torch"])
+    expected, _ = capfdbinary.readouterr()
+    change(run / "onnx" / name)
+    if name == "step.int8.onnx" and not (run / "onnx" / name).exists():
+        return  # as if only the exact graphs were exported
+    pipe_in(TEXT)
+    with pytest.warns(UserWarning) as warnings:
+        translate([f"model={run}"])
+    (warning,) = warnings
+    assert str(run / "onnx") in str(warning.message) and str(warning.message).endswith("; engine=auto uses torch")
+    assert "nmt-export" in str(warning.message) and "\n" not in str(warning.message)
+    assert capfdbinary.readouterr() == (expected, b"")
+    with pytest.raises(UserError, match="onnx.*nmt-export"):
+        Translator.load(run, engine="onnx-int8").texts(["a cat"])
+
+
+def test_engine_auto_does_not_warn_without_reason(exported: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    shutil.rmtree(run / "onnx")
+    Translator.load(run, engine="auto")
+    Translator.load(exported, engine="auto")
+
+
+def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    damage(run / "onnx" / "source.model")
+    with pytest.raises(UserError, match="has no shortlist; write one with nmt-export"):
+        Translator.load(run, engine="auto", shortlist=True)
+    (run / "onnx" / "shortlist.npz").touch()
+    with pytest.raises(UserError, match="source.model: cannot be read as a tokenizer"):
+        Translator.load(run, engine="auto", shortlist=True)
+
+
 def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     recent, *abandoned = (run / f".onnx.{process}.partial" for process in (1, 2, 3))
@@ -156,17 +211,17 @@ def test_shortlist_is_learnt_from_a_corpus(
         export([f"model={model}", "shortlist=5"])
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    write_corpus(corpus / "train.arrow", pairs, trained.source, trained.target, max_length=None, max_ratio=None)
-    (corpus / "settings.json").write_text('{"lowercase": false}')
     other = Tokenizer.train(["quite another text"], vocab_size=280)
-    for name in ("source", "target"):
-        (corpus / f"{name}.model").write_bytes(other.to_bytes())
+    prepare({"train": pairs}, {}, TOKENIZER, tmp_path / "other", given=(other, other))
     with pytest.raises(UserError, match="corpus=.*: its tokenizers differ from the model's"):
+        export([f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
+    corpus = tmp_path / "corpus"
+    prepare({"train": pairs}, {}, TOKENIZER, corpus, given=(trained.source, trained.target))
+    content = (corpus / "train.arrow").read_bytes()
+    (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
+    with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):
         export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
-    for name, tokenizer in (("source", trained.source), ("target", trained.target)):
-        (corpus / f"{name}.model").write_bytes(tokenizer.to_bytes())
+    (corpus / "train.arrow").write_bytes(content)
     export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
     assert b"shortlist.npz" in capfdbinary.readouterr().out
     pipe_in(TEXT)

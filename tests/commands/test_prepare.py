@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
+import shutil
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
+from nmt.text import prepare as prepare_module
 from nmt.text.prepare import open_prepared
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps", "a dog " * 30]
@@ -27,6 +32,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 TRAIN = ["data.train.src=a.en", "data.train.tgt=a.de", "output=mine", "tokenizer.vocab_size=290"]
 VALID = ["data.valid.src=b.en", "data.valid.tgt=b.de"]
+
+
+def own_checksum(settings: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(settings, sort_keys=True).encode())
 
 
 def test_output_can_be_opened_and_every_pair_is_counted(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +92,8 @@ def test_given_tokenizer_is_used_unchanged(files: Path, capsys: pytest.CaptureFi
         ([*TRAIN, "data=txt"], "data=txt: no such choice; did you mean text?"),
         ([*TRAIN, "data._target_=os.walk"], "data._target_=os.walk: package 'os' is not trusted"),
         ([*TRAIN, "trust=null"], "trust=null: must be a list"),
-        (["data=prepared", "data.folder=x"], "x is already prepared"),
+        (["data=prepared", "data.folder=x"], "data=prepared: data.folder=x is already prepared; set data=text"),
+        (["data=prepared"], "data=prepared: reads text that is already prepared; set data=text"),
         ([*TRAIN, "output=a.en"], "output=a.en: already exists"),
         ([*TRAIN, "output=a.en/mine"], "a.en/mine: cannot write: Not a directory"),
     ],
@@ -96,9 +106,81 @@ def test_bad_input_gives_one_error_line_and_leaves_no_files(arguments: list[str]
     assert sorted(files.rglob("*")) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"lowercase": 1}', '{"lowercase": true, "tokenizer": []}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "3", "null", "{}", "[" * 100_000, '{"format": 2}', '{"lowercase": true, "tokenizer": {}}']
+)
 def test_damaged_settings_are_reported(files: Path, text: str) -> None:
     prepare([*TRAIN, *VALID, "output=made"])
     (files / "made" / "settings.json").write_text(text)
+    with pytest.raises(UserError, match=r"made.*settings\.json.*; prepare the text again with nmt-prepare$"):
+        open_prepared(Path("made"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lowercase": 1},
+        {"lowercase": None},
+        {"tokenizer": []},
+        {"tokenizer": {}},
+        {"tokenizer": {"kind": "words"}},
+        {"tokenizer": {"vocab_size": "2000"}},
+        {"tokenizer": {"vocab_size": True}},
+        {"tokenizer": {"source_model": "${oc.env:HOME}"}},
+        {"tokenizer": {"more": 1}},
+        {"checksums": None},
+        {"checksums": ["source.model"]},
+    ],
+    ids=str,
+)
+def test_settings_of_another_kind_are_rejected_even_with_a_right_checksum(files: Path, change: dict[str, Any]) -> None:
+    prepare([*TRAIN, *VALID, "output=made"])
+    file = Path("made/settings.json")
+    settings = json.loads(file.read_text())
+    for name, value in change.items():
+        settings[name] = {**settings[name], **value} if isinstance(value, dict) and value else value
+    del settings["checksum"]
+    file.write_text(json.dumps({**settings, "checksum": own_checksum(settings)}))
     with pytest.raises(UserError, match=r"data\.folder=made: its settings\.json is damaged; prepare the text again"):
         open_prepared(Path("made"))
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (None, "no valid format version; prepare the text again with nmt-prepare"),  # before checksums were recorded
+        (1, "format 1, but this version reads format 2; prepare the text again with nmt-prepare"),
+        (3, "format 3, but this version reads format 2; update the toolkit"),
+    ],
+)
+def test_prepared_text_of_another_format_is_rejected(files: Path, version: int | None, message: str) -> None:
+    prepare([*TRAIN, *VALID, "output=made"])
+    settings = json.loads(Path("made/settings.json").read_text())
+    Path("made/settings.json").write_text(json.dumps({**settings, "format": version}))
+    with pytest.raises(UserError) as caught:
+        open_prepared(Path("made"))
+    assert str(caught.value) == f"made/settings.json: {message}"
+
+
+def test_a_missing_or_unrecorded_part_is_reported(files: Path) -> None:
+    prepare([*TRAIN, "output=made"])
+    shutil.copy("made/train.arrow", "made/valid.arrow")
+    with pytest.raises(UserError, match=r"data\.folder=made: has no valid\.arrow; prepare the text again and add"):
+        open_prepared(Path("made"), needed=("train", "valid"))
+    Path("made/train.arrow").unlink()
+    with pytest.raises(UserError, match=r"made/train\.arrow: cannot be read as a corpus \(No such file"):
+        open_prepared(Path("made"))
+
+
+def test_ctrl_c_leaves_no_files_and_says_how_to_go_on(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare_module, "write_settings", interrupt)
+    before = sorted(files.rglob("*"))
+    with pytest.raises(KeyboardInterrupt):
+        prepare([*TRAIN, *VALID])
+    assert capsys.readouterr().err == "stopped; mine was not written; run the same command again\n"
+    assert sorted(files.rglob("*")) == before

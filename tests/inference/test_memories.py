@@ -22,7 +22,7 @@ from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.inference import memories
 from nmt.inference.memories import EncodedLine, encode_line, require_streaming, translate_encoded
-from nmt.inference.memory_file import fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.memory_file import _digest, fingerprint, load_memory, memory_files, save_memory
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.oversized import SourceTooLong
 from nmt.inference.torch_engine import Source
@@ -278,6 +278,9 @@ class TestFiles:
 
             with safe_open(path, "pt") as file:
                 metadata = {**file.metadata(), **changes}
+            if metadata["digest"] == "":  # forged: with the right digest
+                del metadata["digest"]
+                metadata["digest"] = _digest(metadata, load_file(path))
             save_file(load_file(path), path, metadata)
 
     @pytest.mark.parametrize(
@@ -285,12 +288,15 @@ class TestFiles:
         [
             ({"format": "2"}, {}, "format 2, but this version reads format 1"),
             ({"seed": "7"}, {}, "damaged"),
-            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "do not have the shapes"),
-            ({}, {"slots": torch.zeros(1, 8, 8)}, "do not have the shapes"),
-            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "do not have the shapes"),
-            ({}, {"length": torch.tensor([0])}, "do not have the shapes"),
-            ({}, {"length": torch.tensor([99])}, "do not have the shapes"),
-            ({}, {"keys": torch.zeros(1, 8, 8)}, "do not have the shapes"),
+            ({"seed": "-1", "digest": ""}, {}, "its tensors or its seed are not what this model writes"),
+            ({"seed": str(2**32), "digest": ""}, {}, "its tensors or its seed are not what this model writes"),
+            ({"seed": "x", "digest": ""}, {}, "its tensors or its seed are not what this model writes"),
+            ({}, {"slots": torch.zeros(1, 8, 9, dtype=torch.float64)}, "are not what this model writes"),
+            ({}, {"slots": torch.zeros(1, 8, 8)}, "are not what this model writes"),
+            ({}, {"mass": torch.zeros(2, 8, dtype=torch.float64)}, "are not what this model writes"),
+            ({}, {"length": torch.tensor([0])}, "are not what this model writes"),
+            ({}, {"length": torch.tensor([99])}, "are not what this model writes"),
+            ({}, {"keys": torch.zeros(1, 8, 8)}, "are not what this model writes"),
         ],
     )
     def test_invalid_contents_are_refused(

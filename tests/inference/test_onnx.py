@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -23,10 +24,12 @@ from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import graphs
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
+from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.search.options import SearchOptions
+from nmt.storage import checksum
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
@@ -104,6 +107,13 @@ def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypa
     assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
 
 
+def record_checksum(file: Path) -> None:
+    """Record the checksum of a changed file in ``about.json`` beside it."""
+    about = json.loads((file.parent / "about.json").read_text())
+    about["checksums"][file.name] = checksum(file)
+    (file.parent / "about.json").write_text(json.dumps(about))
+
+
 class TestShortlist:
     @pytest.mark.parametrize("words", [["luong", "decoder.input_feeding=true"], ["memory"]], ids=",".join)
     def test_a_shortlist_of_the_whole_vocabulary_changes_nothing(self, words: list[str], tmp_path: Path) -> None:
@@ -133,14 +143,13 @@ class TestShortlist:
         run = shutil.copytree(short_run, tmp_path / "copy")
         file = run / "onnx" / "shortlist.npz"
         content = file.read_bytes()
-        best, frequent = lists(20)
         for damage in (content[:2000], b"", b"nonsense"):
             file.write_bytes(damage)
+            with pytest.raises(UserError, match=r"shortlist.npz: cannot be read as a shortlist \(wrong checksum\)"):
+                Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+            record_checksum(file)  # as in a forged folder
             with pytest.raises(UserError, match="shortlist.npz: cannot be read"):
                 Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
-        np.savez(file, best=best + 1, frequent=frequent, weight=np.zeros((290, 16)), bias=np.zeros(290))
-        with pytest.raises(UserError, match="shortlist.npz: not a shortlist that nmt-export writes"):
-            Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
         file.unlink()
         with pytest.raises(
             UserError, match="shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=50"
@@ -148,6 +157,35 @@ class TestShortlist:
             open_onnx(run, "onnx", shortlist=True)
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
             Translator.load(run, shortlist=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"best": lists(20)[0] + 1},  # ids above the vocabulary
+        {"best": lists(20)[0][:-1]},  # too few source pieces
+        {"best": lists(20)[0][0]},
+        {"best": lists(20)[0].astype(np.float32)},
+        {"frequent": np.array([-1], dtype=np.int32)},
+        {"weight": np.zeros((289, 16), dtype=np.float32)},
+        {"weight": np.zeros(290, dtype=np.float32)},
+        {"weight": np.zeros((290, 16))},
+        {"bias": np.zeros(289, dtype=np.float32)},
+        {"weight": np.zeros((289, 16), dtype=np.float32), "bias": np.zeros(289, dtype=np.float32)},
+    ],
+    ids=lambda change: ",".join(f"{name}{array.shape}" for name, array in change.items()),
+)
+def test_forged_shortlist_is_refused(tmp_path: Path, change: dict[str, np.ndarray]) -> None:
+    best, frequent = lists(20)
+    arrays = {"best": best, "frequent": frequent, "weight": np.zeros((290, 16), np.float32), "bias": np.zeros(290, "f")}
+    np.savez(tmp_path / "a.npz", **arrays)
+    Shortlist.load(tmp_path / "a.npz", source_vocabulary=290, target_vocabulary=290)
+    np.savez(tmp_path / "a.npz", **{**arrays, **change})
+    with pytest.raises(UserError, match="a.npz: not a shortlist that nmt-export writes"):
+        Shortlist.load(tmp_path / "a.npz", source_vocabulary=290, target_vocabulary=290)
+    np.savez_compressed(tmp_path / "a.npz", **arrays)  # a few bytes could become gigabytes
+    with pytest.raises(UserError, match=r"a.npz: cannot be read \(its members are compressed or overlap\)"):
+        Shortlist.load(tmp_path / "a.npz", source_vocabulary=290, target_vocabulary=290)
 
 
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
@@ -222,7 +260,7 @@ class TestFolder:
         for graph in ("encode", "step"):
             exact, quantised = node_types(f"{graph}.onnx"), node_types(f"{graph}.int8.onnx")
             weightless = 1  # one product without weights: of values into slots, or of slots into contexts
-            assert quantised["MatMulInteger"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
+            assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
         by_onnx = Translator(open_onnx(run, "onnx")).translate(LINES)
@@ -251,6 +289,15 @@ class TestFolder:
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
             open_onnx(other, "onnx")
 
+    def test_graphs_of_an_earlier_format_are_refused(self, run: Path, tmp_path: Path) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        file = other / "onnx" / "about.json"
+        about = json.loads(file.read_text())
+        file.write_text(json.dumps({**about, "format": about["format"] - 1}))
+        assert exported_engines(other) == []
+        with pytest.raises(UserError, match="engine=onnx-int8: .* of another version; write them with nmt-export"):
+            open_onnx(other, "onnx-int8")
+
     def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
         graph = other / "onnx" / "step.onnx"
@@ -258,7 +305,54 @@ class TestFolder:
         with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
             Translator(open_onnx(other, "onnx")).texts(LINES)
 
-    @pytest.mark.parametrize("change", [{"attention": {"class_name": 3}}, {"attention": None}, {"lowercase": ...}])
+    @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model"])
+    def test_no_graph_is_opened_before_all_files_are_verified(
+        self, name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        content = bytearray((other / "onnx" / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (other / "onnx" / name).write_bytes(content)
+        opened: list[str] = []
+        for function in ("open_session", "graph_encoder"):
+            monkeypatch.setattr(f"nmt.inference.onnx.engine.{function}", lambda *given: opened.append(given[0]))
+        with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(wrong checksum\); write it again"):
+            Translator(open_onnx(other, "onnx")).texts(LINES)
+        assert opened == []
+        (other / "onnx" / name).unlink()
+        os.mkfifo(other / "onnx" / name)
+        with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(not a regular file\)|has graphs of"):
+            Translator(open_onnx(other, "onnx")).texts(LINES)
+
+    @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "null", '"x"', "{", None])
+    def test_unreadable_about_json_counts_as_not_exported(self, run: Path, tmp_path: Path, content: str | None) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        about = other / "onnx" / "about.json"
+        about.unlink()
+        if content is None:
+            os.mkfifo(about)
+        else:
+            about.write_text(content)
+        assert exported_engines(other) == []
+        with pytest.raises(UserError, match="has no graphs|has graphs of another model"):
+            open_onnx(other, "onnx")
+
+    @pytest.mark.parametrize("name", ["checksums", "attention", "encoder", "model", "lowercase", "format"])
+    @pytest.mark.parametrize("value", [None, "abc", -1, 1.5, [], {}, {"a": [1]}], ids=str)
+    def test_every_replaced_value_of_about_json_is_refused_or_harmless(
+        self, run: Path, tmp_path: Path, name: str, value: Any
+    ) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        file = other / "onnx" / "about.json"
+        about = json.loads(file.read_text())
+        for changed in ({name: value}, {"attention": {**about["attention"], "max_source_length": value}}):
+            file.write_text(json.dumps({**about, **changed}))
+            with contextlib.suppress(UserError):
+                Translator(open_onnx(other, "onnx")).texts(["a dog"])
+
+    @pytest.mark.parametrize(
+        "change", [{"attention": {"class_name": 3}}, {"attention": None}, {"checksums": 3}, {"lowercase": ...}]
+    )
     def test_invalid_about_json_is_refused(self, run: Path, tmp_path: Path, change: dict[str, object]) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
         file = other / "onnx" / "about.json"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weights, ragged_sources
+from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weights, naive_beam, ragged_sources
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.beam import beam_search
@@ -79,25 +79,6 @@ def test_score_of_a_hypothesis_equals_forced_decoding(alpha: float, beam_size: i
             assert hypothesis.score == pytest.approx(truth / float(length_penalty(length, alpha)), rel=1e-12)
             assert len(hypothesis.tokens) <= 6
             assert not {*BANNED, EOS} & set(hypothesis.tokens)
-
-
-def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, limit: int) -> list[list[int]]:
-    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
-    width, alpha = options.beam_size, options.length_penalty
-    live: list[tuple[float, list[int]]] = [(0.0, [])]
-    finished: list[tuple[float, list[int]]] = []
-    for length in range(limit + 1):
-        candidates = []
-        for log_prob, tokens in live:
-            log_probs = engine.predict(tuple(source), (2, *tokens))[0]
-            candidates += [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
-        candidates.sort(key=lambda pair: -pair[0])
-        ended = [pair for pair in candidates[:width] if pair[1][-1] == EOS]
-        penalty = ((5 + length + 1) / 6) ** alpha
-        finished += [(log_prob / penalty, tokens[:-1]) for log_prob, tokens in ended]
-        cut, live = live, [pair for pair in candidates if pair[1][-1] != EOS][:width]
-    best = sorted(finished or cut, key=lambda pair: -pair[0])
-    return [tokens for _, tokens in best[: options.n_best]]
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)

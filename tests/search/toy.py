@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.search.engine import Floats, Integers
+from nmt.search.options import SearchOptions
 from nmt.search.penalties import length_penalty
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
@@ -142,6 +143,25 @@ def brute_force(
         coverage = sum(log(min(float(total), 1.0)) for total in attention)
         scored.append((forced_log_prob(engine, source, tokens) / penalty + beta * coverage, tokens))
     return sorted(scored, key=lambda pair: -pair[0])
+
+
+def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, limit: int) -> list[list[int]]:
+    """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
+    width, alpha = options.beam_size, options.length_penalty
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
+    for length in range(limit + 1):
+        candidates = []
+        for log_prob, tokens in live:
+            log_probs = engine.predict(tuple(source), (2, *tokens))[0]
+            candidates += [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+        candidates.sort(key=lambda pair: -pair[0])
+        ended = [pair for pair in candidates[:width] if pair[1][-1] == EOS]
+        penalty = ((5 + length + 1) / 6) ** alpha
+        finished += [(log_prob / penalty, tokens[:-1]) for log_prob, tokens in ended]
+        cut, live = live, [pair for pair in candidates if pair[1][-1] != EOS][:width]
+    best = sorted(finished or cut, key=lambda pair: -pair[0])
+    return [tokens for _, tokens in best[: options.n_best]]
 
 
 def ragged_sources(seed: int, count: int, *, longest: int = 9) -> list[list[int]]:

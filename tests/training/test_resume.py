@@ -19,7 +19,7 @@ import torch
 from tiny import TINY, interrupt_at, on_prepared, rates, record_batches, validations
 
 from nmt import Translator
-from nmt.commands.runs import resumed_arguments
+from nmt.commands.runs import resumed_arguments, trust_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
@@ -170,6 +170,68 @@ def test_stored_arguments_cannot_grant_trust(tmp_path: Path, word: str) -> None:
         resumed_arguments(tmp_path, ["resume=true"])
     repeated = word.lstrip("+").replace("=conf", "=mine")
     assert resumed_arguments(tmp_path, ["resume=true", repeated]) == ["attention=memory", "resume=true", repeated]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(
+            "search.max_length=${oc.env:SECRET}",
+            "+a='${oc.env:SECRET}'",
+            "a=[${oc.env:SECRET}]",
+            "a={b:${oc.env:SECRET}}",
+        ),
+        *(r"data.train.src=[$\{oc.env:SECRET\}]", r"a=[\$\{oc.env:SECRET\}]", "a=${attention}", "${oc.env:SECRET}=a"),
+        *("attention=../../secret", "+experiment=../secret", "+experiment@data=../secret", "attention=[../secret]"),
+    ],
+)
+def test_stored_arguments_are_plain_text(tmp_path: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "arguments.json").write_text(json.dumps(["attention=memory", word]))
+    with pytest.raises(UserError, match="repeat it if you trust"):
+        resumed_arguments(tmp_path, ["resume=true"])
+    assert word in trust_arguments(["attention=memory", word])  # so an interrupted run says how to resume it
+
+
+@pytest.mark.parametrize("word", ["runs=../runs", "data.train.src=../a.en", "name=a..b", "search.max_length=8"])
+def test_ordinary_arguments_are_resumed(tmp_path: Path, word: str) -> None:
+    (tmp_path / "arguments.json").write_text(json.dumps([word]))
+    assert resumed_arguments(tmp_path, ["resume=true"]) == [word, "resume=true"]
+
+
+def test_secrets_do_not_enter_a_resumed_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hush-hush")
+    interrupt_at(monkeypatch, step=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(TINY)
+    for word in (r"data.train.src=[$\{oc.env:SECRET\}]", "search.max_length=${oc.env:SECRET}"):
+        (run / "arguments.json").write_text(json.dumps([*TINY, word]))
+        with pytest.raises(UserError, match="repeat it if you trust"):
+            train(["resume=true"])
+    (run / "arguments.json").write_text(json.dumps(TINY))
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("name: demo", "name: ${oc.env:SECRET}"))
+    with pytest.raises(UserError, match=r"its config\.yaml is damaged"):
+        train(["resume=true"])
+    assert not any(b"hush-hush" in file.read_bytes() for file in run.rglob("*") if file.is_file())
+
+
+def test_links_inside_a_resumed_run_are_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt_at(monkeypatch, step=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(TINY)
+    victim = run.parents[1] / "victim"
+    victim.write_text("text")
+    for name in ("metrics.csv", "summary.json", "checkpoints/best.ckpt", "tensorboard", "new/x"):
+        place = run / name
+        kept = place.rename(run.parents[1] / "kept") if place.exists() else None
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(victim if name != "summary.json" else "absent")
+        with pytest.raises(UserError, match=rf"runs/demo/{name}: a symbolic link inside a run; replace it with a copy"):
+            train(["resume=true"])
+        place.unlink()
+        if kept:
+            kept.rename(place)
+    assert victim.read_text() == "text"
 
 
 def test_run_on_a_prepared_folder_resumes_with_its_case(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -273,3 +276,16 @@ class TestRun:
             train([*TINY, f"name={name}", "training.max_epochs=1"])
         first, second = (torch.load(run.parent / name / "model.pt")["weights"] for name in ("first", "second"))
         assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_identical_runs_write_identical_models(run: Path) -> None:
+    """In new processes, whose numbers and hash seeds differ."""
+    models = []
+    for seed in ("1", "2"):
+        folder = run.parents[1] / seed
+        folder.mkdir()
+        command = [sys.executable, "-c", f"from nmt.commands.train import train; train({[*TINY]})"]
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+        models.append((folder / "runs" / "demo" / "model.pt").read_bytes())
+    assert models[0] == models[1]

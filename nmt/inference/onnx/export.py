@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import nn
 
 from nmt.attention.base import Memory
@@ -22,13 +21,15 @@ from nmt.inference.engines import GRAPH_SUFFIX
 from nmt.inference.model_folder import MODEL_FILE, TrainedModel, class_path
 from nmt.inference.onnx.graphs import Align, Encode, Fields, Step, encode_fields, needs_trace
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
+from nmt.inference.onnx.quantise import quantise
 from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.onnx.summation import fix_summation_order
 from nmt.model.seq2seq import Seq2Seq
 from nmt.storage import archive_fingerprint, checksum, replace_folder
 from nmt.text.specials import PAD
 
 OPSET = 18
-QUANTISED = ["MatMul", "Gemm", "LSTM"]  # types of the nodes that onnx-int8 runs in 8-bit integers
+INT8 = GRAPH_SUFFIX["onnx-int8"]
 ANY = torch.export.Dim.DYNAMIC
 
 
@@ -55,8 +56,8 @@ def export(
         if lists is not None:
             weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
             Shortlist(*lists, weight, bias).save(folder / SHORTLIST)
-        for file in [*folder.glob("encode.onnx"), *folder.glob("step*.onnx")]:
-            _quantise(file, file.with_suffix(f"{GRAPH_SUFFIX['onnx-int8']}.onnx"))
+        for file in folder.glob("step*.onnx"):
+            _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
         (folder / "source.model").write_bytes(trained.source.to_bytes())
         if trained.target is not trained.source:
             (folder / "target.model").write_bytes(trained.target.to_bytes())
@@ -66,7 +67,7 @@ def export(
             "lowercase": trained.lowercase,
             "attention": trained.attention._asdict(),
             "encoder": "torch" if model.attention.sequential else "onnx",
-            "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir()) if file.name != SHORTLIST},
+            "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},
         }
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return run / FOLDER
@@ -95,7 +96,10 @@ def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
     }
     fields = [*memory, *state]
     if not model.attention.sequential:
-        write_graph(Encode(model, trace=trace), (ids,), ({0: ANY, 1: ANY},), folder / "encode.onnx", ["ids"], fields)
+        for suffix in ("", INT8):
+            encode, file = Encode(model, trace=trace, constant_range=suffix == INT8), folder / f"encode{suffix}.onnx"
+            write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
+        _quantise(file, file, model)
     beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
@@ -122,22 +126,12 @@ def _slots(model: Seq2Seq, memory: Fields) -> int:
     return model.attention.read(torch.zeros(3, 1, size), Memory(**memory))[1].shape[2]
 
 
-def _quantise(exact: Path, file: Path) -> None:
-    """Write the graph ``exact`` with matrix products in 8-bit integers to ``file``.
-
-    Weights are scaled per column when the graph is written, inputs by their range in every call. Weights use only 7
-    bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two products of
-    255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
-    """
-    with _quietly():
-        quantize_dynamic(
-            exact,
-            file,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=True,
-            op_types_to_quantize=QUANTISED,
-        )
+def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
+    """Write the graph ``exact`` of ``model`` to ``file``, with 8-bit integers."""
+    states = {f"hidden.{layer}" for layer in range(model.decoder.lstm.num_layers)}
+    # h̃ is a hyperbolic tangent; contexts, which input feeding uses without it, have no bound.
+    feeds = {"input_feed"} if model.decoder.combine is not None else set()
+    onnx.save(quantise(onnx.load(exact), states | feeds), file)
 
 
 @contextmanager
@@ -167,6 +161,7 @@ def write_graph(
         assert program is not None
         program.optimize()
         graph = program.model_proto
+    fix_summation_order(graph.graph)
     _name(graph.graph, inputs, outputs)
     # Remove the sizes that the exporter inferred from its example: some of them are wrong for other sources.
     del graph.graph.value_info[:]

@@ -9,18 +9,19 @@ notice a few changed bytes.
 
 from __future__ import annotations
 
-import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
+from nmt.reading import read_json
 from nmt.storage import archive_fingerprint, verify_file
 from nmt.text.tokenizer import Tokenizer
 
@@ -54,20 +55,28 @@ class OnnxModel:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
         ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
+        names = [f"{step}{ending}.onnx", "align.onnx"]
+        names += [] if self.torch_encodes else [f"encode{ending}.onnx"]
+        for name in names + ([SHORTLIST] if self.shortlist else []):
+            _verified(self.folder / name, self.checksums)
         if self.torch_encodes:
             from nmt.inference.onnx.torch_encoder import torch_encoder
 
             encode = torch_encoder(self.folder.parent, threads=self.threads, trust=self.trust)
         else:
-            encode = graph_encoder(_verified(self.folder / f"encode{ending}.onnx", self.checksums), self.threads)
+            encode = graph_encoder(self.folder / f"encode{ending}.onnx", self.threads)
         return OnnxEngine(
             encode,
-            open_session(_verified(self.folder / f"{step}{ending}.onnx", self.checksums), self.threads),
+            open_session(self.folder / f"{step}{ending}.onnx", self.threads),
             # This graph is never quantised: its products are too small to matter.
-            open_session(_verified(self.folder / "align.onnx", self.checksums), self.threads),
+            open_session(self.folder / "align.onnx", self.threads),
             vocabulary=len(self.target),
-            shortlist=Shortlist.load(self.folder / SHORTLIST) if self.shortlist else None,
+            shortlist=self._load_shortlist() if self.shortlist else None,
         )
+
+    def _load_shortlist(self) -> Shortlist:
+        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
+        return Shortlist.load(self.folder / SHORTLIST, **sizes)
 
 
 def exported_engines(run: Path) -> list[OnnxEngineName]:
@@ -76,21 +85,54 @@ def exported_engines(run: Path) -> list[OnnxEngineName]:
     Graphs of another model, or of another export format, do not count.
     """
     folder = run / FOLDER
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    if not isinstance(about, dict) or about.get("format") != FORMAT or not (run / "model.pt").is_file():
+    about = _read_about(folder)
+    if about.get("format") != FORMAT or not (run / "model.pt").is_file():
         return []
     if about.get("model") != archive_fingerprint(run / "model.pt"):
         return []
     return [name for name, suffix in GRAPH_SUFFIX.items() if (folder / f"step{suffix}.onnx").is_file()]
 
 
-def fastest_engine(run: Path, device: str) -> OnnxEngineName | Literal["torch"]:
-    """Return the fastest engine that the run's folder offers on this device."""
-    engines = exported_engines(run) if device in ("auto", "cpu") else []
-    return engines[0] if engines else "torch"
+def _read_about(folder: Path) -> dict[str, Any]:
+    """Return the content of ``about.json``; nothing if it is missing or damaged."""
+    try:
+        about = read_json(folder / ABOUT)
+    except (OSError, ValueError):
+        about = {}
+    return about if isinstance(about, dict) else {}
+
+
+def open_fastest(
+    run: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
+) -> OnnxModel | None:
+    """Load the fastest exported model of the run's folder, ready to run; None if torch has to be used.
+
+    If the folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is set,
+    because torch has none.
+    """
+    if device not in ("auto", "cpu") or not (run / FOLDER).is_dir() or not (run / "model.pt").is_file():
+        return None
+    engines = exported_engines(run)
+    if not engines:
+        warnings.warn(f"{run / FOLDER} {_unusable(run)}; engine=auto uses torch", stacklevel=3)
+        return None
+    try:
+        model = open_onnx(run, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        model.engine(trace=False)  # reads the graphs
+    except UserError as error:
+        if shortlist:
+            raise
+        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=3)
+        return None
+    return model
+
+
+def _unusable(run: Path) -> str:
+    """Return why the run's folder offers no ONNX engine, and how to get one."""
+    folder = run / FOLDER
+    outdated = (folder / ABOUT).is_file()
+    problem = "has graphs of another model or of another version" if outdated else "has no graphs"
+    return f"{problem}; write them with nmt-export model={run}"
 
 
 def open_onnx(
@@ -106,16 +148,14 @@ def open_onnx(
     if not run.is_dir():
         raise UserError(f"model={run}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
     if engine_name not in exported_engines(run):
-        outdated = (folder / ABOUT).is_file()
-        problem = "has graphs of another model or of another version" if outdated else "has no graphs"
-        raise UserError(f"engine={engine_name}: {folder} {problem}; write them with nmt-export model={run}")
+        raise UserError(f"engine={engine_name}: {folder} {_unusable(run)}")
     if shortlist and not (folder / SHORTLIST).is_file():
         raise UserError(
             f"shortlist=true: {folder} has no shortlist; write one with nmt-export model={run} shortlist=50"
         )
-    about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    about = _read_about(folder)
     try:
-        lowercase, facts = bool(about["lowercase"]), AttentionFacts(**about["attention"])
+        lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
     except (KeyError, TypeError):
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
@@ -127,6 +167,16 @@ def open_onnx(
     )
 
 
+def _facts(stored: Mapping[str, Any]) -> AttentionFacts:
+    """Raise TypeError unless ``stored`` holds the facts that nmt-export writes, with their types."""
+    facts, limit = AttentionFacts(**stored), stored["max_source_length"]
+    if not isinstance(facts.class_name, str) or type(facts.reads_source) is not bool or type(facts.signed) is not bool:
+        raise TypeError("attention")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise TypeError("attention.max_source_length")
+    return facts
+
+
 def _verified(file: Path, checksums: Mapping[str, int]) -> Path:
-    kind = "a graph" if file.suffix == ".onnx" else "a tokenizer"
+    kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
     return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")

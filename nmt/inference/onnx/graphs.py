@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.attention.base import Memory
-from nmt.inference.onnx.encoder import OnnxLSTMEncoder
+from nmt.inference.onnx.encoder import OnnxLSTMEncoder, with_range
 from nmt.kernels.recurrence import lstm_cell
 from nmt.model.decoder import State
 from nmt.model.seq2seq import Seq2Seq
@@ -19,11 +19,15 @@ Fields = dict[str, Tensor]
 
 
 class Encode(nn.Module):
-    """Maps ids (B, S) to the fields of the memory and the state of one empty hypothesis."""
+    """Maps ids (B, S) to the fields of the memory and the state of one empty hypothesis.
 
-    def __init__(self, model: Seq2Seq, *, trace: bool) -> None:
+    ``constant_range`` prepares the graph for 8-bit integers (``OnnxLSTMEncoder``).
+    """
+
+    def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool = False) -> None:
         super().__init__()
-        self.embedding, self.encoder = model.embedding, OnnxLSTMEncoder(model.encoder)
+        self.embedding = with_range(model.embedding) if constant_range else model.embedding
+        self.encoder = OnnxLSTMEncoder(model.encoder, constant_range=constant_range)
         self.attention, self.decoder = model.attention, model.decoder
         self.trace = trace
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FOLDER = "onnx"  # inside a run's folder
-FORMAT = 4
+FORMAT = 5
 ABOUT = "about.json"
 SHORTLIST = "shortlist.npz"
 NEXT = ".after"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
 from nmt.errors import UserError
+from nmt.reading import open_regular, refuse_inflation
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -46,23 +47,31 @@ class Shortlist:
         np.savez(file, best=self.best, frequent=self.frequent, weight=self.weight, bias=self.bias)
 
     @classmethod
-    def load(cls, file: Path) -> Shortlist:
-        """Load a file that ``save`` wrote. Raises UserError if it is damaged or something else."""
+    def load(cls, file: Path, *, source_vocabulary: int, target_vocabulary: int) -> Shortlist:
+        """Load a file that ``save`` wrote. Raises UserError if it is damaged, something else, or of another model."""
         try:
-            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-                shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
-            valid = shortlist._is_valid()
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            with open_regular(file) as stream:
+                with ZipFile(stream) as archive:
+                    refuse_inflation(archive, file)
+                stream.seek(0)
+                with np.load(stream, allow_pickle=False) as stored:
+                    shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
+            valid = shortlist._is_valid(source_vocabulary, target_vocabulary)
+        except Exception as error:  # a damaged array raises any exception
             raise UserError(f"{file}: cannot be read ({error}); write it again with nmt-export") from None
         if not valid:
             raise UserError(f"{file}: not a shortlist that nmt-export writes; write it again")
         return shortlist
 
-    def _is_valid(self) -> bool:
+    def _is_valid(self, source_vocabulary: int, target_vocabulary: int) -> bool:
         ids = np.concatenate([self.best.ravel(), self.frequent])
-        if ids.dtype.kind != "i" or self.best.ndim != 2 or self.weight.shape[:1] != self.bias.shape:
+        if ids.dtype.kind != "i" or self.best.ndim != 2 or len(self.best) != source_vocabulary:
             return False
-        return bool(ids.min(initial=0) >= 0 and ids.max(initial=0) < len(self.bias))
+        if self.weight.ndim != 2 or self.bias.shape != (target_vocabulary,) or len(self.weight) != target_vocabulary:
+            return False
+        if self.weight.dtype != np.float32 or self.bias.dtype != np.float32:
+            return False
+        return bool(ids.min(initial=0) >= 0 and ids.max(initial=0) < target_vocabulary)
 
 
 def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:

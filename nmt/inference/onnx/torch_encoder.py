@@ -23,10 +23,12 @@ def torch_encoder(run: Path, *, threads: int | None, trust: Sequence[str]) -> Ca
         torch.set_num_threads(threads)
     model = load_folder(run, trust=trust).model
     trace = needs_trace(model)
+    model.double()  # sums in float64, rounded to float32, do not depend on the other sentences of the batch
 
     @torch.inference_mode()
     def encode(ids: np.ndarray) -> Fields:
         memory, state = encode_fields(model, torch.from_numpy(ids), trace=trace)
-        return {name: field.numpy() for name, field in {**memory, **state}.items()}
+        fields = {**memory, **state}.items()
+        return {name: (field.float() if field.is_floating_point() else field).numpy() for name, field in fields}
 
     return encode

@@ -1,0 +1,134 @@
+"""Replace a graph's products with weights by products of 8-bit integers, for ``engine=onnx-int8``.
+
+Activations are rounded with a constant scale, or with one scale per row. One scale for the whole batch, as in
+onnxruntime's ``DynamicQuantizeLinear``, would let the other lines of a batch change the translation of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import onnx
+from onnx import NodeProto, helper, numpy_helper
+
+MICROSOFT = "com.microsoft"  # onnxruntime's own operators
+STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127
+ZERO = 128
+# Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
+# products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
+WEIGHT_STEPS = 64
+COPIES = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+"""Operators whose outputs hold numbers of their first input only."""
+
+
+def quantise(
+    exact: onnx.ModelProto, bounded_inputs: Collection[str], *, weight_steps: int = WEIGHT_STEPS
+) -> onnx.ModelProto:
+    """Return a copy of the graph ``exact`` that multiplies by weights in 8-bit integers.
+
+    The weights have one scale per column and lie in ±``weight_steps``. ``bounded_inputs`` are the inputs of the graph
+    whose numbers lie in [−1, 1].
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(exact)
+    graph = _Graph(model.graph, bounded_inputs, weight_steps)
+    nodes = [new for node in model.graph.node for new in graph.quantised(node)]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input}
+    weights = [weight for weight in (*model.graph.initializer, *graph.added) if weight.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(weights)
+    if MICROSOFT not in {opset.domain for opset in model.opset_import}:
+        model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    return model
+
+
+class _Graph:
+    """Writes the nodes of a quantised graph, and collects the constants that they need."""
+
+    def __init__(self, graph: onnx.GraphProto, bounded_inputs: Collection[str], weight_steps: int) -> None:
+        self.weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
+        self.producers = {name: node for node in graph.node for name in node.output}
+        self.bounded_inputs, self.weight_steps = bounded_inputs, weight_steps
+        self.added: list[onnx.TensorProto] = []
+        self.scale = self._constant("activation.scale", np.array(1 / STEPS, dtype=np.float32))
+        self.zero = self._constant("activation.zero", np.array(ZERO, dtype=np.uint8))
+        self.smallest = self._constant("activation.smallest", np.array(np.finfo(np.float32).tiny))
+        self.last_axis = self._constant("activation.axis", np.array([-1]))
+
+    def quantised(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Yield the nodes that replace ``node``: the node itself if it has no weights."""
+        if node.op_type == "LSTM":
+            yield self._lstm(node)
+        elif node.op_type in ("MatMul", "Gemm") and self.weights.get(node.input[1], np.empty(0)).ndim == 2:
+            yield from self._product(node)
+        else:
+            yield node
+
+    def is_bounded(self, name: str) -> bool:
+        """Return whether all numbers of a value certainly lie in [−1, 1]."""
+        if name in self.weights:
+            return self.weights[name].size == 1 and bool(np.abs(self.weights[name]) <= 1)
+        node = self.producers.get(name)
+        if node is None:
+            return name in self.bounded_inputs
+        if node.op_type == "LSTM":
+            return name in node.output[:2]  # the third output is the cell
+        if node.op_type in COPIES:
+            return self.is_bounded(node.input[0])
+        if node.op_type in ("Concat", "Mul", "Where"):
+            return all(map(self.is_bounded, node.input[node.op_type == "Where" :]))
+        return node.op_type in ("Sigmoid", "Softmax", "Tanh")
+
+    def _product(self, node: NodeProto) -> Iterator[NodeProto]:
+        source, output = node.input[0], node.output[0]
+        options = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        assert not options.get("transA") and options.get("alpha", 1) == options.get("beta", 1) == 1
+        weight = self.weights[node.input[1]]
+        values, scales = self._integers(f"{output}.weight", weight.T if options.get("transB") else weight)
+        bias = node.input[2] if len(node.input) > 2 else ""
+        rows = ""
+        if not self.is_bounded(source):
+            yield helper.make_node("Abs", [source], [f"{output}.sizes"])
+            yield helper.make_node("ReduceMax", [f"{output}.sizes", self.last_axis], [f"{output}.largest"], keepdims=1)
+            yield helper.make_node("Max", [f"{output}.largest", self.smallest], [rows := f"{output}.rows"])
+            yield helper.make_node("Div", [source, rows], [f"{output}.bounded"])
+            source = f"{output}.bounded"
+        fused_bias = bias if not rows and bias in self.weights else ""  # a bias that is computed is a matrix
+        steps = [("Mul", rows)] if rows else []
+        steps += [("Add", bias)] if bias and not fused_bias else []
+        names = [*(f"{output}.{operator}" for operator, _ in steps), output]
+        yield helper.make_node("QuantizeLinear", [source, self.scale, self.zero], [f"{output}.integers"])
+        inputs = [f"{output}.integers", values, self.scale, scales, self.zero, "", fused_bias]
+        yield helper.make_node("MatMulIntegerToFloat", inputs, [names[0]], domain=MICROSOFT)
+        for (operator, value), before, after in zip(steps, names, names[1:], strict=False):
+            yield helper.make_node(operator, [before, value], [after])
+
+    def _lstm(self, node: NodeProto) -> NodeProto:
+        """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxLSTMEncoder`` keeps constant."""
+        source, *weights = node.input[:3]
+        scales, zeros = [], []
+        for at, name in enumerate(weights):
+            values = self.weights[name].transpose(0, 2, 1)
+            weights[at], scale = self._integers(f"{node.output[0]}.weight{at}", values)
+            zero = np.zeros((values.shape[0], values.shape[2]), dtype=np.int8)
+            scales.append(scale)
+            zeros.append(self._constant(f"{weights[at]}.zero", zero))
+        others = [*node.input[3:], *[""] * (8 - len(node.input))]
+        inputs = [source, *weights, *others, scales[0], zeros[0], scales[1], zeros[1]]
+        lstm = helper.make_node("DynamicQuantizeLSTM", inputs, node.output, domain=MICROSOFT)
+        lstm.attribute.extend(node.attribute)
+        return lstm
+
+    def _integers(self, name: str, weight: np.ndarray) -> tuple[str, str]:
+        """Add a weight (…, X, Y) as integers and its scales (…, Y); return the names of both."""
+        largest = np.abs(weight).max(axis=-2)
+        scales = np.where(largest > 0, largest, 1).astype(np.float32) / np.float32(self.weight_steps)
+        integers = np.rint(weight / scales[..., None, :]).astype(np.int8)
+        return self._constant(name, integers), self._constant(f"{name}.scale", scales)
+
+    def _constant(self, name: str, value: np.ndarray) -> str:
+        self.added.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
+        return name

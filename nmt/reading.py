@@ -1,0 +1,98 @@
+"""Read files of folders that may come from a stranger: regular files only, of bounded size, and plain data.
+
+Functions raise OSError or ValueError; the caller knows what the file is, and turns both into a UserError.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
+
+from nmt.errors import UserError
+
+# Far above what the toolkit writes: a configuration has 3 kB, 4 levels and 100 values.
+MAX_BYTES = 1 << 18
+MAX_DEPTH = 32
+MAX_VALUES = 50_000
+MAX_INTEGER = 1 << 64
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading. Raises OSError unless it is a regular file: reading a named pipe would wait forever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return open(descriptor, "rb")
+
+
+def require_regular(path: Path) -> Path:
+    """Return ``path``, for a library that opens it. Raises OSError unless it is a regular file that can be read."""
+    open_regular(path).close()
+    return path
+
+
+def read_text(path: Path) -> str:
+    """Return the UTF-8 text of a small file. Raises ValueError if it has more than ``MAX_BYTES``, or is not UTF-8."""
+    with open_regular(path) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES:,} bytes")
+    return data.decode("utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a small JSON file. Raises ValueError if it is damaged or nested too deeply."""
+    try:
+        return require_plain(json.loads(read_text(path)))
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
+
+
+def require_plain(value: Any) -> Any:
+    """Return ``value`` if it is nested plain data, as JSON and YAML hold it; raise ValueError otherwise.
+
+    The limits also refuse values that contain themselves, and values that contain another one many times: to walk or
+    print them would take forever.
+    """
+    pending, count = [(value, 0)], 0
+    while pending:
+        item, depth = pending.pop()
+        count += 1
+        if count > MAX_VALUES or depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels")
+        if isinstance(item, Mapping):
+            pending.extend((part, depth + 1) for pair in item.items() for part in pair)
+        elif isinstance(item, list):
+            pending.extend((part, depth + 1) for part in item)
+        elif isinstance(item, int) and abs(item) >= MAX_INTEGER:
+            raise ValueError("a number is larger than 64 bits")
+        elif item is not None and not isinstance(item, int | float | str):
+            raise ValueError(f"a value is of type {type(item).__name__}")
+    return value
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise UserError if ``folder`` contains a symbolic link: whoever made it chose what a write replaces.
+
+    ``folder`` itself may be a link, because the user names it.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in sorted([*folders, *files]):
+            path = Path(place, name)
+            if path.is_symlink():
+                raise UserError(f"{path}: a symbolic link inside a run; replace it with a copy of {os.readlink(path)}")
+
+
+def refuse_inflation(archive: ZipFile, path: Path) -> None:
+    """Raise BadZipFile if the members of an archive could take more memory than the file ``path`` has bytes."""
+    members = archive.infolist()
+    compressed = any(member.compress_type != ZIP_STORED for member in members)
+    if compressed or sum(member.file_size for member in members) > path.stat().st_size:
+        raise BadZipFile("its members are compressed or overlap")

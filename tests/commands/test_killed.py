@@ -1,0 +1,123 @@
+"""Commands killed with SIGKILL at random moments: what existed still works, and the next call goes on and cleans up."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.export import export
+from nmt.inference.engines import EngineName
+from nmt.inference.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
+
+
+def start(command: str, *arguments: str) -> subprocess.Popen[bytes]:
+    code = f"from nmt.commands.{command} import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def run(command: str, *arguments: str) -> tuple[list[str], str]:
+    """Return the lines of stdout, and stderr. The command must succeed."""
+    process = start(command, *arguments)
+    out, error = process.communicate(TEXT)
+    assert process.returncode == 0, error.decode()
+    return out.decode().split("\n")[:-1], error.decode()
+
+
+def kill_at(process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> bool:
+    """Kill the process as soon as ``ready``, while it waits for more input; return False if it ended before."""
+    assert process.stdin is not None
+    process.stdin.write(TEXT * 5)
+    process.stdin.flush()
+    while process.poll() is None and not ready():
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def random_moments(count: int, work: Path, pattern: str) -> Iterator[Callable[[], bool]]:
+    """Yield conditions that are true at random moments: after a number of files in the temporary folder, and a delay.
+
+    A random time alone would mostly hit the seconds in which libraries are imported.
+    """
+    generator = random.Random(1)
+    for number in range(count):
+        files, delay = number % 10, generator.uniform(0, 0.3)
+        reached: list[float] = []
+
+        def ready(files: int = files, delay: float = delay, reached: list[float] = reached) -> bool:
+            temporary = [folder for folder in work.glob(pattern) if folder.is_dir()]
+            if not reached and temporary and len(list(temporary[0].iterdir())) >= files:
+                reached.append(time.perf_counter())
+            return bool(reached) and time.perf_counter() - reached[0] >= delay
+
+        yield ready
+
+
+def translations(model: Path, engine: EngineName) -> list[str]:
+    return Translator.load(model, engine=engine).texts(TEXT.decode().splitlines())
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Path, count: int) -> None:
+    """Every second model has graphs already."""
+    exported, copy = shutil.copytree(model, tmp_path / "exported"), tmp_path / "run"
+    export([f"model={exported}"])
+    by_torch, by_graphs = translations(model, "torch"), translations(exported, "onnx-int8")
+    killed = 0
+    for number, ready in enumerate(random_moments(count, copy, ".onnx.*.partial")):
+        shutil.copytree(exported if number % 2 else model, copy)
+        killed += kill_at(start("export", f"model={copy}"), ready)
+        assert run("translate", f"model={copy}") in [(by_torch, ""), (by_graphs, "engine: onnx-int8\n")]
+        export([f"model={copy}"])
+        assert sorted(path.name for path in copy.iterdir()) == ["model.pt", "onnx"]
+        assert translations(copy, "auto") == by_graphs
+        shutil.rmtree(copy)
+    assert killed > count / 2
+
+
+def kill_writers(command: str, work: Path, count: int, *arguments: str) -> None:
+    """Kill ``count`` commands that write the folder ``work``/out; the next one succeeds and leaves nothing else."""
+    before = sorted(path.name for path in work.iterdir())
+    killed = 0
+    for ready in random_moments(count, work, ".out.*.partial"):
+        kill_at(start(command, *arguments, f"output={work}/out"), ready)
+        if (work / "out").exists():  # killed too late
+            shutil.rmtree(work / "out")
+        else:
+            killed += 1
+    assert killed >= count / 2
+    run(command, *arguments, f"output={work}/out")
+    assert sorted(path.name for path in work.iterdir()) == sorted([*before, "out"])
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_prepare_does_not_block_its_folder(tmp_path: Path, count: int) -> None:
+    for side in ("en", "de"):
+        lines = (f"{'the dog sees a cat ' * (number % 9)}{number}\n" for number in range(3000))
+        (tmp_path / side).write_text("".join(lines))
+    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de"]
+    kill_writers("prepare", tmp_path, count, *files, "tokenizer.vocab_size=290")
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_encode_does_not_block_its_folder(model: Path, tmp_path: Path, count: int) -> None:
+    kill_writers("encode", tmp_path, count, f"model={model}")

@@ -1,0 +1,338 @@
+"""The edge of every command: exit codes, signals, closed streams, and one printable line for any error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.commands import heatmap as heatmap_module
+from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
+from nmt.commands.streams import print_path
+from nmt.errors import UserError, print_message, printable
+
+COMMANDS = ("encode", "evaluate", "export", "heatmap", "prepare", "translate")
+PRINTING = ("evaluate", "export", "heatmap", "prepare", "translate")
+MAIN = "from nmt.commands import {0} as module; module.main()"
+# Runs a command until it loads its model or its text, then waits for a signal.
+WAITING = """
+import sys, time
+from nmt.commands import {0} as module
+
+def wait(*_, **__):
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+module.load_model = module.load_pairs = wait
+module.main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _restored_signals() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def arguments(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Arguments with which each command succeeds; the working directory holds its files."""
+    monkeypatch.chdir(tmp_path)
+    Path("src").write_text("".join(f"the dog sees {n} cats\n" for n in range(40)))
+    Path("tgt").write_text("".join(f"der Hund sieht {n} Katzen\n" for n in range(40)))
+    texts = ["data.train.src=src", "data.train.tgt=tgt", "data.valid.src=src", "data.valid.tgt=tgt"]
+    return {
+        "encode": [f"model={model}", "input=src", "output=memories"],
+        "evaluate": ["hypotheses=src", "tgt=tgt"],
+        "export": ["model=src"],
+        "heatmap": [f"model={model}", "src=src", "tgt=tgt", "output=pictures", "format=html"],
+        "prepare": [*texts, "tokenizer.vocab_size=300", "output=prepared"],
+        "translate": [f"model={model}", "input=src", "search=greedy", "search.max_length=5"],
+    }
+
+
+def start(code: str, words: Sequence[str] = (), shell: str = 'exec "$@"', **options: Any) -> subprocess.Popen[bytes]:
+    """Start Python with ``code`` under ``sh``, which can redirect its streams."""
+    command = ["sh", "-c", shell, "sh", sys.executable, "-c", code, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def finish(code: str, words: Sequence[str] = (), shell: str = 'exec "$@"', **options: Any) -> tuple[int, bytes, bytes]:
+    """Return exit code, stdout and stderr of Python with ``code``."""
+    with start(code, words, shell, **options) as child:
+        out, error = child.communicate(timeout=60)
+        return child.returncode, out, error
+
+
+def finish_unread(code: str, words: Sequence[str] = ()) -> tuple[int, bytes]:
+    """Return exit code and stderr of Python with ``code``. Nobody reads its stdout."""
+    with start(code, words) as child:
+        assert child.stdout and child.stderr
+        child.stdout.close()
+        error = child.stderr.read()
+        return child.wait(timeout=60), error
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        *((command, signal.SIGTERM) for command in COMMANDS),
+        ("translate", signal.SIGHUP),
+        ("prepare", signal.SIGHUP),
+        ("translate", signal.SIGINT),
+        ("encode", signal.SIGINT),
+    ],
+)
+def test_signal_ends_a_command_with_its_code_and_leaves_no_files(
+    command: str, number: signal.Signals, arguments: dict[str, list[str]], model: Path
+) -> None:
+    words = arguments[command]
+    if command == "evaluate":
+        words = [f"model={model}", "src=src", "tgt=tgt"]
+    if command == "translate":
+        words = [*words, "output=out.gz"]
+    with start(WAITING.format(command), words) as child:
+        assert child.stderr and child.stderr.readline() == b"ready\n"
+        child.send_signal(number)
+        out, error = child.communicate(timeout=30)
+    message = "interrupted" if number == signal.SIGINT else f"stopped by {number.name}"
+    assert (child.returncode, out, error.decode()) == (128 + number, b"", f"{message}\n")
+    assert sorted(path.name for path in Path().iterdir()) == ["src", "tgt"]
+
+
+def test_same_signal_again_ends_a_command_that_is_cleaning_up() -> None:
+    code = """
+import sys, time
+from nmt.commands.shell import run
+
+def command(_):
+    try:
+        print("ready", file=sys.stderr, flush=True)
+        time.sleep(60)
+    finally:
+        print("cleaning", file=sys.stderr, flush=True)
+        time.sleep(60)
+
+run(command, [])
+"""
+    with start(code) as child:
+        assert child.stderr and child.stderr.readline() == b"ready\n"
+        child.terminate()
+        assert child.stderr.readline() == b"cleaning\n"
+        child.terminate()
+        assert child.wait(timeout=30) == 143
+
+
+def test_ignored_hangup_stays_ignored() -> None:
+    code = "import signal; from nmt.commands.shell import run; run(lambda _: signal.raise_signal(signal.SIGHUP), [])"
+    assert finish(code, shell="trap '' HUP; exec \"$@\"") == (0, b"", b"")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_closed_pipe_behind_help_is_silent(command: str) -> None:
+    assert finish_unread(MAIN.format(command), ["--help"]) == (141, b"")
+
+
+@pytest.mark.parametrize("command", sorted({*PRINTING} - {"export"}))
+def test_closed_pipe_is_silent(command: str, arguments: dict[str, list[str]]) -> None:
+    assert finish_unread(MAIN.format(command), arguments[command]) == (141, b"")
+
+
+def test_pipe_closed_after_the_first_line_of_much_output_is_silent(arguments: dict[str, list[str]]) -> None:
+    Path("src").write_text("a cat\n" * 20_000)
+    command = ["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "bash", sys.executable, "-c"]
+    done = subprocess.run([*command, MAIN.format("translate"), *arguments["translate"]], capture_output=True)
+    assert done.stdout.count(b"\n") == 1 and (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("words", [["--help"], None], ids=["help", "result"])
+@pytest.mark.parametrize("command", PRINTING)
+def test_closed_stdout_is_an_error_before_any_work(
+    command: str, words: list[str] | None, arguments: dict[str, list[str]]
+) -> None:
+    code, _, error = finish(MAIN.format(command), words or arguments[command], 'exec "$@" >&-')
+    assert code == 2 and error.startswith(b"error: <stdout>: closed; ") and error.count(b"\n") == 1, error
+    assert sorted(path.name for path in Path().iterdir()) == ["src", "tgt"]
+
+
+def test_closed_stdout_does_not_matter_to_a_command_that_prints_nothing(arguments: dict[str, list[str]]) -> None:
+    assert finish(MAIN.format("encode"), arguments["encode"], 'exec "$@" >&- 2>&- <&-') == (0, b"", b"")
+    assert Path("memories/count.txt").read_text() == "40\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", sorted({*PRINTING} - {"export"}))
+def test_full_disk_behind_stdout_is_an_error(command: str, arguments: dict[str, list[str]]) -> None:
+    code, _, error = finish(MAIN.format(command), arguments[command], 'exec "$@" >/dev/full')
+    assert code == 2 and error.count(b"\n") == 1 and b"No space left" in error, error
+
+
+def test_files_never_get_the_number_of_a_closed_standard_stream(tmp_path: Path) -> None:
+    code = "from nmt.commands.shell import run; run(lambda _: print(open('x', 'w').fileno(), file=open('y', 'w')), [])"
+    assert finish(code, shell='exec "$@" <&- >&- 2>&-', cwd=tmp_path) == (0, b"", b"")
+    assert int((tmp_path / "y").read_text()) > 2
+
+
+def test_text_that_the_locale_lacks_is_escaped() -> None:
+    code = "from nmt.commands.shell import run; run(lambda _: print('jürgen 日本'), [])"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    assert finish(code, env=environment) == (0, b"j\\xfcrgen \\u65e5\\u672c\n", b"")
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def fail(error: BaseException) -> Callable[[list[str]], None]:
+    def command(_: list[str]) -> None:
+        raise error
+
+    return command
+
+
+def recurse(depth: object) -> None:
+    recurse(depth)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "start", "end"),
+    [
+        (fail(UserError("x=1: wrong; remove it")), 2, "error: x=1: wrong; remove it\n", ""),
+        (fail(UserError("a", "b")), 2, "error: a\n       b\n", ""),
+        (fail(MemoryError()), 2, "error: not enough memory; ", "at once\n"),
+        (fail(RuntimeError("DefaultCPUAllocator: can't allocate memory: …")), 2, "error: not enough memory; ", ""),
+        (fail(OSError(24, "Too many open files", "x")), 2, "error: x: Too many open files; allow more open files", ""),
+        (fail(OSError(28, "No space left on device")), 2, "error: No space left on device; free some disk space", ""),
+        (fail(SystemExit(3)), 3, "", ""),
+        (fail(KeyboardInterrupt()), 130, "interrupted\n", ""),
+        (recurse, 70, "error: internal error: RecursionError: ", f"report it ({TRACEBACK}=1 shows the traceback)\n"),
+        (fail(KeyError("a\x1b[2J\nb")), 70, "error: internal error: KeyError: 'a\\x1b[2J\\nb'; please report it", ""),
+        (fail(ValueError("a\nb\x1b")), 70, "error: internal error: ValueError: a b\\x1b; please report it", ""),
+        (fail(AssertionError()), 70, "error: internal error: AssertionError: ;", ""),
+        (fail(GeneratorExit()), 70, "error: internal error: GeneratorExit", ""),
+        (fail(Unprintable()), 70, "error: internal error: Unprintable\n", ""),
+    ],
+)  # fmt: skip
+def test_any_exception_is_one_line(
+    command: Callable[[list[str]], None], code: int, start: str, end: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(command, [])
+    error = capfd.readouterr().err
+    assert caught.value.code == code
+    assert error.startswith(start) and error.endswith(end) and "Traceback" not in error, error
+    assert error.count("\n") == (2 if "\n " in start else bool(start))
+
+
+def test_traceback_is_shown_on_request(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TRACEBACK, "1")
+    with pytest.raises(SystemExit) as caught:
+        run(fail(ValueError("\x1b[2J")), [])
+    lines = capsys.readouterr().err.splitlines()
+    assert caught.value.code == INTERNAL_ERROR
+    assert lines[0] == "Traceback (most recent call last):" and lines[-2] == "ValueError: \\x1b[2J"
+    assert lines[-1].startswith("error: internal error: ValueError: \\x1b[2J; ")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_last_handler_survives_closed_streams(closed: str) -> None:
+    code = "from nmt.commands.shell import run; print = 0; run(lambda _: 1 / print, [])"
+    number, _, error = finish(code, shell=f'exec "$@" {closed}')
+    assert number == INTERNAL_ERROR
+    assert b"Traceback" not in error and error.count(b"\n") == ("2>&-" not in closed), error
+
+
+def test_last_handler_needs_no_file_descriptor() -> None:
+    code = """
+import os, resource
+from nmt.commands.shell import run
+
+def command(_):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    print("lost" * 5000)
+    while True:
+        os.dup(0)
+
+run(command, [])
+"""
+    assert finish_unread(code) == (141, b"")
+    message = b"error: Too many open files; allow more open files (ulimit -n)\n"
+    assert finish(code.replace('print("lost" * 5000)', "")) == (2, b"", message)
+
+
+def test_broken_pipe_that_rich_turns_into_an_exit_keeps_its_code() -> None:
+    code = """
+from nmt.commands.shell import run
+
+def command(_):
+    from rich.console import Console
+    Console().print("x")
+
+run(command, [])
+"""
+    assert finish_unread(code) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("jürgen 日本 🙂 👩\u200d🚀 e\u0301 ک\u200cن \u00a0€", "jürgen 日本 🙂 👩\u200d🚀 e\u0301 ک\u200cن \u00a0€"),
+        ("a\x1b[31mb\x07\x00\x7f\x9b", "a\\x1b[31mb\\x07\\x00\\x7f\\x9b"),
+        ("a\nb\r\tc\u2028d\u0085", "a\\nb\\r\\tc\\u2028d\\x85"),
+        ("a\u202eb\u2066c\u200e\u200b\ufeff", "a\\u202eb\\u2066c\\u200e\\u200b\\ufeff"),
+        ("a\udcffb\U000e0041", "a\\udcffb\\U000e0041"),
+        ("C:\\new", "C:\\new"),
+    ],
+)
+def test_text_is_made_printable(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable(text) == shown == printable(shown)
+    print_message(text)
+    assert capsys.readouterr().err == f"{shown}\n"
+
+
+def test_names_of_files_reach_the_terminal_printable(arguments: dict[str, list[str]]) -> None:
+    code, _, error = finish(MAIN.format("evaluate"), ["hypotheses=no\x1b[2J\n\u202e日本", "tgt=tgt"])
+    assert code == 2 and error.decode().count("\n") == 1, error
+    assert error.decode().startswith("error: no\\x1b[2J\\n\\u202e日本: No such file"), error
+
+
+def test_every_problem_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    from nmt.commands.translate import translate
+
+    with pytest.raises(SystemExit):
+        run(translate, ["model=x", "scores=\x1b", "threads=0"])
+    error = capsys.readouterr().err.splitlines()
+    assert len(error) == 2 and all(
+        line.startswith(start) for line, start in zip(error, ["error: ", "       "], strict=True)
+    )
+    assert "\\x1b" in "".join(error)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_file_names_are_printable_on_terminals_only(
+    terminal: bool, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert heatmap_module.print_path is print_path
+    print_path(Path("a\x1b[2J\n\udcff"))
+    assert capfdbinary.readouterr().out == (b"a\\x1b[2J\\n\\udcff\n" if terminal else b"a\x1b[2J\n\xff\n")
+
+
+def test_warnings_of_libraries_are_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def command(_: list[str]) -> None:
+        warnings.simplefilter("always")
+        warnings.warn("a\nb\x1b", stacklevel=1)
+
+    with pytest.raises(SystemExit):
+        run(command, [])
+    assert capsys.readouterr().err == "warning: a b\\x1b\n"

@@ -1,0 +1,141 @@
+"""One line out per line in, in order, for random text that arrives in random pieces."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.commands import translate as module
+from nmt.commands.streams import input_groups
+from nmt.inference.oversized import OnFailure
+from nmt.inference.translator import Translation, Translator
+from nmt.search.options import SearchOptions
+
+EXAMPLES = pytest.mark.parametrize("examples", [50, pytest.param(2000, marks=pytest.mark.slow)])
+# Everything that UTF-8 can hold, except the line break; and words of the model, so that some lines have translations.
+LINE = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12),
+    st.lists(st.sampled_from(["the", "dog", "sees", "a", "cat", "\r", "\u2028", "|||"]), max_size=5).map(" ".join),
+)
+LINES = st.lists(LINE, max_size=8)
+
+
+class Pipe(io.RawIOBase):
+    """A pipe whose reads return at most ``sizes`` bytes, one size after the other."""
+
+    def __init__(self, data: bytes, sizes: Iterable[int]) -> None:
+        self.data, self.sizes = data, iter(sizes)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(next(self.sizes, len(buffer)), len(buffer), len(self.data))
+        buffer[:size], self.data = self.data[:size], self.data[size:]
+        return size
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> tuple[list[str], bytes, list[int]]:
+    """Return lines, their bytes, with or without a final line break, and the sizes in which these arrive."""
+    lines = draw(LINES)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    if lines and lines[-1] and draw(st.booleans()):
+        data = data[:-1]
+    return lines, data, draw(st.lists(st.integers(1, 20), max_size=30))
+
+
+def as_read(lines: list[str]) -> list[str]:
+    """Return the lines without what belongs to the file: carriage returns at their ends, a mark at the start."""
+    stripped = [line.removesuffix("\r") for line in lines]
+    return [stripped[0].removeprefix("\ufeff"), *stripped[1:]] if stripped else []
+
+
+class Echo:
+    """A translator that returns each line in capitals."""
+
+    def translate(self, lines: list[str], *_: object, on_failure: OnFailure, **__: object) -> list[Translation]:
+        return [Translation(self.text(line)) for line in lines]
+
+    @staticmethod
+    def text(line: str) -> str:
+        return line.swapcase()
+
+
+class Run:
+    """Runs nmt-translate with a translator, on a pipe or a file, and returns its output lines."""
+
+    def __init__(self, translator: Any, patch: pytest.MonkeyPatch) -> None:
+        self.patch = patch
+        patch.setattr(module, "load_model", lambda *_, **__: translator)
+
+    def on_pipe(self, data: bytes, sizes: list[int]) -> list[str]:
+        self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(data, sizes), 16)))
+        return self.output([])
+
+    def on_file(self, data: bytes, name: str) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+            return self.output([f"input={path}"])
+
+    def output(self, words: list[str]) -> list[str]:
+        stdout = io.TextIOWrapper(io.BytesIO())
+        self.patch.setattr(sys, "stdout", stdout)
+        module.translate(["model=unused", "search=greedy", "search.max_length=8", *words])
+        text = stdout.buffer.getvalue().decode()  # type: ignore[attr-defined]
+        assert not text or text.endswith("\n")
+        return text.split("\n")[:-1]
+
+
+@EXAMPLES
+def test_lines_of_a_pipe_are_read_completely_and_in_order(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(arrivals())
+    def check(arrival: tuple[list[str], bytes, list[int]]) -> None:
+        lines, data, sizes = arrival
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(data, sizes), 16)))
+        assert [line for group in input_groups(None) for line in group] == as_read(lines)
+
+    check()
+
+
+@EXAMPLES
+@pytest.mark.parametrize("kind", ["pipe", "in.txt", "in.gz"])
+def test_echo_returns_every_line(kind: str, examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(Echo(), monkeypatch)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(arrivals())
+    def check(arrival: tuple[list[str], bytes, list[int]]) -> None:
+        lines, data, sizes = arrival
+        if kind != "pipe" and not data:
+            return  # an empty file is an error
+        translations = run.on_pipe(data, sizes) if kind == "pipe" else run.on_file(data, kind)
+        assert translations == [Echo.text(line) for line in as_read(lines)]
+
+    check()
+
+
+@EXAMPLES
+def test_model_translates_every_line(examples: int, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = Translator.load(model, device="cpu")
+    run = Run(translator, monkeypatch)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(arrivals())
+    def check(arrival: tuple[list[str], bytes, list[int]]) -> None:
+        lines, data, sizes = arrival
+        translations = run.on_pipe(data, sizes)
+        assert translations == translator.texts(as_read(lines), SearchOptions(beam_size=1, max_length=8))
+
+    check()

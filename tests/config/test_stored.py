@@ -1,0 +1,87 @@
+"""A config.yaml from a stranger's folder is read at once, as plain text, or refused in one line."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import read_yaml, to_yaml, train_config
+from nmt.config.compose import train_problems
+from nmt.config.init_from import inherit_model
+from nmt.errors import UserError
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def test_every_configuration_comes_back(tmp_path: Path) -> None:
+    for words in ([], ["attention=multi_head"], ["name='1e-3'"], ["name='no'"], ["name='0o17'"], ["optimizer.lr=1e-9"]):
+        config = train_config(words)
+        (tmp_path / "config.yaml").write_text(to_yaml(config))
+        assert read_yaml(tmp_path / "config.yaml") == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(BOMB, "a: &a [*a]", "a: &a 1\nb: *a", "[" * 50_000, "{a: " * 20_000, "- " * 20_000, "a: [" * 20_000),
+        *("a: ${oc.env:HOME}", "a: ${" * 40_000, "a: '${'", "a: 0x" + "f" * 60_000, "a: " + "x" * 300_000),
+        *("a: !!python/object/apply:os.system [true]", "a: !!set {b}", "3", "a: b: c", "\0"),
+        *("a: !!binary eHh4", "a: " + "1:" * 50_000 + "1", "? [1, 2]\n: 3"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_damaged_or_forged_yaml_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    started = time.process_time()
+    message = rf"^{tmp_path}: its config\.yaml is damaged; name a folder that nmt-train has finished$"
+    with pytest.raises(UserError, match=message):
+        read_yaml(tmp_path / "config.yaml")
+    assert time.process_time() - started < 2
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.yaml")
+    with pytest.raises(UserError, match=r"its config\.yaml is damaged"):
+        read_yaml(tmp_path / "config.yaml")
+
+
+def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, item in value.items():
+        yield (*path, key)
+        if isinstance(item, dict):
+            yield from places(item, (*path, key))
+
+
+def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path: Path) -> None:
+    config = train_config(["attention=multi_head"])
+    inherited = {key: config[key] for key in ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data")}
+    refused = 0
+    for path in places(inherited):
+        for value in (None, "abc", -1, [], {}, {"_target_": "os.system"}):
+            changed = read_yaml_of(tmp_path, inherited)
+            place = changed
+            for name in path[:-1]:
+                place = place[name]
+            place[path[-1]] = value
+            (tmp_path / "config.yaml").write_text(to_yaml(changed))
+            for words in ([], ["encoder.layers=2", "attention.heads=4", "tokenizer.joint=true"]):
+                try:
+                    found = train_problems(inherit_model({**config, "init_from": str(tmp_path)}, words, None))
+                except UserError as error:
+                    found = [str(error)]
+                refused += bool(found)
+                assert not any("\n" in problem for problem in found)
+    assert refused > 100
+
+
+def read_yaml_of(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of ``config``, by way of a file."""
+    (folder / "config.yaml").write_text(to_yaml(config))
+    return read_yaml(folder / "config.yaml")

@@ -1,0 +1,118 @@
+"""A line has the same translation and score alone, in any batch, in any order, and with any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+from builders import random_model, tiny_config
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from nmt.inference.engines import EngineName
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.translator import Translation, Translator
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+# For each of three attentions: 105 or 1,005 cases per engine.
+EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pytest.mark.slow)])
+TOLERANCE = 1e-6  # of a score, relative
+WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
+ATTENTIONS = {
+    "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
+    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+    "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
+}
+LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=8)
+SEARCHES = st.one_of(
+    st.builds(SearchOptions, beam_size=st.just(1), max_length=st.integers(4, 12)),
+    st.builds(SearchOptions, beam_size=st.integers(3, 5), n_best=st.integers(1, 3), max_length=st.integers(4, 12)),
+    st.builds(SearchOptions, temperature=st.floats(0.5, 2), n_best=st.integers(1, 2), max_length=st.integers(4, 12)),
+)
+
+
+@dataclass
+class Differences:
+    """Hypotheses compared so far, those with other tokens, and the largest relative difference between two scores."""
+
+    hypotheses: int = 0
+    tokens: int = 0
+    score: float = field(default=0.0)
+
+    def add(self, left: Translation, right: Translation) -> None:
+        for one_best, other in zip(left.n_best or [left], right.n_best or [right], strict=True):
+            self.hypotheses += 1
+            self.tokens += one_best.tokens != other.tokens
+            self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
+
+
+@pytest.fixture(scope="module", params=ATTENTIONS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an exported model with random weights whose hypotheses differ."""
+    folder = tmp_path_factory.mktemp("invariance")
+    tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=300)
+    config = tiny_config(ATTENTIONS[request.param], size=16, encoder={"layers": 2})
+    model = random_model(config, vocabulary=300, seed=1, scale=3.0, eos_bias=1.0)
+    trained = TrainedModel(model, tokenizer, tokenizer, config, 40)
+    save_folder(folder, trained)
+    export(trained, folder, None)
+    return folder
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def translators(folder: Path, engine: EngineName) -> dict[int, Translator]:
+    """Return a translator for each number of threads. Torch has one number for the whole process."""
+    if engine == "torch":
+        return dict.fromkeys((1, 2, 3), Translator.load(folder, device="cpu"))
+    return {count: Translator.load(folder, engine=engine, threads=count) for count in (1, 2, 3)}
+
+
+def in_parts(lines: list[str], random: Random) -> Iterator[list[str]]:
+    """Yield the lines in parts of random sizes, as a slow writer would send them."""
+    first = 0
+    while first < len(lines):
+        size = random.randint(1, len(lines))
+        yield lines[first : first + size]
+        first += size
+
+
+@EXAMPLES
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+@pytest.mark.usefixtures("threads")
+def test_translation_does_not_depend_on_its_batch(engine: EngineName, examples: int, folder: Path) -> None:
+    by_threads = translators(folder, engine)
+    total = Differences()
+
+    @settings(max_examples=examples, deadline=None)
+    @given(LINES, SEARCHES, st.sampled_from([1, 2, 3]), st.sampled_from([12, 40, 4096]), st.randoms())
+    def check(lines: list[str], options: SearchOptions, count: int, max_tokens: int, random: Random) -> None:
+        torch.set_num_threads(1)
+        by_threads[1].max_tokens = 4096
+        alone = [by_threads[1].translate([line], options, alignments=False)[0] for line in lines]
+        torch.set_num_threads(count)
+        translator = by_threads[count]
+        translator.max_tokens = max_tokens
+        order = random.sample(range(len(lines)), len(lines))
+        parts = in_parts([lines[row] for row in order], random)
+        together = [best for part in parts for best in translator.translate(part, options, alignments=False)]
+        differences = Differences()
+        for row, translation in zip(order, together, strict=True):
+            for compared in (differences, total):
+                compared.add(translation, alone[row])
+        note(str(differences))
+        assert differences.tokens == 0 and differences.score <= TOLERANCE
+
+    check()
+    print(f"{engine}: {total}")

@@ -1,0 +1,61 @@
+"""A model whose scores overflow never translates a line to nothing without a word, with any engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from builders import random_model, tiny_config
+
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+from nmt.inference.memories import encode_line, translate_encoded
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.translator import SCORES_NOT_FINITE, Translator
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+LINES = ["a dog", "", "two cats sleep"]
+METHODS = [SearchOptions(), SearchOptions(beam_size=1), SearchOptions(temperature=1.0, n_best=2)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of an exported model whose weights are finite, but whose scores are not."""
+    folder = tmp_path_factory.mktemp("overflow")
+    tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
+    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
+    trained = TrainedModel(random_model(config, scale=20), tokenizer, tokenizer, config, 40)
+    with torch.no_grad():
+        trained.model.decoder.output.weight.fill_(3e38)
+    save_folder(folder, trained)
+    export(trained, folder, None)
+    return folder
+
+
+@pytest.mark.parametrize("options", METHODS, ids=["beam", "greedy", "sample"])
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+def test_lines_without_finite_scores_are_reported(engine: str, options: SearchOptions, folder: Path) -> None:
+    translator = Translator.load(folder, engine=engine, device="cpu")  # type: ignore[arg-type]
+    failed: list[tuple[int, str]] = []
+    translations = translator.translate(LINES, options, on_failure=lambda row, reason: failed.append((row, reason)))
+    assert failed == [(0, SCORES_NOT_FINITE), (2, SCORES_NOT_FINITE)]
+    assert [(best.text, best.log_prob) for best in translations] == [("", -torch.inf), ("", 0.0), ("", -torch.inf)]
+    with pytest.raises(UserError, match=r"^lines\[0\]: the model's scores are not finite"):
+        translator.texts(LINES, options)
+
+
+def test_memories_without_finite_scores_are_reported(folder: Path) -> None:
+    translator = Translator.load(folder, device="cpu")
+    with pytest.raises(UserError, match="the model's scores are not finite"):
+        translate_encoded(translator, [encode_line(translator, "a dog")])
+
+
+def test_command_warns_of_each_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in LINES))
+    translate([f"model={folder}", f"input={tmp_path}/in", f"output={tmp_path}/out", "engine=torch"])
+    consequence = f"{SCORES_NOT_FINITE}; its translation is empty"
+    assert capsys.readouterr().err.splitlines() == [f"warning: {tmp_path}/in:{row}: {consequence}" for row in (1, 3)]
+    assert (tmp_path / "out").read_text() == "\n\n\n"

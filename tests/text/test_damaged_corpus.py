@@ -1,0 +1,143 @@
+"""Damaged and forged prepared text is refused in one line, and no file crashes the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from nmt.errors import UserError
+from nmt.text.corpus import SCHEMA, Corpus
+from nmt.text.pair import Pair
+from nmt.text.prepare import open_prepared, prepare
+
+HERE = Path(__file__).resolve().parent
+TOKENIZER = {
+    **{"kind": "bpe", "vocab_size": 290, "joint": False, "character_coverage": 1.0},
+    **{"source_model": None, "target_model": None},
+}
+PAIRS = [
+    Pair("the dog sees a cat", "der Hund sieht eine Katze", ((0, 0), (1, 1)), ((3, 3),)),
+    Pair("a red house", "ein rotes Haus", ((0, 0),)),
+    Pair("ä€😀 \0", "zwei", ()),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a prepared folder with three parts and two vocabularies."""
+    parts = {"train": PAIRS * 20, "valid": PAIRS, "test": PAIRS[:2]}
+    prepare(parts, {}, TOKENIZER, tmp_path / "prepared")
+    return tmp_path / "prepared"
+
+
+def run_trials(folder: Path, trials: int, mode: str, *, seed: int = 1) -> dict[str, Any]:
+    """Return the result of ``damage_trials.py``. A crash of the subprocess fails the test."""
+    process = subprocess.run(
+        [sys.executable, str(HERE / "damage_trials.py"), str(folder), str(trials), str(seed), mode],
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, f"exit code {process.returncode}\n{process.stderr}"
+    result: dict[str, Any] = json.loads(process.stdout)
+    assert result["refused"] + len(result["accepted"]) == trials
+    return result
+
+
+def test_no_random_damage_is_accepted(folder: Path) -> None:
+    assert run_trials(folder, 300, "recorded")["accepted"] == []
+
+
+def test_forged_corpora_with_right_checksums_cannot_crash(folder: Path) -> None:
+    run_trials(folder, 300, "forged")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["recorded", "forged"])
+@pytest.mark.parametrize("seed", range(2, 7))
+def test_ten_thousand_damaged_folders(folder: Path, mode: str, seed: int) -> None:
+    accepted = run_trials(folder, 2000, mode, seed=seed)["accepted"]
+    assert mode == "forged" or accepted == []
+
+
+@pytest.mark.parametrize("name", ["train.arrow", "valid.arrow", "test.arrow", "source.model", "target.model"])
+def test_every_file_is_checked(folder: Path, name: str) -> None:
+    content = (folder / name).read_bytes()
+    middle = len(content) // 2
+    changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    kind = "a corpus" if name.endswith(".arrow") else "a tokenizer"
+    for damaged in (changed, content[:-1], content + b"\0", b""):
+        (folder / name).write_bytes(damaged)
+        with pytest.raises(UserError) as caught:
+            open_prepared(folder)
+        message = f"{folder / name}: cannot be read as {kind} (wrong checksum); prepare the text again with nmt-prepare"
+        assert str(caught.value) == message
+
+
+ROW = {"source_ids": [4, 5], "target_ids": [6], "source": "a", "target": "b", "links": [0, 0], "possible": []}
+
+
+def write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, *, batches: int = 1) -> Path:
+    with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, schema) as writer:
+        for _ in range(batches):
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
+    return path
+
+
+def test_the_smallest_corpus_is_accepted(tmp_path: Path) -> None:
+    corpus = Corpus.open(write(tmp_path / "c.arrow", [ROW, {**ROW, "links": None}], batches=2), vocabularies=(6, 7))
+    assert (len(corpus), corpus.sources(), corpus.links()) == (4, ["a"] * 4, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source_ids": [6]}, "source_ids: ids outside the vocabulary of the tokenizer"),
+        ({"target_ids": [7]}, "target_ids: ids outside the vocabulary of the tokenizer"),
+        ({"source_ids": [4, -1]}, "source_ids: ids outside the vocabulary of the tokenizer"),
+        *[({"target_ids": [piece]}, "target_ids: ids outside the vocabulary of the tokenizer") for piece in (0, 2, 3)],
+        ({"source_ids": None}, "source_ids: 1 missing values"),
+        ({"source_ids": [4, None]}, "source_ids: 1 missing values"),
+        ({"target": None}, "target: 1 missing values"),
+        ({"possible": None}, "possible: 1 missing values"),
+        ({"links": [1]}, "links: not pairs of word numbers"),
+        ({"links": [0, -1]}, "links: not pairs of word numbers"),
+        ({"possible": [0, 1, 2]}, "possible: not pairs of word numbers"),
+    ],
+    ids=str,
+)
+def test_rows_that_no_text_gives_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = write(tmp_path / "c.arrow", [ROW, {**ROW, **change}, ROW])
+    with pytest.raises(UserError) as caught:
+        Corpus.open(path, vocabularies=(6, 7))
+    assert str(caught.value) == f"{path}: not a corpus ({message}); prepare the corpus again with nmt-prepare"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda schema: schema.remove(5),
+        lambda schema: schema.append(pa.field("more", pa.int32())),
+        lambda schema: schema.set(0, pa.field("source_ids", pa.list_(pa.int64()))),
+        lambda schema: schema.set(2, pa.field("source", pa.large_string())),
+        lambda schema: schema.set(2, pa.field("source", pa.dictionary(pa.int32(), pa.string()))),
+        lambda schema: schema.with_metadata({**schema.metadata, b"more": b"1"}),
+    ],
+)
+def test_another_schema_is_refused(tmp_path: Path, change: Callable[[pa.Schema], pa.Schema]) -> None:
+    with pytest.raises(UserError, match="not a corpus \\(other columns than nmt-prepare writes\\)"):
+        Corpus.open(write(tmp_path / "c.arrow", [ROW], change(SCHEMA)))
+
+
+@pytest.mark.parametrize(("rows", "batches"), [([], 0), ([], 1)])
+def test_a_corpus_without_pairs_is_refused(tmp_path: Path, rows: list[dict[str, Any]], batches: int) -> None:
+    with pytest.raises(UserError, match="not a corpus \\(it holds no pairs\\)"):
+        Corpus.open(write(tmp_path / "c.arrow", rows, batches=batches))

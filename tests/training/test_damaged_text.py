@@ -1,0 +1,45 @@
+"""A run does not train on text that changed since it was prepared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny import TINY, interrupt_at, on_prepared
+
+from nmt.commands.train import train
+from nmt.errors import UserError
+
+
+def change_a_word(file: Path) -> None:
+    content = file.read_bytes()
+    assert b"Ban" in content or b"ban" in content
+    file.write_bytes(content.replace(b"Ban", b"Man", 1).replace(b"ban", b"man", 1))
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_new_run_refuses_damaged_text(run: Path, part: str) -> None:
+    words = on_prepared("mine", parts=("train", "valid", "test"))
+    change_a_word(Path(f"mine/{part}.arrow"))
+    with pytest.raises(UserError) as caught:
+        train(words)
+    message = "cannot be read as a corpus (wrong checksum); prepare the text again with nmt-prepare"
+    assert str(caught.value) == f"mine/{part}.arrow: {message}"
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_resumed_run_refuses_damaged_text(run: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool) -> None:
+    words = on_prepared("mine") if prepared else TINY
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train([*words])
+    file = Path("mine/train.arrow") if prepared else run / "data" / "train.arrow"
+    content = file.read_bytes()
+    change_a_word(file)
+    with pytest.raises(UserError, match=r"train\.arrow: cannot be read as a corpus \(wrong checksum\); prepare"):
+        train(["resume=true"])
+    file.write_bytes(content)
+    train(["resume=true"])
+    assert (run / "summary.json").is_file()
