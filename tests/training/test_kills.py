@@ -19,7 +19,7 @@ BETWEEN = "rename best-epoch=1-.*before rename last"  # the new best checkpoint 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The uninterrupted run."""
-    folder = tmp_path_factory.mktemp("whole")
+    folder = tmp_path_factory.mktemp("uninterrupted")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert train_in_child(WORDS)[0] == 0

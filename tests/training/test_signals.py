@@ -85,5 +85,5 @@ def test_trains_in_another_thread(run: Path) -> None:
     thread.join()
     assert results and results[0].summary["epochs"] == 1
     train([*ONE_EPOCH, "name=main"])
-    thread_weights, main_weights = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
-    assert all(torch.equal(thread_weights[name], main_weights[name]) for name in thread_weights)
+    weights, expected = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
