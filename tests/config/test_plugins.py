@@ -184,7 +184,8 @@ def test_class_without_a_signature_is_refused() -> None:
 def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: list[str], problem: str) -> None:
     text = message([*words, *settings])
     group, _, choice = settings[0].partition("=")
-    assert text.startswith(problem) and text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
+    folder = "my_conf" if Path("my_conf", group, f"{choice}.yaml").is_file() else "conf"
+    assert text.startswith(problem) and text.endswith(f" ({folder}/{group}/{choice}.yaml)") and "\n" not in text
 
 
 @pytest.mark.parametrize(
