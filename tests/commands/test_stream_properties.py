@@ -128,7 +128,7 @@ def test_echo_returns_every_line(kind: str, examples: int, monkeypatch: pytest.M
 
 @EXAMPLES
 def test_model_translates_every_line(examples: int, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = Translator.load(model, device="cpu")
+    translator = Translator.load(model, engine="torch", device="cpu")
     run = Run(translator, monkeypatch)
 
     @settings(max_examples=examples, deadline=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -43,7 +43,7 @@ class Differences:
 
     hypotheses: int = 0
     tokens: int = 0
-    score: float = field(default=0.0)
+    score: float = 0.0
 
     def add(self, left: Translation, right: Translation) -> None:
         for one_best, other in zip(left.n_best or [left], right.n_best or [right], strict=True):
@@ -75,7 +75,7 @@ def threads() -> Iterator[None]:
 def translators(folder: Path, engine: EngineName) -> dict[int, Translator]:
     """Return a translator for each number of threads. Torch has one number for the whole process."""
     if engine == "torch":
-        return dict.fromkeys((1, 2, 3), Translator.load(folder, device="cpu"))
+        return dict.fromkeys((1, 2, 3), Translator.load(folder, engine="torch", device="cpu"))
     return {count: Translator.load(folder, engine=engine, threads=count) for count in (1, 2, 3)}
 
 

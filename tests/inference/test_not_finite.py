@@ -48,7 +48,7 @@ def test_lines_without_finite_scores_are_reported(engine: str, options: SearchOp
 
 
 def test_memories_without_finite_scores_are_reported(folder: Path) -> None:
-    translator = Translator.load(folder, device="cpu")
+    translator = Translator.load(folder, engine="torch", device="cpu")
     with pytest.raises(UserError, match="the model's scores are not finite"):
         translate_encoded(translator, [encode_line(translator, "a dog")])
 

@@ -71,11 +71,11 @@ def test_full_beam_equals_brute_force(examples: int) -> None:
             ),
         )
         scores = {tuple(tokens): score for score, tokens in truth}
-        found = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
+        searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
         tolerance = 1e-5 if beta else 1e-12  # read weights are float32
         assert all(hypothesis.finished for hypothesis in hypotheses)
-        np.testing.assert_allclose(found, [score for score, _ in truth[:n_best]], rtol=tolerance)
-        np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], found, rtol=tolerance)
+        np.testing.assert_allclose(searched, [score for score, _ in truth[:n_best]], rtol=tolerance)
+        np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=tolerance)
 
     check()
 
