@@ -22,7 +22,7 @@ from nmt.commands.runs import (
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.init_from import CONFIG_FILE
-from nmt.errors import Interrupted
+from nmt.errors import Interrupted, print_message
 from nmt.storage import write_lines
 
 if TYPE_CHECKING:
@@ -101,12 +101,10 @@ def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str
 
 
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
-    from nmt.training.optional import log_to_stderr
-
     runs = result.config["runs"]
     words = [*([] if runs == "runs" else [f"runs={runs}"]), f"name={result.folder.name}", "resume=true"]
-    log_to_stderr(f"stopped; the best model so far is in {result.folder}")
-    log_to_stderr(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}")
+    print_message(f"stopped; the best model so far is in {result.folder}")
+    print_message(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}")
 
 
 def describe_setting(setting: Any) -> str:

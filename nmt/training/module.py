@@ -20,7 +20,7 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
-from nmt.training.checkpoints import Diverged
+from nmt.training.checkpoints import Diverged, infinite_weight
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.schedules import Plateau
@@ -65,9 +65,14 @@ class TranslationTask(pl.LightningModule):
             "valid_loss": functional.cross_entropy(logits, pieces),
             "valid_accuracy": (logits.argmax(1) == pieces).float().mean(),
         }
+        if not math.isfinite(loss := values["valid_loss"].item()):
+            raise Diverged(f"valid_loss is {loss} after update {self.global_step}")
         self.log_dict(values, batch_size=len(pieces), on_step=False, on_epoch=True)
 
     def on_validation_epoch_end(self) -> None:
+        """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
+        if (name := infinite_weight(self.state_dict())) is not None:
+            raise Diverged(f"weight {name} is not finite after update {self.global_step}")
         if self.trainer.sanity_checking or not self.sources:
             return
         options = SearchOptions(beam_size=1, length_penalty=0.0)
@@ -107,15 +112,8 @@ class TranslationTask(pl.LightningModule):
         return self.trainer.lr_scheduler_configs[0].scheduler
 
     def on_validation_end(self) -> None:
-        """Step the schedules that count validations or epochs; an epoch has one validation, at its end.
-
-        Raises Diverged if the validation loss is not finite, before a checkpoint of this model is written.
-        """
-        if self.trainer.sanity_checking:
-            return
-        if not math.isfinite(loss := float(self.trainer.callback_metrics["valid_loss"])):
-            raise Diverged(f"valid_loss is {loss} after update {self.global_step}")
-        if self._steps_every_update(self.schedule):
+        """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
+        if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
             return
         self.lr_scheduler_step(self.schedule, self.trainer.callback_metrics[self.settings["monitor"]])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
+
+from nmt.errors import print_message
 
 
 class UnfailingStream:
@@ -27,12 +28,8 @@ class UnfailingStream:
         return getattr(self.stream, name)
 
 
-def log_to_stderr(line: str) -> None:
-    print(line, file=UnfailingStream(sys.stderr), flush=True)
-
-
 def warn(message: str) -> None:
-    log_to_stderr(f"warning: {message}")
+    print_message(f"warning: {message}")
 
 
 def reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.word_weights import fit_word_weights, piece_weights
+from nmt.errors import print_message
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
@@ -23,7 +24,7 @@ from nmt.text.corpus import Corpus
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.metrics import METRICS_FILE
-from nmt.training.optional import log_to_stderr, optional, warn
+from nmt.training.optional import optional, warn
 
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
@@ -84,7 +85,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     sources, references, golds = test.sources(), test.targets(), test.links()
     rows = _drawable_rows(translator, test)
     if not rows:
-        log_to_stderr(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
+        print_message(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
         return
     decoded = force_decode(translator, [sources[row] for row in rows], [references[row] for row in rows])
     signed = translator.attention.signed

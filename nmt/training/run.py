@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
@@ -18,7 +18,6 @@ from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
-from nmt.training.optional import log_to_stderr
 from nmt.training.precision import slowdown
 from nmt.training.report import report
 
@@ -41,7 +40,7 @@ def train_into(
     config: Mapping[str, Any],
     *,
     store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
-    log: Callable[[str], None] = log_to_stderr,
+    log: Callable[[str], None] = print_message,
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
