@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nmt.errors import print_message
 from nmt.storage import create_folder
 
 
@@ -20,5 +20,5 @@ def output_folder(path: Path) -> Iterator[Path]:
         with create_folder(path) as temporary:
             yield temporary
     except KeyboardInterrupt:
-        print(f"stopped; {path} was not written; run the same command again", file=sys.stderr)
+        print_message(f"stopped; {path} was not written; run the same command again")
         raise

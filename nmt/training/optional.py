@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
+
+from nmt.errors import print_message
 
 
 class UnfailingStream:
@@ -28,7 +29,7 @@ class UnfailingStream:
 
 
 def log_to_stderr(line: str) -> None:
-    print(line, file=UnfailingStream(sys.stderr), flush=True)
+    print_message(line)
 
 
 def warn(message: str) -> None:
