@@ -1,15 +1,16 @@
-"""The Python interface: everything that the commands do with a trained model, as methods of ``Translator``."""
+"""The Python interface: ``train`` is nmt-train, and ``Translator`` has the methods of the other commands."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.errors import UserError
+from nmt.errors import Interrupted, UserError
 from nmt.inference.oversized import OnFailure
 from nmt.inference.translator import Translator as InferenceTranslator
 from nmt.search.options import SearchOptions
@@ -58,6 +59,43 @@ class Heatmap:
         from nmt.alignment.page import Example, alignment_table
 
         return alignment_table(Example(1, self.weights, self.source, self.target))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training run. ``summary`` is the content of its ``summary.json``."""
+
+    folder: Path
+    summary: dict[str, Any]
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """``bleu``, ``chrf`` and ``aer`` of the test set; empty without a test set."""
+        return self.summary["test"] or {}
+
+    @property
+    def history(self) -> dict[str, list[tuple[int, float]]]:
+        """The (update, value) points of each metric during training, such as ``valid_loss``."""
+        from nmt.training.curve import read_metrics
+
+        return read_metrics(self.folder / "metrics.csv")
+
+
+def train(*settings: str) -> Run:
+    """Train a model with the settings and checks of ``nmt-train``, such as ``train("name=quick", "attention=luong")``.
+
+    Progress goes to stderr. Raises UserError for anything that the user can fix, and Interrupted, a KeyboardInterrupt,
+    if the run was stopped; its folder can be resumed with ``resume=true``.
+    """
+    from nmt.commands.train import run_training
+
+    for setting in settings:
+        if not isinstance(setting, str):
+            raise TypeError(f"{setting!r:.80}: {type(setting).__name__}; give settings as text, such as 'name=quick'")
+    result = run_training(settings)
+    if result.stop_signal is not None or result.summary is None:
+        raise Interrupted(result.stop_signal or signal.SIGINT)
+    return Run(result.folder, result.summary)
 
 
 class Translator(InferenceTranslator):

@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# No deadline: the first example of a test may load a model. In CI, the same examples in every run.
-settings.register_profile("nmt", deadline=None, derandomize="CI" in os.environ)
+# No time limits: the first example may load a model, and machines differ. In CI, the same examples in every run.
+settings.register_profile(
+    "nmt", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("nmt")
 
 ROOT = Path(__file__).resolve().parents[1]

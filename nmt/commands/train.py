@@ -52,10 +52,25 @@ def train(arguments: list[str]) -> None:
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
         return
-    config = train_config([argument for argument in arguments if argument != "--cfg"])
     if "--cfg" in arguments:
-        print(to_yaml(config), end="")
+        print(to_yaml(train_config([argument for argument in arguments if argument != "--cfg"])), end="")
         return
+    result = run_training(arguments)
+    if result.stop_signal is not None:
+        raise Interrupted(result.stop_signal)
+    _print_summary(result)
+    trusted = result.config["trust"]
+    trust = [f"trust=[{','.join(trusted)}]"] if trusted else []
+    print(f"translate with: nmt-translate {shlex.join([f'model={result.folder}', *trust])} < in.txt > out.txt")
+
+
+def run_training(arguments: Sequence[str]) -> TrainingResult:
+    """Train into a new folder, or resume a run, as the arguments say.
+
+    A stopped run prints on stderr how to resume it. One that never started to train leaves no folder. Raises UserError
+    for anything that the user can fix.
+    """
+    config = train_config(arguments)
     if config["resume"]:
         folder = run_to_resume(Path(config["runs"]) / config["name"])
         arguments = resumed_arguments(folder, arguments)
@@ -71,10 +86,7 @@ def train(arguments: list[str]) -> None:
         raise
     if result.stop_signal is not None:
         _explain_resuming(result, arguments)
-        raise Interrupted(result.stop_signal)
-    _print_summary(result)
-    trust = [f"trust=[{','.join(config['trust'])}]"] if config["trust"] else []
-    print(f"translate with: nmt-translate {shlex.join([f'model={folder}', *trust])} < in.txt > out.txt")
+    return result
 
 
 def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str]) -> TrainingResult:

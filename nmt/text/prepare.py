@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
+from nmt.reading import read_json
 from nmt.storage import checksum, require_format, verify_file, write_lines
 from nmt.text.corpus import Account, Corpus, write_corpus
 from nmt.text.pair import Pair
@@ -110,10 +111,10 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
 def _settings(folder: Path) -> dict[str, Any]:
     """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
     try:
-        settings: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_bytes())
+        settings: dict[str, Any] = read_json(folder / SETTINGS_FILE)
         require_format(settings.get("format"), FORMAT, place=folder / SETTINGS_FILE, fix=FIX)
         valid = settings.pop("checksum", None) == _own_checksum(settings) and _are_valid(settings)
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (OSError, ValueError, AttributeError):  # AttributeError: not an object
         valid = False
     if not valid:
         raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")

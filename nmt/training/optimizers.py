@@ -20,7 +20,7 @@ SCHEDULE = PluginPoint(
     supplied=frozenset({"optimizer"}),
     defaults=frozenset({"total_steps", "mode"}),
 )
-# What torch raises for wrong settings.
+# Exceptions that torch raises for wrong settings.
 REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, RuntimeError, AssertionError)
 
 

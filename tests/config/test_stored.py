@@ -73,11 +73,11 @@ def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path
             (tmp_path / "config.yaml").write_text(to_yaml(changed))
             for words in ([], ["encoder.layers=2", "attention.heads=4", "tokenizer.joint=true"]):
                 try:
-                    found = train_problems(inherit_model({**config, "init_from": str(tmp_path)}, words, None))
+                    messages = train_problems(inherit_model({**config, "init_from": str(tmp_path)}, words, None))
                 except UserError as error:
-                    found = [str(error)]
-                refused += bool(found)
-                assert not any("\n" in problem for problem in found)
+                    messages = [str(error)]
+                refused += bool(messages)
+                assert not any("\n" in problem for problem in messages)
     assert refused > 100
 
 

@@ -156,7 +156,7 @@ class TestShortlist:
         ):
             open_onnx(run, "onnx", shortlist=True)
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
-            Translator.load(run, shortlist=True)
+            Translator.load(run, engine="torch", shortlist=True)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,15 @@ def test_every_file_is_checked(folder: Path, name: str) -> None:
         assert str(caught.value) == message
 
 
+def test_a_pipe_is_refused_at_once(folder: Path) -> None:
+    (folder / "train.arrow").unlink()
+    os.mkfifo(folder / "train.arrow")
+    with pytest.raises(UserError, match=r"train\.arrow"):
+        open_prepared(folder)
+    with pytest.raises(UserError, match=r"train\.arrow: no such corpus"):
+        Corpus.open(folder / "train.arrow")
+
+
 ROW = {"source_ids": [4, 5], "target_ids": [6], "source": "a", "target": "b", "links": [0, 0], "possible": []}
 
 

@@ -17,25 +17,27 @@ BETWEEN = "rename best-epoch=1-.*before rename last"  # the new best checkpoint 
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The uninterrupted run."""
-    folder = tmp_path_factory.mktemp("whole")
+    folder = tmp_path_factory.mktemp("uninterrupted")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert train_in_child(WORDS)[0] == 0
     return folder / "runs" / "demo"
 
 
-def assert_same_run(one: Path, other: Path) -> None:
+def assert_same_run(run: Path, other: Path) -> None:
     """Both runs have the same model, the same metrics, and no files that the other lacks."""
-    weights = [torch.load(run / "model.pt", weights_only=True)["weights"] for run in (one, other)]
+    weights = [torch.load(folder / "model.pt", weights_only=True)["weights"] for folder in (run, other)]
     assert all(torch.equal(weights[0][name], weight) for name, weight in weights[1].items())
-    assert validations(one) == validations(other)
-    names = [{file.name for place in (run, run / "checkpoints") for file in place.iterdir()} for run in (one, other)]
+    assert validations(run) == validations(other)
+    names = [
+        {file.name for place in (folder, folder / "checkpoints") for file in place.iterdir()} for folder in (run, other)
+    ]
     assert names[0] == names[1]
 
 
-def resume_killed_run(run: Path, whole: Path, kill_at: str | int) -> bool:
+def resume_killed_run(run: Path, uninterrupted: Path, kill_at: str | int) -> bool:
     """Kill a run and resume it. Return False if it had not yet written a checkpoint, or had already ended."""
     code, events = train_in_child(WORDS, kill_at)
     assert code == KILLED, events
@@ -46,15 +48,15 @@ def resume_killed_run(run: Path, whole: Path, kill_at: str | int) -> bool:
             train(["resume=true"])
         return False
     train(["resume=true"])
-    assert_same_run(run, whole)
+    assert_same_run(run, uninterrupted)
     return True
 
 
 @pytest.mark.parametrize(
     "moment", ["after rename best-epoch=1-", BETWEEN, "after rename last.ckpt", "before delete best-", "update 7"]
 )
-def test_killed_run_ends_as_the_uninterrupted_one(run: Path, whole: Path, moment: str) -> None:
-    assert resume_killed_run(run, whole, moment)
+def test_killed_run_ends_as_the_uninterrupted_one(run: Path, uninterrupted: Path, moment: str) -> None:
+    assert resume_killed_run(run, uninterrupted, moment)
 
 
 def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(
@@ -105,14 +107,14 @@ def test_lost_best_checkpoint_falls_back_to_what_exists(
 
 @pytest.mark.slow
 def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = len((whole.parents[1] / "events.log").read_text().splitlines())
+    events = len((uninterrupted.parents[1] / "events.log").read_text().splitlines())
     resumed = 0
     for moment in range(events):
         place = tmp_path / str(moment)
         place.mkdir()
         monkeypatch.chdir(place)
-        resumed += resume_killed_run(place / "runs" / "demo", whole, moment)
+        resumed += resume_killed_run(place / "runs" / "demo", uninterrupted, moment)
     print(f"{events} kills, {resumed} resumed")
     assert resumed > events / 3

@@ -85,5 +85,5 @@ def test_trains_in_another_thread(run: Path) -> None:
     thread.join()
     assert results and results[0].summary["epochs"] == 1
     train([*ONE_EPOCH, "name=main"])
-    one, two = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    weights, expected = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)

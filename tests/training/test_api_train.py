@@ -1,0 +1,46 @@
+"""``nmt.train`` is the command nmt-train, from a program and from a thread."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from tiny import TINY, interrupt_at
+
+import nmt
+from nmt.commands.train import train
+from nmt.errors import Interrupted, UserError
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+
+
+def test_train_has_the_scores_of_the_command_also_in_a_thread(run: Path) -> None:
+    train([*ONE_EPOCH, "name=command"])
+    expected = json.loads((run.parent / "command" / "summary.json").read_text())
+    runs = [nmt.train(*ONE_EPOCH, "name=program")]
+    thread = threading.Thread(target=lambda: runs.append(nmt.train(*ONE_EPOCH, "name=thread")))
+    thread.start()
+    thread.join()
+    for result, name in zip(runs, ("program", "thread"), strict=True):
+        assert result.folder == Path("runs") / name
+        assert result.scores == expected["test"]
+        assert result.history["valid_loss"] == runs[0].history["valid_loss"] != []
+        assert nmt.Translator.load(result.folder).texts(["ban"])
+
+
+def test_mistakes_are_exceptions(run: Path) -> None:
+    with pytest.raises(UserError, match="lr: no such key; use optimizer.lr"):
+        nmt.train(*TINY, "lr=3")
+    with pytest.raises(TypeError, match="3: int; give settings as text"):
+        nmt.train(3)  # type: ignore[arg-type]
+    assert not run.exists()
+
+
+def test_stopped_run_raises_and_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3)
+        with pytest.raises(Interrupted):
+            nmt.train(*TINY)
+    assert nmt.train("resume=true").summary["epochs"] == 2
