@@ -74,7 +74,8 @@ def _block(data: Mapping[str, Any]) -> dict[str, Any]:
 def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
         place = f"data: pair {number} of part {part} is {item!r:.80}"
-        if not isinstance(item, tuple | list) or not all(isinstance(side, str) for side in item[:2]) or len(item) < 2:
+        fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
+        if not fits or not all(isinstance(side, str) for side in item[:2]):
             raise UserError(f"{place}; must be (source, target), both text")
         if len(item) > 2 and not _has_valid_links(*item):
             raise UserError(

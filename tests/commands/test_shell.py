@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import nmt
 from nmt.commands import heatmap as heatmap_module
 from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
 from nmt.commands.streams import print_path
@@ -105,7 +107,7 @@ def test_signal_ends_a_command_with_its_code_and_leaves_no_files(
         child.send_signal(number)
         out, error = child.communicate(timeout=30)
     message = "interrupted" if number == signal.SIGINT else f"stopped by {number.name}"
-    assert (child.returncode, out, error.decode()) == (128 + number, b"", f"{message}\n")
+    assert (child.returncode, out, error.decode().splitlines()[-1]) == (128 + number, b"", message)
     assert sorted(path.name for path in Path().iterdir()) == ["src", "tgt"]
 
 
@@ -298,6 +300,16 @@ def test_text_is_made_printable(text: str, shown: str, capsys: pytest.CaptureFix
     assert printable(text) == shown == printable(shown)
     print_message(text)
     assert capsys.readouterr().err == f"{shown}\n"
+
+
+def test_every_message_is_made_printable() -> None:
+    root = Path(nmt.__file__).parent
+    printed = [
+        f"{path.name}: {line.strip()}" for path in root.rglob("*.py") for line in path.read_text("utf-8").splitlines()
+    ]
+    direct = [line for line in printed if re.search(r"file=.*stderr|stderr\.write", line)]
+    # The progress display holds numbers only and needs a carriage return; rich prints the progress of training.
+    assert sorted(line.partition(":")[0] for line in direct) == ["errors.py", "models.py", "progress.py"], direct
 
 
 def test_names_of_files_reach_the_terminal_printable(arguments: dict[str, list[str]]) -> None:
