@@ -6,7 +6,6 @@ the process ends, however it ends.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,6 +13,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: temporary files of killed processes stay there
+    fcntl = None  # type: ignore[assignment]
 
 ABANDONED_S = 3600  # a temporary folder this old is abandoned even if another process has its writer's number now
 TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>[0-9]+)(\.old)?\.partial")
@@ -27,6 +31,9 @@ def temporary_name(path: Path) -> Path:
 @contextmanager
 def hold(temporary: Path) -> Iterator[None]:
     """Lock an existing temporary file or folder during the block, so that no other process deletes it."""
+    if fcntl is None:
+        yield
+        return
     descriptor = os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # a file system without locks
@@ -38,6 +45,8 @@ def hold(temporary: Path) -> Iterator[None]:
 
 def remove_leftovers(target: Path) -> None:
     """Delete abandoned temporary files beside ``target``, and abandoned temporary folders for ``target`` itself."""
+    if fcntl is None:
+        return
     try:
         names = os.listdir(target.parent)
     except OSError:

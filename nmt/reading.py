@@ -25,7 +25,8 @@ MAX_INTEGER = 1 << 64
 
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading. Raises OSError unless it is a regular file: reading a named pipe would wait forever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = (getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))  # none exists everywhere
+    descriptor = os.open(path, os.O_RDONLY | sum(flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))

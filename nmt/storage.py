@@ -67,6 +67,8 @@ def replace_file(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
 
 def _flush_to_disk(path: Path) -> None:
     """Wait until the disk holds the file's content, or the folder's list of names."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows cannot open a folder
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -17,7 +17,8 @@ from nmt.errors import Interrupted, UserError, print_message, suggest_fix
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
 TRACEBACK = "NMT_TRACEBACK"
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+BROKEN_PIPE = 128 + 13  # SIGPIPE, which Windows does not name
 
 
 def run(command: Callable[[list[str]], None], arguments: list[str] | None = None) -> NoReturn:
@@ -81,9 +82,9 @@ def _describe(error: BaseException) -> tuple[int, list[str]]:
         case KeyboardInterrupt():
             return 128 + signal.SIGINT, ["interrupted"]
         case BrokenPipeError():
-            return 128 + signal.SIGPIPE, []
+            return BROKEN_PIPE, []
         case SystemExit(__context__=BrokenPipeError()):  # rich turns a broken pipe into this
-            return 128 + signal.SIGPIPE, []
+            return BROKEN_PIPE, []
         case SystemExit(code=int() | None):
             return int(error.code or 0), []
         case OSError(strerror=str()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shlex
 import shutil
 import sys
@@ -116,6 +115,16 @@ def describe_setting(setting: Any) -> str:
     return setting if isinstance(setting, str) else json.dumps(setting, default=str)
 
 
+def _peak_memory() -> str:
+    """Return the peak memory of this process as text; empty on a system that does not report it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return f"peak memory {peak_mb:,.0f} MB"
+
+
 def _print_summary(result: TrainingResult) -> None:
     """Print scores, speed, memory and the files of the run."""
     if sys.stdout is None:  # closed, as by >&-
@@ -135,8 +144,7 @@ def _print_summary(result: TrainingResult) -> None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
             table.add_row(label, score, summary["signatures"][name])
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", f"{summary['epochs']} epochs")
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-    table.add_row("total", f"{result.seconds:.0f} s", f"peak memory {peak_mb:,.0f} MB")
+    table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
     for label, file in (
         ("translations", "test.translations.txt"),
         ("alignments", "alignments.html"),

@@ -1,0 +1,42 @@
+"""Modules and functions of POSIX systems are optional: every module can be imported without them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = """
+import os, signal, sys
+# Libraries that need them on this system come first; after that, they are hidden from nmt.
+import hydra, onnx, onnxruntime, pyarrow, pytorch_lightning, torch, torch.onnx, onnxruntime.quantization
+for name in ("fcntl", "resource"):
+    sys.modules[name] = None
+for name in ("SIGHUP", "SIGPIPE"):
+    delattr(signal, name)
+for name in ("sched_getaffinity", "O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"):
+    delattr(os, name)
+import importlib, pkgutil
+import nmt
+modules = [module.name for module in pkgutil.walk_packages(nmt.__path__, "nmt.")]
+for name in modules:
+    importlib.import_module(name)
+from nmt.commands.train import _peak_memory
+from nmt.inference.onnx.engine import _cores
+from nmt.storage import read_checkpoint, write_lines
+assert _peak_memory() == "" and _cores() >= 1
+write_lines(sys.argv[1], ["a"])
+write_lines(sys.argv[1], ["b"])
+print(len(modules), open(sys.argv[1]).read().strip())
+"""
+
+
+def test_every_module_is_imported_without_posix_modules(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CODE, str(tmp_path / "a.txt")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    count, text = run.stdout.split()
+    assert int(count) > 100 and text == "b"
