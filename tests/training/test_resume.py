@@ -12,7 +12,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 import torch
@@ -150,8 +150,8 @@ def test_full_disk_leaves_the_last_checkpoint_intact(run: Path, monkeypatch: pyt
     last = run / "checkpoints" / "last.ckpt"
     before = last.read_bytes()
 
-    def fail_halfway(stored: Any, place: Path) -> None:
-        place.write_bytes(b"incomplete")
+    def fail_halfway(stored: Any, file: BinaryIO) -> None:
+        file.write(b"incomplete")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -159,7 +159,7 @@ def test_full_disk_leaves_the_last_checkpoint_intact(run: Path, monkeypatch: pyt
         with pytest.raises(UserError, match=r"runs/demo/checkpoints/.*No space left"):
             train(["resume=true"])
     assert last.read_bytes() == before
-    assert not list(last.parent.glob("*.part"))
+    assert not list(last.parent.glob(".*.partial"))
     train(["resume=true"])
 
 
