@@ -21,7 +21,7 @@ SIZES = [
 def test_data_source_refuses_its_settings_before_training(words: list[str], package: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         train([*words, *SIZES, "data=letters_class", "data.pairs=0"])
-    expected = "data.pairs=0: must be at least 1, or there is nothing to learn (conf/data/letters_class.yaml)"
+    expected = "data.pairs=0: must be at least 1, or there is nothing to learn (my_conf/data/letters_class.yaml)"
     assert str(caught.value) == expected and not (tmp_path / "runs").exists()
     assert sys.modules[package].calls == ["Letters"]  # constructed, and its pairs not requested
 
