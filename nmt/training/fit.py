@@ -84,6 +84,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
         if not resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
+    best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
     kept = best.read(last.path)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
