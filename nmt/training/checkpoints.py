@@ -14,6 +14,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 
 from nmt.errors import UserError
+from nmt.inference.model_folder import non_finite
 from nmt.storage import read_checkpoint, write_checkpoint
 from nmt.training.optional import warn
 
@@ -41,7 +42,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
     """Reads and writes checkpoints with ``nmt.storage``: atomically, and without running code from them."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        if (name := infinite_weight(checkpoint["state_dict"])) is not None:
+        if (name := non_finite(checkpoint["state_dict"])) is not None:
             raise Diverged(f"weight {name} is not finite after update {checkpoint['global_step']}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_checkpoint(Path(path), checkpoint)
@@ -51,11 +52,6 @@ class AtomicCheckpoints(TorchCheckpointIO):
         if missing := sorted(KEYS - checkpoint.keys()):
             raise UserError(f"{path}: cannot be resumed (has no {missing[0]}); start a new run")
         return checkpoint
-
-
-def infinite_weight(weights: Mapping[str, Tensor]) -> str | None:
-    """Return the name of the first weight with an infinite or undefined value, or None."""
-    return next((name for name, weight in weights.items() if not bool(weight.isfinite().all())), None)
 
 
 class BestCheckpoints(ModelCheckpoint):
@@ -126,7 +122,7 @@ class BestCheckpoints(ModelCheckpoint):
             except UserError as error:
                 warn(f"{error}; the checkpoint is skipped")
                 continue
-            if (name := infinite_weight(stored["state_dict"])) is not None:
+            if (name := non_finite(stored["state_dict"])) is not None:
                 warn(f"{path}: weight {name} is not finite; the checkpoint is skipped")
                 continue
             weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}

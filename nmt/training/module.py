@@ -13,14 +13,14 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
-from nmt.inference.model_folder import TrainedModel, pack
+from nmt.inference.model_folder import TrainedModel, non_finite, pack
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import output_loss
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
-from nmt.training.checkpoints import Diverged, infinite_weight
+from nmt.training.checkpoints import Diverged
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.schedules import Plateau
@@ -71,7 +71,7 @@ class TranslationTask(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
-        if (name := infinite_weight(self.state_dict())) is not None:
+        if (name := non_finite(self.state_dict())) is not None:
             raise Diverged(f"weight {name} is not finite after update {self.global_step}")
         if self.trainer.sanity_checking or not self.sources:
             return
