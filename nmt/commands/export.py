@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Count
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
-from nmt.config.schema import Count
 from nmt.errors import UserError
 
 if TYPE_CHECKING:

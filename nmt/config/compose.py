@@ -14,11 +14,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from nmt.arguments import suggestion
 from nmt.config.checks import conflicts
 from nmt.config.hints import advice
 from nmt.config.init_from import inherit_model
 from nmt.config.schema import PreparedTrain, Train
-from nmt.config.validate import problems, suggestion
+from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.tasks.sources import is_prepared
 
