@@ -140,8 +140,7 @@ class Translator(InferenceTranslator):
         if len(sources) != len(references):
             raise UserError(f"{len(sources)} sources, {len(references)} references: give one reference per source")
         translations = self.texts(sources, options)
-        lowercase = self.lowercase if lowercase is None else lowercase
-        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
+        scores = corpus_scores(translations, references, lowercase=self.ignores_case(lowercase), ter=True)
         aer, signatures = None, scores.signatures
         if links is not None:
             aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 from nmt.text.pair import Pair
 
@@ -28,7 +28,8 @@ HELP = """nmt-evaluate: score translations against references with BLEU, chrF, T
   nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
 
 Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. AER is between 0 and 1, and is
-printed if links= is given."""
+printed if links= is given. A model that was trained on lower-cased text is scored without case: its signatures say
+case:lc. lowercase=false counts case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Evaluate:
     tgt: str
     links: str | None
     links_base: Literal[0, 1]
-    lowercase: bool
+    lowercase: bool | None
     json: bool
     search: SearchOptions
     device: str
@@ -72,32 +73,38 @@ def evaluate(arguments: list[str]) -> None:
         return
     options = read_options("evaluate", Evaluate, arguments)
     require_stdout()
-    hypotheses, references, aer = _load_or_translate(options)
+    texts = _load_or_translate(options)
     from nmt.evaluation import corpus_scores
 
-    scores = corpus_scores(hypotheses, references, lowercase=options.lowercase, ter=True)
-    print(_as_json(scores, aer, options, len(references)) if options.json else "\n".join(_as_lines(scores, aer)))
+    scores = corpus_scores(texts.hypotheses, texts.references, lowercase=texts.lowercase, ter=True)
+    print(_as_json(scores, texts) if options.json else "\n".join(_as_lines(scores, texts.aer)))
 
 
-def _load_or_translate(options: Evaluate) -> tuple[list[str], list[str], float | None]:
-    """Return the translations, the unchanged references, and the AER (None without gold links)."""
+class _Texts(NamedTuple):
+    """Translations and their unchanged references, whether to ignore case, and the AER (None without gold links)."""
+
+    hypotheses: list[str]
+    references: list[str]
+    lowercase: bool
+    aer: float | None
+
+
+def _load_or_translate(options: Evaluate) -> _Texts:
     from nmt.text.files import read_pairs
 
     if options.hypotheses is not None:
         pairs = read_pairs(options.hypotheses, options.tgt)
-        return [pair.source for pair in pairs], [pair.target for pair in pairs], None
+        return _Texts([pair.source for pair in pairs], [pair.target for pair in pairs], bool(options.lowercase), None)
     assert options.model is not None and options.src is not None
     pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
     translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
     if options.links is not None:
         require_attention(translator, f"links={options.links}")
-    if translator.lowercase and not options.lowercase:
-        note = "this model was trained on lower-cased text and writes lower case, but the references keep their case"
-        print_message(f"note: {note}; set lowercase=true to lower-case both")
     sources = [pair.source for pair in pairs]
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
-    hypotheses = [translation.text for translation in translations]
-    return hypotheses, [pair.target for pair in pairs], _aer(translator, pairs, options)
+    hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]
+    lowercase = translator.ignores_case(options.lowercase)
+    return _Texts(hypotheses, references, lowercase, _aer(translator, pairs, options))
 
 
 def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> float | None:
@@ -126,17 +133,17 @@ def _as_lines(scores: Scores, aer: float | None) -> list[str]:
     return lines if aer is None else [*lines, f"AER {aer:.4f}  {AER_METHOD}"]
 
 
-def _as_json(scores: Scores, aer: float | None, options: Evaluate, sentences: int) -> str:
+def _as_json(scores: Scores, texts: _Texts) -> str:
     from nmt.alignment.aer import AER_METHOD
 
     result = {
         "bleu": scores.bleu,
         "chrf": scores.chrf,
         "ter": scores.ter,
-        "aer": aer,
-        "sentences": sentences,
-        "lowercase": options.lowercase,
-        "signatures": scores.signatures if aer is None else {**scores.signatures, "aer": AER_METHOD},
+        "aer": texts.aer,
+        "sentences": len(texts.references),
+        "lowercase": texts.lowercase,
+        "signatures": scores.signatures if texts.aer is None else {**scores.signatures, "aer": AER_METHOD},
     }
     return json.dumps(result, indent=2)
 

@@ -78,15 +78,21 @@ def test_source_too_long_for_the_attention_has_no_links(
     assert unaligned.startswith(f"warning: {files}/src:4: a source of ") and unaligned.endswith("it is not aligned")
 
 
-def test_model_trained_on_lower_case_gets_a_note(
-    model_without_attention: Path, files: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("setting", "lowercase"), [([], True), (["lowercase=false"], False)])
+def test_model_trained_on_lower_case_is_scored_without_case(
+    setting: list[str], lowercase: bool, model_without_attention: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [f"model={model_without_attention}", f"src={files}/src", f"tgt={files}/tgt"]
-    evaluate(arguments)
-    assert "trained on lower-cased text" in capsys.readouterr().err
-    evaluate([*arguments, "lowercase=true"])
+    texts = Translator.load(model_without_attention).texts(SOURCE)
+    references = [text.title() or "Nichts" for text in texts]  # equal except for case
+    (files / "cased").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+    arguments = [f"model={model_without_attention}", f"src={files}/src", f"tgt={files}/cased", "json=true"]
+    evaluate([*arguments, *setting])
     out, error = capsys.readouterr()
-    assert "case:lc" in out and error == ""
+    result = json.loads(out)
+    case = "case:lc" if lowercase else "case:mixed"
+    assert result["bleu"] == sacrebleu.corpus_bleu(texts, [references], lowercase=lowercase).score
+    assert result["lowercase"] is lowercase and all(case in result["signatures"][name] for name in ("bleu", "ter"))
+    assert error == ""
 
 
 @pytest.mark.parametrize(
