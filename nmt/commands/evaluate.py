@@ -13,6 +13,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError
+from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 from nmt.text.pair import Pair
 
@@ -24,6 +25,7 @@ HELP = """nmt-evaluate: score translations against references with BLEU, chrF, T
 
   nmt-evaluate model=runs/demo src=test.en tgt=test.de               translate src, then score
   nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links links_base=1
+  nmt-evaluate model=runs/demo src=test.en tgt=test.de engine=onnx-int8    what does this engine cost in BLEU?
   nmt-evaluate hypotheses=out.txt tgt=test.de                        score finished translations
   nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
 
@@ -45,6 +47,7 @@ class Evaluate:
     lowercase: bool | None
     json: bool
     search: SearchOptions
+    engine: EngineName
     device: str
     threads: Threads | None
     trust: list[str]
@@ -97,7 +100,9 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         return _Texts([pair.source for pair in pairs], [pair.target for pair in pairs], bool(options.lowercase), None)
     assert options.model is not None and options.src is not None
     pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
-    translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+    translator = load_model(
+        options.model, engine=options.engine, device=options.device, threads=options.threads, trust=options.trust
+    )
     if options.links is not None:
         require_attention(translator, f"links={options.links}")
     sources = [pair.source for pair in pairs]

@@ -13,6 +13,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Count, Threads
 from nmt.errors import UserError, print_message
+from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -56,11 +57,16 @@ class Heatmap:
     links: str | None
     links_base: Literal[0, 1]
     search: SearchOptions
+    engine: EngineName
     device: str
     threads: Threads | None
     trust: list[str]
 
     def __post_init__(self) -> None:
+        if self.tgt is not None and self.engine not in ("auto", "torch"):
+            raise UserError(
+                f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"
+            )
         if self.links is None:
             return
         if self.tgt is None:
@@ -81,7 +87,10 @@ def heatmap(arguments: list[str]) -> None:
     options = read_options("heatmap", Heatmap, arguments)
     require_stdout()
     sources, targets, golds = _read(options)
-    translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+    engine = options.engine if options.tgt is None else "torch"
+    translator = load_model(
+        options.model, engine=engine, device=options.device, threads=options.threads, trust=options.trust
+    )
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     _make_folder(folder)
