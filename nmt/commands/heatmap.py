@@ -105,16 +105,13 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
 
     The files are read to the end, so that files of unequal length are an error whatever the limit.
     """
-    from nmt.alignment.links import read_gold
     from nmt.text.files import read_lines, read_pairs
 
     if options.tgt is None:
         return list(read_lines(options.src))[: options.limit], None, None
     pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
-    golds = None
-    if options.links is not None:
-        golds = [gold.possible for gold in read_gold(options.links, base=options.links_base)][: options.limit]
     pairs = pairs[: options.limit]
+    golds = [frozenset((*(pair.links or ()), *pair.possible)) for pair in pairs] if options.links is not None else None
     return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
 
 
