@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.text.links import Link, Links
 
 AER_METHOD = (
@@ -41,7 +41,8 @@ def alignment_scores(hypotheses: Sequence[Collection[Link]], golds: Sequence[Lin
     """Return precision, recall and AER over a corpus. Raises UserError if the two lists differ in length."""
     if len(hypotheses) != len(golds):
         raise UserError(
-            f"{len(hypotheses)} lines of alignments, {len(golds)} lines of gold links: both files must be parallel"
+            f"{counted(len(hypotheses), 'line')} of alignments, {counted(len(golds), 'line')} of gold links:"
+            " both files must be parallel"
         )
     size = sure = sure_hits = possible_hits = 0
     for hypothesis, gold in zip(hypotheses, golds, strict=True):

@@ -12,7 +12,7 @@ from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Count, Threads
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
@@ -147,7 +147,9 @@ def _examples(
         )
         yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
     if empty:
-        print_message(f"warning: {options.src}: {empty:,} of {len(pairs):,} pairs not drawn: one side is empty")
+        print_message(
+            f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: one side is empty"
+        )
 
 
 def _align(
