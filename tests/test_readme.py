@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nmt.alignment.aer import AER_METHOD
+from nmt.alignment.links import format_pharaoh
 from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
@@ -99,6 +100,9 @@ def folder(tmp_path: Path, demo: Path) -> Path:
             (tmp_path / f"{part}.{ending}").write_bytes(text)
             if part == "train":
                 (tmp_path / f"more.{ending}").write_bytes(text)
+            if part == "test":
+                links = "".join(f"{format_pharaoh(pair.links or ())}\n" for pair in kept)
+                (tmp_path / "test.links").write_text(links, encoding="utf-8")
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
     return tmp_path

@@ -21,7 +21,7 @@ from nmt.commands.runs import (
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.init_from import CONFIG_FILE
-from nmt.errors import Interrupted, print_message
+from nmt.errors import Interrupted, counted, print_message
 from nmt.storage import write_lines
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _print_summary(result: TrainingResult) -> None:
         if test.get(name) is not None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
             table.add_row(label, score, summary["signatures"][name])
-    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", f"{summary['epochs']} epochs")
+    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", counted(summary["epochs"], "epoch"))
     table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
     for label, file in (
         ("translations", "test.translations.txt"),

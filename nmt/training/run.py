@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
@@ -89,7 +89,7 @@ def _train(
     if fitted.early:
         monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
         log(
-            f"stopped early: {monitor} did not improve in {patience} validations (training.patience); "
+            f"stopped early: {monitor} did not improve in {counted(patience, 'validation')} (training.patience); "
             f"the model of epoch {fitted.kept} is kept"
         )
     test = prepared.corpora.get("test")

@@ -13,6 +13,7 @@ from nmt.config import config_dir, read_yaml
 @pytest.mark.parametrize(
     ("command", "phrases"),
     [
+        ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
         ("export", ["nmt-export model=runs/demo", "shortlist: null"]),
