@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config.checks import conflicts
 from nmt.config.hints import advice
 from nmt.config.init_from import inherit_model
+from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
@@ -30,12 +31,6 @@ UNQUOTED = re.compile(
     """,
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
-
-
-def config_dir() -> Path:
-    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
-    inside = Path(__file__).resolve().parents[1] / "conf"
-    return inside if inside.is_dir() else inside.parents[1] / "conf"
 
 
 Check = Callable[[dict[str, Any]], Iterable[str]]
