@@ -25,7 +25,7 @@ DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
 SMALL = (
     "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 training.max_epochs=1 "
-    "training.decode_sentences=4 search.max_length=5 threads=1"
+    "training.decode_sentences=4 search.max_length=5 threads=1 export=false"
 )
 GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
 LINES = 8  # in each test file
@@ -81,7 +81,7 @@ def results(command: str) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run that `make train` makes."""
     folder = tmp_path_factory.mktemp("demo")
-    shell(smaller(DEMO), folder)
+    shell(f"{smaller(DEMO)} export=true", folder)
     return folder
 
 

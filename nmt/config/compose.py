@@ -18,6 +18,7 @@ from nmt.arguments import suggestion
 from nmt.config.checks import conflicts
 from nmt.config.hints import advice
 from nmt.config.init_from import inherit_model
+from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems
 from nmt.errors import UserError
@@ -31,12 +32,6 @@ UNQUOTED = re.compile(
     """,
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
-
-
-def config_dir() -> Path:
-    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
-    inside = Path(__file__).resolve().parents[1] / "conf"
-    return inside if inside.is_dir() else inside.parents[1] / "conf"
 
 
 Check = Callable[[dict[str, Any]], Iterable[str]]

@@ -120,6 +120,7 @@ class Train:
     threads: Threads | None
     device: str
     precision: Literal["float32", "bf16"]
+    export: bool
     resume: bool
     init_from: str | None
     trust: list[str]

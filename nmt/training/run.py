@@ -16,6 +16,7 @@ from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
+from nmt.training.export import export_run
 from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
 from nmt.training.precision import slowdown
@@ -96,6 +97,8 @@ def _train(
     if test is not None:
         log("translating the test set …")
     summary = report(config, fitted, test, folder)
+    if config["export"]:
+        export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 
