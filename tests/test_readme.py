@@ -48,7 +48,7 @@ def commands(page: Path) -> list[str]:
 
 def smaller(command: str) -> str:
     """Return the command with arguments that make its training as short as possible."""
-    if "nmt-train" not in command:
+    if "nmt-train" not in command or "resume=true" in command:  # a resumed run has its arguments
         return command
     words = SMALL
     if "data=" not in command and "experiment" not in command:
