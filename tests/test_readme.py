@@ -1,4 +1,4 @@
-"""The commands and Python blocks of README.md and docs/*.md work, page by page, in an empty folder."""
+"""The commands and Python blocks of README.md and of all pages in docs/ work, page by page, in an empty folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+INDEX = ROOT / "docs" / "index.md"
+PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "benchmarks" / "LOG.md"]
 MAKE = {"make train", "make test"}  # .ci/run runs them
 DEMO = "nmt-train"  # the command that `make train` runs
@@ -132,17 +133,26 @@ def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path) -> None
     assert shell("python page.py", folder)
 
 
+def links(page: Path) -> set[str]:
+    """Return the relative links and images of a page, without anchors."""
+    text = read(page)
+    return {*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_linked_files_exist(page: Path) -> None:
-    text = read(page)
-    links = [*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)]
-    for link in links:
+    for link in links(page):
         assert (page.parent / link).exists(), link
 
 
-def test_readme_links_to_every_page() -> None:
-    for page in PAGES[1:]:
-        assert f"]({page.relative_to(ROOT)})" in read(README), page.name
+def test_readme_leads_to_every_page() -> None:
+    reached, waiting = set(), [README]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.suffix == ".md" and page.is_file():
+            reached.add(page)
+            waiting += [(page.parent / link).resolve() for link in links(page)]
+    assert reached >= {INDEX, *PAGES}, sorted({*PAGES} - reached)
 
 
 def test_readme_is_short() -> None:
