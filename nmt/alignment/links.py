@@ -26,6 +26,11 @@ def format_pharaoh(links: Iterable[Link]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
+def format_gold(links: Links) -> str:
+    """Return gold links as ``i-j`` (sure) and ``ipj`` (possible) items, as ``parse_pharaoh`` reads them."""
+    return " ".join(f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.sure | links.possible))
+
+
 def read_gold(path: str | Path, *, base: int = 0) -> list[Links]:
     """Read a file of gold links, one sentence per line. Raises UserError, which names the line, for a bad link."""
     return [parse_pharaoh(line, base=base, place=f"{path}:{n}") for n, line in enumerate(read_lines(path), start=1)]

@@ -19,6 +19,8 @@ TINY = [
     *("training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"),
 ]
 
+SMALL = [*TINY, "data.train_pairs=60", "data.test_pairs=2"]
+
 
 def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
     """Run nmt-prepare with these settings into ``folder``, and return the arguments of a tiny run on it."""
