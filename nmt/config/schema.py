@@ -98,6 +98,7 @@ class Training:
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
     keep_best: Count
+    keep_every_n_epochs: Count | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
 

@@ -21,7 +21,14 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
+from nmt.training.checkpoints import (
+    AtomicCheckpoints,
+    BestCheckpoints,
+    Diverged,
+    EpochCheckpoints,
+    LastCheckpoint,
+    Stopped,
+)
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
@@ -65,7 +72,9 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
-    callbacks = [progress, best, last, LearningRateMonitor("epoch")]
+    callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
+    if (interval := config["training"]["keep_every_n_epochs"]) is not None:
+        callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
     if patience is not None:
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():

@@ -32,19 +32,29 @@ EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
 
 
-def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
-    """Write every result file of a run into ``folder`` and return the contents of ``summary.json``."""
+def report(
+    config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path, origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write every result file of a run into ``folder`` and return the contents of ``summary.json``.
+
+    ``origin`` is the ``provenance`` of the run.
+    """
+    attention = config["attention"]["_target_"].rpartition(".")[2]
     if (folder / METRICS_FILE).is_file():
         with optional(f"{folder}/curve.png"):
-            save_curve(folder / METRICS_FILE, folder / "curve.png")
+            save_curve(folder / METRICS_FILE, folder / "curve.png", title=f"{folder.resolve().name}: {attention}")
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),
         "seconds": round(fitted.seconds, 1),
         "epochs": fitted.epochs,
+        "kept_epoch": fitted.kept,
         "valid_best": fitted.best,
-        "attention": config["attention"]["_target_"].rpartition(".")[2],
+        "attention": attention,
+        "seed": config["seed"],
+        "settings": "config.yaml",
         "signatures": {},
+        **origin,
     }
     if test is not None:
         summary.update(test_report(config, Translator(fitted.trained), test, folder))

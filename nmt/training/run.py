@@ -20,6 +20,7 @@ from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown
+from nmt.training.provenance import provenance
 from nmt.training.report import report
 
 NEEDED_PARTS = ("train", "valid")
@@ -84,6 +85,7 @@ def _train(
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
     store_config(config)
+    origin = provenance(config["device"])  # of the code that trains, which may change until the end
     fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.stop_signal is not None:
         return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
@@ -98,7 +100,7 @@ def _train(
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")
-    summary = report(config, fitted, test, folder)
+    summary = report(config, fitted, test, folder, origin)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 
