@@ -19,7 +19,7 @@ Positive = Annotated[float, Above(0)]
 Share = Annotated[float, Within(0, 1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity: typing hashes it in a union, and bounds is a dict
 class Plugin:
     """A block with a ``_target_``, whose other keys are arguments of that class or function."""
 
@@ -63,6 +63,7 @@ OPTIMIZER = Plugin(
     "nmt.training.optimizers.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
+LOGGER = Plugin("nmt.training.tracker.LOGGER")
 SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 
 
@@ -126,6 +127,7 @@ class Train:
     resume: bool
     init_from: str | None
     trust: list[str]
+    logger: Annotated[Any, LOGGER] | None = None
 
 
 @dataclass(frozen=True)
