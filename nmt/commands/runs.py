@@ -21,7 +21,7 @@ FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
-TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
 
@@ -124,7 +124,10 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def trust_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that decide whose code runs or what is read; only the user may give them, each time."""
+    """Return the arguments that decide whose code runs, what is read, and where logs go.
+
+    Only the user may give them, each time.
+    """
     return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
 
 

@@ -147,6 +147,17 @@ class BestCheckpoints(ModelCheckpoint):
         return None
 
 
+class EpochCheckpoints(ModelCheckpoint):
+    """Keeps a checkpoint of every ``every_n_epochs``-th epoch in ``folder``, named ``epoch=0-step=25.ckpt``."""
+
+    def __init__(self, folder: Path, every_n_epochs: int) -> None:
+        super().__init__(dirpath=folder, save_top_k=-1, every_n_epochs=every_n_epochs, enable_version_counter=False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing, so that a run can be moved, and resumed with another interval."""
+        return {}
+
+
 class LastCheckpoint(Checkpoint):
     """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_signal`` is set.
 
