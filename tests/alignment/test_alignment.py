@@ -213,6 +213,7 @@ def test_page_is_self_contained_and_escaped() -> None:
     page = alignment_page([Example(7, np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
     assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
     assert "src=" not in page and "http" not in page
+    assert '<th class="corner">source →<br>target ↓</th>' in page
     assert '<section id="s7"><h2>7</h2>' in page
     assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 1.000)"' in page
     assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page

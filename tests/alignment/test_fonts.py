@@ -25,7 +25,7 @@ def characters(path: str | Path) -> set[int]:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The files of the installed fonts, which tests change; at first there are none."""
+    """The files of the installed fonts, which tests change; at first the list is empty."""
     paths: list[str] = []
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", lambda: paths)
     monkeypatch.setattr(fonts, "_warned", set())
