@@ -23,13 +23,13 @@ p.words span:focus { outline: 2px solid hsl(var(--hue) 70% 50%) }
 div.scroll { overflow: auto; max-height: 90vh; margin-top: .75rem } table { border-collapse: separate; border-spacing: 0 }
 th { font-weight: 400; font-size: .8rem; text-align: right; padding: 0 .4rem; white-space: nowrap }
 thead th { vertical-align: bottom; padding: 0; width: 1.5rem; position: sticky; top: 0; z-index: 1 }
-thead th div { writing-mode: vertical-rl; transform: rotate(180deg); margin: auto; padding: .2rem 0 }
+thead th div { writing-mode: vertical-rl; margin: auto; padding: .2rem 0 }
 th { background: var(--paper) } tbody th, thead th.corner { position: sticky; left: 0 } thead th.corner { z-index: 2; padding: .4rem }
 td { min-width: 1.5rem; height: 1.3rem; border: solid var(--rule); border-width: 0 1px 1px 0 } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
 small { opacity: .75 }
 """
 TABLE_STYLE = """
-.nmt thead th div { writing-mode: vertical-rl; transform: rotate(180deg); margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
+.nmt thead th div { writing-mode: vertical-rl; margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
 """
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -78,16 +79,31 @@ def split_words(
 def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield the text of each piece, and the number of pieces that it takes.
 
-    A space sign joins the next piece. Pieces that spell one character in UTF-8 bytes count as one.
+    A space sign joins the next piece. Pieces that spell one character in UTF-8 bytes count as one. A piece that begins
+    with a mark, such as a Thai vowel above its consonant, joins the piece before it.
     """
-    text, count = b"", 0
+    text, count = "", 0
+    for part, size in _decoded(pieces):
+        if text and part and not unicodedata.category(part[0]).startswith("M"):
+            yield text, count
+            text, count = "", 0
+        text, count = text + part, count + size
+    if count:
+        yield text, count
+
+
+def _decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each piece without spaces; the bytes of one character are one text, of several pieces."""
+    pending, count = b"", 0
     for piece in pieces:
         match = BYTE.fullmatch(piece)
-        part = bytes([int(match[1], 16)]) if match else piece.replace(SPACE, "").encode()
-        continues = match is not None and 0x80 <= part[0] < 0xC0
-        if text and not continues:
-            yield text.decode(errors="replace"), count
-            text, count = b"", 0
-        text, count = text + part, count + 1
-    if count:
-        yield text.decode(errors="replace"), count
+        part = bytes([int(match[1], 16)]) if match else b""
+        if pending and not (part and 0x80 <= part[0] < 0xC0):  # not a further byte of the same character
+            yield pending.decode(errors="replace"), count
+            pending, count = b"", 0
+        if part:
+            pending, count = pending + part, count + 1
+        else:
+            yield piece.replace(SPACE, ""), 1
+    if pending:
+        yield pending.decode(errors="replace"), count

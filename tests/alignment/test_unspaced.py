@@ -28,12 +28,26 @@ class Translation(NamedTuple):
         (["猫", "cats"], ["▁", "猫", "▁cat", "s"], [0, 0, 1, 1], ["猫", "cats"], [0, 0, 1, 1]),
         (["แมวดำ"], ["▁แมว", "ดำ"], [0, 0], ["แมว", "ดำ"], [0, 1]),
         (["犬猫"], ["▁", "<0xE7>", "<0x8A>", "<0xAC>", "猫"], [0] * 5, ["犬", "猫"], [0, 0, 0, 0, 1]),
+        (["กันดี"], ["▁ก", "ั", "น", "ด", "ี"], [0] * 5, ["กั", "น", "ดี"], [0, 0, 1, 2, 2]),
+        (["กัน"], ["ก", "<0xE0>", "<0xB8>", "<0xB1>", "น"], [0] * 5, ["กั", "น"], [0, 0, 0, 0, 1]),
         (["a", "lost", "猫犬"], ["▁a", "▁猫", "犬"], [0, 2, 2], ["a", "lost", "猫", "犬"], [0, 2, 3]),
         (["a"], ["▁a", "▁b", "▁c"], [0, 1, 2], ["a"], [0, 1, 2]),
         (["한국어", "is"], ["▁한", "국어", "▁is"], [0, 0, 1], ["한국어", "is"], [0, 0, 1]),
         ([], ["</s>"], [], [], []),
     ],
-    ids=["spaced", "chinese", "space-sign", "thai", "bytes", "lost-word", "surplus-words", "korean", "empty"],
+    ids=[
+        "spaced",
+        "chinese",
+        "space-sign",
+        "thai",
+        "bytes",
+        "marks",
+        "bytes-of-marks",
+        "lost-word",
+        "surplus-words",
+        "korean",
+        "empty",
+    ],
 )
 def test_words_are_split_where_the_script_has_no_spaces(
     words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
