@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Count
 from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
-from nmt.config.schema import Count, Threads
+from nmt.config.schema import Threads
 from nmt.errors import counted, print_message
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmt.bounds import Count
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
-from nmt.config.schema import Count, Threads
+from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions

@@ -6,7 +6,7 @@ import random
 from itertools import product
 from typing import Annotated
 
-from nmt.bounds import AtLeast
+from nmt.bounds import AtLeast, AtMost, PairCount
 from nmt.errors import UserError, counted
 from nmt.text.pair import Pair
 
@@ -15,11 +15,11 @@ WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "l
 
 def generate(
     *,
-    train_pairs: Annotated[int, AtLeast(1)],
-    valid_pairs: Annotated[int, AtLeast(1)],
-    test_pairs: Annotated[int, AtLeast(1)],
+    train_pairs: PairCount,
+    valid_pairs: PairCount,
+    test_pairs: PairCount,
     seed: int,
-    max_words: Annotated[int, AtLeast(1)] = 10,
+    max_words: Annotated[int, AtLeast(1), AtMost(1000)] = 10,
 ) -> dict[str, list[Pair]]:
     """Return distinct pairs by part (train, valid, test); source and target are equal, word i is linked to word i.
 
