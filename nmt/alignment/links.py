@@ -25,5 +25,5 @@ def format_pharaoh(links: Iterable[Link]) -> str:
 
 
 def format_gold(links: Links) -> str:
-    """Return gold links as ``i-j`` (sure) and ``ipj`` (possible) items, as ``parse_pharaoh`` reads them."""
+    """Return gold links as ``i-j`` (sure) and ``ipj`` (possible) items, as ``parse_links`` reads them."""
     return " ".join(f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.sure | links.possible))

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import onnx
 import pytest
+import torch
 from builders import random_model
 from torch import Tensor
 
@@ -105,6 +106,16 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
     assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
+
+
+def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:
+    before = torch.get_num_threads()
+    translator = Translator.load(short_run, engine="onnx", threads=3)
+    engine = translator.runtime.engine(trace=False)
+    for session in (engine._step, engine._align):  # type: ignore[attr-defined]
+        assert session.get_session_options().intra_op_num_threads == 3
+    assert translator.trained and torch.get_num_threads() == 3
+    torch.set_num_threads(before)
 
 
 def record_checksum(file: Path) -> None:
