@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -21,6 +22,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CONF = ROOT / "conf"
+COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml"))
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def test_reference_lists_every_key_of_every_group(extension: Any, warnings_of: A
     assert not warnings
 
 
-@pytest.mark.parametrize("command", ["train", "prepare", "translate", "evaluate", "encode", "export", "heatmap"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_reference_lists_every_key_of_a_command(command: str, extension: Any, warnings_of: Any) -> None:
     configuration = extension("configuration")
     warnings = warnings_of(configuration)
@@ -108,21 +110,25 @@ def test_reference_lists_every_key_of_a_command(command: str, extension: Any, wa
 def test_reference_shows_type_bounds_default_and_description(extension: Any) -> None:
     page = "\n".join(extension("configuration").groups())
     rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
-    assert rows["attention.slots"] == "| `attention.slots` | whole number ≥ 1 | `32` | K |"
+    assert rows["attention.slots"].startswith("| `attention.slots` | whole number ≥ 1")
+    assert rows["attention.slots"].endswith("| `32` | K |")
     assert "number ≥ 0 and ≤ 100 | `1.0` | alpha of Wu et al." in rows["search.length_penalty"]
     assert "whole number ≥ 1, or `null` | `null` |" in rows["search.max_length"]
     assert "number > 0 | `0.005` |" in rows["optimizer.lr"]  # torch's own annotation has no bounds
 
 
-def test_setting_without_comment_or_type_is_a_warning(extension: Any, warnings_of: Any) -> None:
+def test_setting_without_comment_or_type_is_a_warning(
+    extension: Any, warnings_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configuration = extension("configuration")
     warnings = warnings_of(configuration)
-    file = configuration.Config(CONF / "embeddings" / "default.yaml")
-    list(configuration.rows(file, {"size": 1, "other": 2}, {"size": int, "other": int}, ""))
-    list(configuration.rows(file, {"size": 1}, {}, ""))
-    assert [message.partition(": ")[2] for message in warnings] == [
-        "other has no comment that describes it",
-        "size has no type",
+    folder = shutil.copytree(CONF, tmp_path / "conf")
+    (folder / "embeddings" / "default.yaml").write_text("size: 192\nshared: true  # one table\nother: 1  # unknown\n")
+    monkeypatch.setattr(configuration, "config_dir", lambda: folder)
+    list(configuration.groups())
+    assert warnings == [
+        "conf/embeddings/default.yaml: size has no comment that describes it",
+        "conf/embeddings/default.yaml: other has no type",
     ]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from nmt.alignment.aer import AER_METHOD
+from nmt.alignment.links import format_pharaoh
 from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +26,7 @@ DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
 SMALL = (
     "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 training.max_epochs=1 "
-    "training.decode_sentences=4 search.max_length=5 threads=1"
+    "training.decode_sentences=4 search.max_length=5 threads=1 export=false"
 )
 GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
 LINES = 8  # in each test file
@@ -48,7 +49,7 @@ def commands(page: Path) -> list[str]:
 
 def smaller(command: str) -> str:
     """Return the command with arguments that make its training as short as possible."""
-    if "nmt-train" not in command:
+    if "nmt-train" not in command or "resume=true" in command:  # a resumed run has its arguments
         return command
     words = SMALL
     if "data=" not in command and "experiment" not in command:
@@ -81,7 +82,7 @@ def results(command: str) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run that `make train` makes."""
     folder = tmp_path_factory.mktemp("demo")
-    shell(smaller(DEMO), folder)
+    shell(f"{smaller(DEMO)} export=true", folder)
     return folder
 
 
@@ -100,6 +101,9 @@ def folder(tmp_path: Path, demo: Path) -> Path:
             (tmp_path / f"{part}.{ending}").write_bytes(text)
             if part == "train":
                 (tmp_path / f"more.{ending}").write_bytes(text)
+            if part == "test":
+                links = "".join(f"{format_pharaoh(pair.links or ())}\n" for pair in kept)
+                (tmp_path / "test.links").write_text(links, encoding="utf-8")
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
     return tmp_path

@@ -14,11 +14,13 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from nmt.arguments import suggestion
 from nmt.config.checks import conflicts
 from nmt.config.hints import advice
-from nmt.config.init_from import inherit_model
+from nmt.config.init_from import inherit_settings, key_of
+from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
-from nmt.config.validate import problems, suggestion
+from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.tasks.sources import is_prepared
 
@@ -32,12 +34,6 @@ UNQUOTED = re.compile(
 )
 
 
-def config_dir() -> Path:
-    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
-    inside = Path(__file__).resolve().parents[1] / "conf"
-    return inside if inside.is_dir() else inside.parents[1] / "conf"
-
-
 Check = Callable[[dict[str, Any]], Iterable[str]]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -45,14 +41,19 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
     """Return the checked configuration of a training run, conf/train.yaml: see ``compose_config``.
 
-    With ``init_from`` the model settings are those of that run, unless the arguments override them. ``resumed`` is the
-    folder of a run that is being resumed.
+    With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
+    the folder of a run that is being resumed.
     """
+
+    def inherit(config: dict[str, Any]) -> dict[str, Any]:
+        if config["init_from"] is None:
+            return config
+        return inherit_settings(config, arguments, resumed, text=not _chooses_text(config, arguments))
 
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
 
-    return compose_config("train", arguments, check, lambda config: inherit_model(config, arguments, resumed))
+    return compose_config("train", arguments, check, inherit)
 
 
 def compose_config(
@@ -63,10 +64,7 @@ def compose_config(
     ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
     and with all problems that ``check`` finds in the changed configuration.
     """
-    overrides, folder = _split(arguments)
-    if folder is not None:
-        overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
-    folders = [config_dir()] if folder is None else [folder, config_dir()]
+    overrides, folders = _hydra_overrides(arguments)
     composed, choices = _compose(name, overrides, folders)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
@@ -78,6 +76,19 @@ def compose_config(
     if problems:
         raise UserError(*problems)
     return config
+
+
+def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
+    """Return whether an argument or an experiment chose the ``data`` of ``config``, composed from ``arguments``.
+
+    Arguments such as ``data.max_length=50`` change the text of any source, and choose none.
+    """
+    overrides, folders = _hydra_overrides(arguments)
+    if any(key_of(word) == "data" for word in overrides):
+        return True
+    changes = [word for word in overrides if key_of(word).startswith(("data.", "hydra.searchpath"))]
+    default, _ = _compose("train", changes, folders)
+    return bool(OmegaConf.to_container(default.data, resolve=True) != config["data"])
 
 
 def train_problems(config: dict[str, Any]) -> list[str]:
@@ -103,6 +114,15 @@ def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequen
 
 def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
+
+
+def _hydra_overrides(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Return the overrides for Hydra, and the folders of the YAML files."""
+    overrides, folder = _split(arguments)
+    if folder is None:
+        return overrides, [config_dir()]
+    search_path = f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]"
+    return [*overrides, search_path], [folder, config_dir()]
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
