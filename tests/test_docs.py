@@ -113,7 +113,7 @@ def test_reference_shows_type_bounds_default_and_description(extension: Any) -> 
     assert rows["attention.slots"].startswith("| `attention.slots` | whole number ≥ 1")
     assert rows["attention.slots"].endswith("| `32` | K |")
     assert "number ≥ 0 and ≤ 100 | `1.0` | alpha of Wu et al." in rows["search.length_penalty"]
-    assert "whole number ≥ 1, or `null` | `null` |" in rows["search.max_length"]
+    assert "whole number ≥ 1 and ≤ 1,000, or `null` | `null` |" in rows["search.max_length"]
     assert "number > 0 | `0.005` |" in rows["optimizer.lr"]  # torch's own annotation has no bounds
 
 
