@@ -20,7 +20,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m pytest -n 2 tests/test_readme.py
+	$(BIN)/python -m pytest -n 2 tests/test_readme.py tests/test_docs.py
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
 
 wheel: $(STAMP)
