@@ -33,6 +33,7 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train attention=memory attention.slots=64         its settings
   nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
   nmt-train +experiment=multi30k
+  nmt-train -m attention=luong,memory seed=1,2,3        every combination, then a table with mean and deviation
   nmt-train optimizer=adamw optimizer.lr=0.001 schedule=plateau
   nmt-train name=mine resume=true                       continue an interrupted run with its settings
   nmt-train init_from=runs/mine optimizer.lr=0.0005 …   train its model further, on other text
@@ -50,6 +51,11 @@ def train(arguments: list[str]) -> None:
     """Run the command. Raises UserError for anything that the user can fix."""
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
+        return
+    if "-m" in arguments or "--multirun" in arguments:
+        from nmt.commands.sweep import sweep
+
+        sweep([argument for argument in arguments if argument not in ("-m", "--multirun")], train_or_resume)
         return
     if "--cfg" in arguments:
         print(to_yaml(train_config([argument for argument in arguments if argument != "--cfg"])), end="")
@@ -69,23 +75,28 @@ def run_training(arguments: Sequence[str]) -> TrainingResult:
     A stopped run prints on stderr how to resume it. One that never started to train leaves no folder. Raises UserError
     for anything that the user can fix.
     """
+    result = train_or_resume(arguments)
+    if result.stop_signal is not None:
+        _explain_resuming(result, arguments)
+    return result
+
+
+def train_or_resume(arguments: Sequence[str], folder: Path | None = None) -> TrainingResult:
+    """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message."""
     config = train_config(arguments)
     if config["resume"]:
         folder = run_to_resume(Path(config["runs"]) / config["name"])
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder)
-    else:
+    elif folder is None:
         folder = new_folder(Path(config["runs"]), config["name"])
     try:
-        result = _train_into(folder, config, arguments)
+        return _train_into(folder, config, arguments)
     except BaseException:
         if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
             shutil.rmtree(folder, ignore_errors=True)  # training never started
         raise
-    if result.stop_signal is not None:
-        _explain_resuming(result, arguments)
-    return result
 
 
 def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str]) -> TrainingResult:

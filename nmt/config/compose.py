@@ -31,6 +31,11 @@ UNQUOTED = re.compile(
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
 
+LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
+# Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
+NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
+EXTRAS = {"launcher/joblib": "sweeps", "launcher/submitit": "submitit", "sweeper/optuna": "optuna"}
+
 
 def config_dir() -> Path:
     """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
@@ -52,7 +57,16 @@ def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> di
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
 
-    return compose_config("train", arguments, check, lambda config: inherit_model(config, arguments, resumed))
+    try:
+        return compose_config("train", arguments, check, lambda config: inherit_model(config, arguments, resumed))
+    except UserError as error:
+        raise UserError(*(_with_sweep_advice(problem, arguments) for problem in error.problems)) from None
+
+
+def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
+    """Return the problem, with advice if it concerns a value such as ``1,2`` or ``range(1,4)``."""
+    lists = [word for word in arguments if LISTED.fullmatch(word)]
+    return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
 
 
 def compose_config(
@@ -63,9 +77,7 @@ def compose_config(
     ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
     and with all problems that ``check`` finds in the changed configuration.
     """
-    overrides, folder = _split(arguments)
-    if folder is not None:
-        overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
+    overrides, folder = split_arguments(arguments)
     folders = [config_dir()] if folder is None else [folder, config_dir()]
     composed, choices = _compose(name, overrides, folders)
     try:
@@ -105,8 +117,17 @@ def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the overrides, quoted for Hydra, and the folder of ``--config-dir``."""
+def quoted(word: str) -> str:
+    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
+    key, _, value = word.partition("=")
+    return word if UNQUOTED.fullmatch(value) else f"{key}={in_quotes(value)}"
+
+
+def split_arguments(arguments: Sequence[str], quote: Callable[[str], str] = quoted) -> tuple[list[str], Path | None]:
+    """Return the overrides, each after ``quote``, and the folder of ``--config-dir``.
+
+    One more override makes Hydra search that folder.
+    """
     overrides, folder = [], None
     remaining = iter(arguments)
     for word in remaining:
@@ -120,21 +141,19 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
         elif re.match(r"[+~]*hydra\b", word):
+            if NEEDS_MULTIRUN.match(word):
+                raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
         elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
             raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
-            overrides.append(_quoted(word))
+            overrides.append(quote(word))
+    if folder is not None:
+        overrides.append(f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]")
     return overrides, folder
 
 
-def _quoted(word: str) -> str:
-    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
-    key, _, value = word.partition("=")
-    return word if UNQUOTED.fullmatch(value) else f"{key}={_in_quotes(value)}"
-
-
-def _in_quotes(text: str) -> str:
+def in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
@@ -149,10 +168,10 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
                 del composed["hydra"]
             return composed, choices
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
-            raise UserError(_explain(error, name, overrides, folders)) from None
+            raise UserError(explain(error, name, overrides, folders)) from None
 
 
-def _explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
+def explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
     """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
@@ -164,6 +183,8 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
         known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
         return f"{key}: no such key{advice(key, known, folders)}"
     if match := re.search(r"Could not find '(.+)'", text):
+        if match[1].startswith("hydra/"):
+            return _explain_plugin(match[1].removeprefix("hydra/"), text)
         group, _, option = match[1].partition("/")
         choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
         return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
@@ -171,6 +192,16 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
         groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return _one_line(error)
+
+
+def _explain_plugin(choice: str, text: str) -> str:
+    """Return advice about a launcher or sweeper that Hydra did not find. ``text`` is Hydra's message."""
+    kind, _, name = choice.partition("/")
+    extra = next((extra for prefix, extra in EXTRAS.items() if choice.startswith(prefix)), None)
+    if extra is not None:
+        return f"hydra/{kind}={name}: not installed; run: pip install 'nmt-memory-attention[{extra}]'"
+    choices = re.findall(r"^\t(\w+)$", text, re.MULTILINE)
+    return f"hydra/{kind}={name}: no such choice; choose from {', '.join(choices)}"
 
 
 def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
