@@ -100,7 +100,8 @@ def _arguments(job: Job) -> list[str]:
 def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | None) -> float:
     """Train, resume or skip the job, write its record and return its objective.
 
-    An error is recorded, and the objective is then NaN, so that the other jobs go on.
+    An error is recorded, and the other jobs go on. The objective is then NaN, except for sweepers such as Optuna, which
+    expect an exception and count it as a failed trial.
     """
     name = job.folder.name
     record: dict[str, Any] = {
@@ -128,6 +129,8 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
         write_lines(job.folder / JOB_FILE, [json.dumps(record)])
     if record["status"] == "failed":
         print_message(f"{name}: failed: {record['error']}")
+        if total is None:
+            raise UserError(record["error"])
         return float("nan")
     return float("nan") if record["objective"] is None else float(record["objective"])
 

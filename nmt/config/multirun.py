@@ -201,6 +201,8 @@ def _hydra_settings(
         if "training.monitor" in swept:
             raise UserError("training.monitor: jobs with different objectives cannot be compared; give one value")
         settings["hydra.sweeper.direction"] = "minimize" if master.training.monitor == "valid_loss" else "maximize"
+    if "max_failure_rate" in master.hydra.sweeper:
+        settings["hydra.sweeper.max_failure_rate"] = "1"  # Optuna's 0 would stop at the first failed job
     return [f"{key}={value}" for key, value in settings.items() if key not in given or key == "hydra.sweep.dir"]
 
 
