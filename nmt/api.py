@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.errors import Interrupted, UserError
+from nmt.errors import Interrupted, UserError, counted
 from nmt.inference.oversized import OnFailure
 from nmt.inference.translator import Translator as InferenceTranslator
 from nmt.search.options import SearchOptions
@@ -53,7 +53,7 @@ class Heatmap:
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"Heatmap({self.title!r}, {len(self.target)} × {len(self.source)} words)"
+        return f"Heatmap({self.title!r}, {len(self.target)} × {counted(len(self.source), 'word')})"
 
     def _repr_html_(self) -> str:
         from nmt.alignment.page import Example, alignment_table
@@ -138,10 +138,10 @@ class Translator(InferenceTranslator):
 
         sources, references = list(sources), list(references)
         if len(sources) != len(references):
-            raise UserError(f"{len(sources)} sources, {len(references)} references: give one reference per source")
+            sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
+            raise UserError(f"{sizes}: give one reference per source")
         translations = self.texts(sources, options)
-        lowercase = self.lowercase if lowercase is None else lowercase
-        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
+        scores = corpus_scores(translations, references, lowercase=self.ignores_case(lowercase), ter=True)
         aer, signatures = None, scores.signatures
         if links is not None:
             aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)

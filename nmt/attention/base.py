@@ -13,10 +13,12 @@ first, padding follows.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+
+from nmt.arguments import check_arguments
 
 
 class Memory(NamedTuple):
@@ -45,6 +47,12 @@ class Attention(nn.Module):
     signed: bool = False  # alignments can be negative
     sequential: bool = False  # source states must be written one after the other, because k_s depends on the memory
     max_source_length: int | None = None  # maximum number of source states; None: unlimited
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let the constructor of each kind raise ValueError for arguments that do not fit their annotations."""
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls):
+            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def values(self, states: Tensor) -> Tensor:
         """Return v (B, S, D), the values that the source states (B, S, E) write."""

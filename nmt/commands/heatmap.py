@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmt.bounds import Count
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
-from nmt.config.schema import Count, Threads
-from nmt.errors import UserError, print_message
+from nmt.config.schema import Threads
+from nmt.errors import UserError, counted, print_message
+from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -56,11 +58,16 @@ class Heatmap:
     links: str | None
     links_base: Literal[0, 1]
     search: SearchOptions
+    engine: EngineName
     device: str
     threads: Threads | None
     trust: list[str]
 
     def __post_init__(self) -> None:
+        if self.tgt is not None and self.engine not in ("auto", "torch"):
+            raise UserError(
+                f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"
+            )
         if self.links is None:
             return
         if self.tgt is None:
@@ -81,7 +88,10 @@ def heatmap(arguments: list[str]) -> None:
     options = read_options("heatmap", Heatmap, arguments)
     require_stdout()
     sources, targets, golds = _read(options)
-    translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+    engine = options.engine if options.tgt is None else "torch"
+    translator = load_model(
+        options.model, engine=engine, device=options.device, threads=options.threads, trust=options.trust
+    )
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     _make_folder(folder)
@@ -96,16 +106,13 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
 
     The files are read to the end, so that files of unequal length are an error whatever the limit.
     """
-    from nmt.alignment.links import read_gold
     from nmt.text.files import read_lines, read_pairs
 
     if options.tgt is None:
         return list(read_lines(options.src))[: options.limit], None, None
     pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
-    golds = None
-    if options.links is not None:
-        golds = [gold.possible for gold in read_gold(options.links, base=options.links_base)][: options.limit]
     pairs = pairs[: options.limit]
+    golds = [frozenset((*(pair.links or ()), *pair.possible)) for pair in pairs] if options.links is not None else None
     return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
 
 
@@ -141,7 +148,9 @@ def _examples(
         )
         yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
     if empty:
-        print_message(f"warning: {options.src}: {empty:,} of {len(pairs):,} pairs not drawn: one side is empty")
+        print_message(
+            f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: one side is empty"
+        )
 
 
 def _align(

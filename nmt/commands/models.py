@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
@@ -92,7 +92,7 @@ class Progress:
         if self.shown:
             rate = done / max(time.perf_counter() - self.started, 1e-9)
             with suppress(OSError):  # the terminal is gone
-                print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+                print(f"\r{counted(done, 'line')}, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """End the line of the display."""

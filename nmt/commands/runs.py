@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nmt.reading import read_json, refuse_links
 from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
+SUMMARY = "summary.json"  # a run has finished if it exists
 # Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
@@ -37,16 +39,46 @@ def new_folder(runs: Path, name: str) -> Path:
             folder = runs / f"{name}-{number}"
 
 
-def run_to_resume(folder: Path) -> Path:
-    """Return ``folder``. Raises UserError where it is not the folder of an interrupted run."""
+def run_to_resume(folder: Path, arguments: Sequence[str], *, max_epochs: int) -> Path:
+    """Return ``folder``. Raises UserError where it is not the folder of an interrupted run.
+
+    A finished run can be resumed too if ``arguments`` set ``training.max_epochs`` to more epochs than it has.
+    """
     if not folder.is_dir():
         raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
-    if (folder / "summary.json").is_file():
-        raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
+    if (folder / SUMMARY).is_file():
+        epochs = _completed_epochs(folder)
+        given = any(key_of(word) == "training.max_epochs" for word in arguments)
+        if epochs is None or not given or max_epochs <= epochs:
+            raise UserError(*_explain_finished(folder, epochs, trust_arguments(arguments)))
     if not (folder / "checkpoints" / "last.ckpt").is_file():
         raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
     refuse_links(folder)
     return folder
+
+
+def _completed_epochs(folder: Path) -> int | None:
+    """Return the epochs of a finished run, or None if something else than ``training.max_epochs`` ended it."""
+    try:
+        epochs = read_json(folder / SUMMARY)["epochs"]
+        planned = read_yaml(folder / CONFIG_FILE)["training"]["max_epochs"]
+    except (OSError, ValueError, LookupError, TypeError, UserError):
+        return None
+    return epochs if isinstance(epochs, int) and epochs == planned else None
+
+
+def _explain_finished(folder: Path, epochs: int | None, trust: Sequence[str]) -> list[str]:
+    """Return why a finished run is not resumed, and the commands that train its model further."""
+    place = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}"]
+    new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
+    if epochs is None:
+        return [f"resume=true: {folder} has finished; for {new}"]
+    more = shlex.join([*place, "resume=true", f"training.max_epochs={2 * epochs}", *trust])
+    plural = "s" * (epochs > 1)
+    return [
+        f"resume=true: {folder} has finished after {epochs} epoch{plural}; for {epochs} more: nmt-train {more}",
+        f"for {new}",
+    ]
 
 
 def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:

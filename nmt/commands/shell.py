@@ -87,6 +87,10 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             return BROKEN_PIPE, []
         case SystemExit(code=int() | None):
             return int(error.code or 0), []
+        case ModuleNotFoundError(name=str(name)) if not name.startswith("nmt"):
+            package = name.partition(".")[0]
+            fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
+            return USER_ERROR, [f"error: the package {package} is not installed; {fix}"]
         case OSError(strerror=str()):
             place = f"{_text(error.filename)}: " if error.filename is not None else ""
             return USER_ERROR, [f"error: {place}{error.strerror}; {suggest_fix(error)}"]

@@ -22,7 +22,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.config.compose import NEEDS_MULTIRUN, config_dir, explain, in_quotes, quoted, split_arguments
+from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_quotes, quoted
+from nmt.config.explain import explain
 from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError
 
@@ -72,26 +73,28 @@ class Multirun:
 
 
 def read_multirun(arguments: Sequence[str]) -> Multirun:
-    """Return the sweep that the arguments describe. Raises UserError for anything that Hydra rejects."""
+    """Return the sweep that the arguments describe, with ``--config-dir=FOLDER`` as one word.
+
+    Raises UserError for anything that Hydra rejects.
+    """
     own = [word for word in arguments if re.match(r"[+~]*hydra\b", word)]
     if wrong := [word for word in own if not NEEDS_MULTIRUN.match(word)]:
         raise UserError(*(f"{word}: has no effect here; remove it" for word in wrong))
     words = [word for word in arguments if word not in own]
-    overrides, config_folder = split_arguments(words, _quoted_sweep)
-    folders = [config_dir()] if config_folder is None else [config_folder, config_dir()]
+    overrides, folders = hydra_overrides(words, _quoted_sweep)
     swept = {key_of(word) for word in overrides if _is_sweep(word)}
     for word in overrides:
         if (key := key_of(word)) in REFUSED and (key in swept or key == "resume"):
             raise UserError(f"{word}: {REFUSED[key]}")
-    fixed = [word for word in words if "=" in word and key_of(word) not in {*swept, "name", "runs", "--config-dir"}]
+    fixed = [word for word in words if key_of(word) not in {*swept, "name", "runs"}]
+    if all(key_of(word) != "export" for word in words):
+        fixed.append("export=false")  # nobody translates with every job of a comparison
     overrides = [*own, *(_deferred(word, swept) for word in overrides)]
     with _hydra(overrides, folders) as hydra:
         master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)
         folder = _sweep_folder(master, overrides)
-        excluded = ["name", "runs", *(key_of(word) for word in fixed)]
+        excluded = ["name", "runs", *(key_of(word) for word in fixed if not word.startswith("-"))]
         overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
-        if config_folder is not None:
-            fixed.append(f"--config-dir={config_folder}")
         jobs = _known_jobs(hydra, master, overrides, excluded)
     named = [Job(number, fixed, words, folder / job_name(words)) for number, words in enumerate(jobs or [])]
     unswept = [word for word in fixed if key_of(word).partition(".")[0] not in swept]

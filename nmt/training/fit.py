@@ -18,7 +18,7 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.oversized import is_out_of_memory
-from nmt.model.build import build_model
+from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
@@ -128,13 +128,14 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
         start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
         longest = start.longest_source
-    model = build_model(
-        config,
-        source_vocabulary=len(prepared.source),
-        target_vocabulary=len(prepared.target),
-        longest_source=longest,
-        trust=config["trust"],
-    )
+    sizes = {
+        "source_vocabulary": len(prepared.source),
+        "target_vocabulary": len(prepared.target),
+        "longest_source": longest,
+        "trust": config["trust"],
+    }
+    require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
+    model = build_model(config, **sizes)
     if start is not None:
         _copy_weights(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)

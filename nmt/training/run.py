@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
+from nmt.training.export import export_run
 from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
+from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown
 from nmt.training.report import report
 
@@ -86,16 +88,20 @@ def _train(
     fitted = fit(config, prepared, folder, resume=config["resume"])
     if fitted.stop_signal is not None:
         return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
+    monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
     if fitted.early:
-        monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
         log(
-            f"stopped early: {monitor} did not improve in {patience} validations (training.patience); "
+            f"stopped early: {monitor} did not improve in {counted(patience, 'validation')} (training.patience); "
             f"the model of epoch {fitted.kept} is kept"
         )
+    if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
+        log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")
     summary = report(config, fitted, test, folder)
+    if config["export"]:
+        export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 

@@ -95,7 +95,7 @@ def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe
     encode([f"model={model}", f"output={tmp_path}/memories"])
     (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
     with pytest.raises(
-        UserError, match=f"memories: 1 of 4 files are missing, the first is {number:08d}.safetensors; encode"
+        UserError, match=f"memories: 1 of 4 files missing, the first is {number:08d}.safetensors; encode"
     ):
         translate([f"model={model}", f"memory={tmp_path}/memories"])
 

@@ -151,7 +151,7 @@ def test_page_of_signed_pieces_shows_both_signs(
         (["src=src", "output=o", "limit=0"], "limit=0: must be at least 1"),
         (["src=src", "output=o", "links=links"], "add tgt=FILE"),
         (["src=src", "tgt=tgt", "output=o", "links=links", "granularity=piece"], "use granularity=word"),
-        (["src=src", "tgt=links", "output=o", "links=short"], "src has 4 lines, short has 1 lines"),
+        (["src=src", "tgt=links", "output=o", "links=short"], "short has 1 line of links for 4 sentences"),
     ],
 )
 def test_bad_input_gives_one_error_line(

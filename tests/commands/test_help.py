@@ -13,9 +13,10 @@ from nmt.config import config_dir, read_yaml
 @pytest.mark.parametrize(
     ("command", "phrases"),
     [
+        ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
-        ("export", ["nmt-export model=runs/demo", "shortlist: null"]),
+        ("export", ["nmt-export model=runs/demo", "shortlist: keep"]),
         ("heatmap", ["nmt-heatmap model=runs/demo", "granularity: word"]),
         ("prepare", ["nmt-prepare data=multi30k", "output: ???", "max_ratio: null", "vocab_size: "]),
         (

@@ -161,10 +161,16 @@ def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean() -> None:
     assert mean_and_deviation([]) == (None, None)
 
 
+@pytest.mark.filterwarnings("ignore")  # Optuna 2 raises deprecation warnings of SQLAlchemy 2
 def test_optuna_minimises_the_loss_and_survives_failed_trials(run: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is not installed")
     words = [word for word in SMALL if "vocab_size" not in word]
-    words += ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.n_trials=3", "training.patience=null"]
+    words += [
+        "hydra/sweeper=optuna",
+        "hydra/sweeper/sampler=grid",
+        "hydra.sweeper.n_trials=3",
+        "training.patience=null",
+    ]
     with pytest.raises(UserError, match="1 of 3 jobs failed"):
         train(["-m", *words, "training.monitor=valid_loss", "attention=none", "tokenizer.vocab_size=20000,280,300"])
     sweep = run.parent / "sweep"
