@@ -21,6 +21,7 @@ from nmt.commands.runs import (
 )
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
+from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
 from nmt.errors import Interrupted, counted, print_message
 from nmt.storage import write_lines
@@ -40,9 +41,12 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train name=mine resume=true training.max_epochs=8 continue a finished run
   nmt-train init_from=runs/mine optimizer.lr=0.0005     a new run from its model, on its text unless data= is given
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
-  nmt-train --cfg …                                     print the whole configuration and stop
+  nmt-train --cfg job …                                 print the whole configuration and stop
 
-Every key of the configuration can be set as key=value. Mistakes are reported before any work starts."""
+Every key of the configuration can be set as key=value. Mistakes are reported before any work starts.
+-m runs Hydra's multirun, with its settings hydra/launcher, hydra/sweeper, hydra.sweep.dir and hydra.sweep.subdir."""
+
+MULTIRUN = frozenset({"-m", "--multirun"})
 
 
 def main() -> None:
@@ -53,14 +57,17 @@ def train(arguments: list[str]) -> None:
     """Run the command. Raises UserError for anything that the user can fix."""
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
+        print(
+            settings_help([argument for argument in arguments if argument not in ("--help", "-h", *MULTIRUN)]), end=""
+        )
         return
-    if "-m" in arguments or "--multirun" in arguments:
+    if not MULTIRUN.isdisjoint(arguments):
         from nmt.commands.sweep import sweep
 
-        sweep([argument for argument in arguments if argument not in ("-m", "--multirun")], train_or_resume)
+        sweep([argument for argument in arguments if argument not in MULTIRUN], train_or_resume)
         return
-    if "--cfg" in arguments:
-        print(to_yaml(train_config([argument for argument in arguments if argument != "--cfg"])), end="")
+    if "--cfg" in arguments or "-c" in arguments:
+        print(checked_settings(without_cfg(arguments)), end="")
         return
     result = run_training(arguments)
     if result.stop_signal is not None:
