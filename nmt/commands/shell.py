@@ -61,7 +61,7 @@ def _report(error: BaseException) -> int:
         if os.environ.get(TRACEBACK):
             for line in "".join(traceback.format_exception(error)).splitlines():
                 print_message(line)
-        code, lines = _describe(error)
+        code, lines = describe_error(error)
         for line in lines:
             print_message(line)
     except Exception:  # no memory is left, or the error cannot even be printed
@@ -71,7 +71,7 @@ def _report(error: BaseException) -> int:
     return code
 
 
-def _describe(error: BaseException) -> tuple[int, list[str]]:
+def describe_error(error: BaseException) -> tuple[int, list[str]]:
     """Return exit code and messages of an exception that ended a command."""
     match error:
         case UserError():
