@@ -44,6 +44,10 @@ def export() -> NoReturn:
     _run("export")
 
 
+def align() -> NoReturn:
+    _run("align")
+
+
 def heatmap() -> NoReturn:
     _run("heatmap")
 

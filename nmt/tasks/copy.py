@@ -7,7 +7,7 @@ from itertools import product
 from typing import Annotated
 
 from nmt.bounds import AtLeast, AtMost, PairCount
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.text.pair import Pair
 
 WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
@@ -33,7 +33,7 @@ def generate(
     total, limit = sum(sizes.values()), sum(len(WORDS) ** length for length in range(1, max_words + 1)) // 2
     if total > limit:
         raise UserError(
-            f"data.max_words={max_words}: allows {limit} distinct sentences, {total} are requested; "
+            f"data.max_words={max_words}: allows {counted(limit, 'distinct sentence')}, {total} are requested; "
             "ask for fewer pairs or raise max_words"
         )
     rng = random.Random(seed)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 
 from nmt.attention.base import Attention
@@ -21,7 +22,15 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import KEYS, AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
+from nmt.training.checkpoints import (
+    KEYS,
+    AtomicCheckpoints,
+    BestCheckpoints,
+    Diverged,
+    EpochCheckpoints,
+    LastCheckpoint,
+    Stopped,
+)
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
@@ -53,7 +62,9 @@ class Fitted(NamedTuple):
     stop_signal: int | None
 
 
-def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
+def fit(
+    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
+) -> Fitted:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
@@ -65,11 +76,13 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
-    callbacks = [progress, best, last, LearningRateMonitor("epoch")]
+    callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
+    if (interval := config["training"]["keep_every_n_epochs"]) is not None:
+        callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
     if patience is not None:
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
-        trainer = _trainer(config, folder, callbacks)
+        trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
@@ -191,7 +204,9 @@ class _Trainer(pl.Trainer):
         return False
 
 
-def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
+def _trainer(
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]
     device = choose_device(config["device"])
@@ -204,7 +219,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
         plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
-        logger=[MetricsFile(folder), TensorBoardFiles(folder)],
+        logger=[MetricsFile(folder), TensorBoardFiles(folder), *trackers],
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,
