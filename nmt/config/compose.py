@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
 from nmt.config.hints import advice
-from nmt.config.init_from import inherit_model
+from nmt.config.init_from import inherit_model, key_of
 from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems, suggestion
 from nmt.errors import UserError
@@ -148,7 +149,8 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             with open_dict(composed):
                 del composed["hydra"]
             return composed, choices
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
+        # ValueError: attention=null; TypeError: attention=[[luong]]
+        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
             raise UserError(_explain(error, name, overrides, folders)) from None
 
 
@@ -157,7 +159,7 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match[1]
-        if name == "train" and (config_dir() / key).is_dir():  # a group without a default, such as experiment
+        if name == "train" and os.path.isdir(config_dir() / key):  # a group without a default, such as experiment
             word = next(word for word in overrides if word.startswith(f"{key}="))
             return f"{key}: no such key; did you mean +{word}?"
         groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
@@ -167,8 +169,8 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
         group, _, option = match[1].partition("/")
         choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
         return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
-    if "Config group override must be" in text:
-        groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
+    groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
+    if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return _one_line(error)
 
@@ -176,7 +178,7 @@ def _explain(error: Exception, name: str, overrides: list[str], folders: Sequenc
 def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
     try:
         return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError):  # another override is wrong too
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError):  # another override is wrong too
         return compose(name)
 
 

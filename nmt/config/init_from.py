@@ -27,8 +27,8 @@ def inherit_model(config: dict[str, Any], arguments: Sequence[str], resumed: Pat
     read from its own folder. Raises UserError where the run has no configuration.
     """
     folder = config["init_from"]
-    if folder is None:
-        return config
+    if not isinstance(folder, str):
+        return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
     merged, overridden = deepcopy(config), {key_of(word) for word in arguments}
     for part in INHERITED:
