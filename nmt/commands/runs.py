@@ -83,7 +83,9 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
         if not key.startswith(FIXED):
             continue
         if key not in stored:
-            raise UserError(f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version")
+            raise UserError(
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version; start a new run"
+            )
         if value != stored[key]:
             raise UserError(
                 f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "

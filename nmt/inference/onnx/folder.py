@@ -129,9 +129,13 @@ def open_fastest(
 
 def _unusable(run: Path) -> str:
     """Return why the run's folder offers no ONNX engine, and how to get one."""
-    folder = run / FOLDER
-    outdated = (folder / ABOUT).is_file()
-    problem = "has graphs of another model or of another version" if outdated else "has no graphs"
+    stored = _read_about(run / FOLDER).get("format")
+    if type(stored) is int and stored != FORMAT:
+        problem = f"has graphs of format {stored}, but this version reads format {FORMAT}"
+    elif (run / FOLDER / ABOUT).is_file():
+        problem = "has graphs of another model or of another version"
+    else:
+        problem = "has no graphs"
     return f"{problem}; write them with nmt-export model={run}"
 
 
