@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: train test lint types wheel clean
+.PHONY: train test attacks lint types wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+# All attacks with 10,000 trials per kind of file. The fast ones also run in "make test".
+attacks: $(STAMP)
+	$(BIN)/python benchmarks/attacks.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
