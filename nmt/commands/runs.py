@@ -116,7 +116,9 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
         if not key.startswith(FIXED):
             continue
         if key not in stored:
-            raise UserError(f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version")
+            raise UserError(
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version; start a new run"
+            )
         if value != stored[key]:
             raise UserError(
                 f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "
@@ -129,7 +131,11 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     stored, wanted = _flatten(read_yaml(folder / CONFIG_FILE)), _flatten(config)
     ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
-        if key.partition(".")[0] in PLACES or key.startswith(ignored) or stored.get(key, MISSING) == wanted.get(key, MISSING):
+        if (
+            key.partition(".")[0] in PLACES
+            or key.startswith(ignored)
+            or stored.get(key, MISSING) == wanted.get(key, MISSING)
+        ):
             continue
         before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
