@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from nmt.bounds import Above, AtLeast, AtMost, Within
+from nmt.bounds import Above, AtLeast, AtMost, Count, Share, Size
 from nmt.search.options import SearchOptions
 
-Count = Annotated[int, AtLeast(1)]
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
-Share = Annotated[float, Within(0, 1)]
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity: typing hashes it in a union, and bounds is a dict
@@ -70,7 +68,7 @@ SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 @dataclass(frozen=True)
 class TokenizerSettings:
     kind: Literal["bpe", "unigram"]
-    vocab_size: Annotated[int, AtLeast(5)]
+    vocab_size: Annotated[int, AtLeast(5), AtMost(1_000_000)]
     joint: bool
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
@@ -79,13 +77,13 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class Embeddings:
-    size: Count
+    size: Size
     shared: bool
 
 
 @dataclass(frozen=True)
 class Batches:
-    max_tokens: Count
+    max_tokens: Annotated[int, AtLeast(1), AtMost(1_000_000)]
     max_sentences: Count | None
     accumulate: Count
 
@@ -124,6 +122,7 @@ class Train:
     threads: Threads | None
     device: str
     precision: Literal["float32", "bf16"]
+    export: bool
     resume: bool
     init_from: str | None
     trust: list[str]

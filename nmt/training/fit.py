@@ -19,10 +19,11 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.oversized import is_out_of_memory
-from nmt.model.build import build_model
+from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import (
+    KEYS,
     AtomicCheckpoints,
     BestCheckpoints,
     Diverged,
@@ -97,7 +98,7 @@ def fit(
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
-    kept = best.read(last.path)
+    kept = best.read(last.path, trained.model)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
     trained.model.load_state_dict(kept.weights)
@@ -135,18 +136,21 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     start = None
     if checkpoint is not None and config["init_from"] is not None:
-        longest = read_checkpoint(checkpoint)["portable"]["longest_source"]
+        longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
+        if type(longest) is not int or not 1 <= longest < 2**31:
+            raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
     elif config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
         longest = start.longest_source
-    model = build_model(
-        config,
-        source_vocabulary=len(prepared.source),
-        target_vocabulary=len(prepared.target),
-        longest_source=longest,
-        trust=config["trust"],
-    )
+    sizes = {
+        "source_vocabulary": len(prepared.source),
+        "target_vocabulary": len(prepared.target),
+        "longest_source": longest,
+        "trust": config["trust"],
+    }
+    require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
+    model = build_model(config, **sizes)
     if start is not None:
         _copy_weights(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
+from nmt.training.export import export_run
 from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
@@ -97,7 +98,7 @@ def _train(
     monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
     if fitted.early:
         log(
-            f"stopped early: {monitor} did not improve in {patience} validations (training.patience); "
+            f"stopped early: {monitor} did not improve in {counted(patience, 'validation')} (training.patience); "
             f"the model of epoch {fitted.kept} is kept"
         )
     if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
@@ -108,6 +109,8 @@ def _train(
     summary = report(config, fitted, test, folder, origin)
     if tracker is not None:
         tracker.log_summary(summary)
+    if config["export"]:
+        export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 

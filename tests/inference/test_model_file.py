@@ -23,6 +23,7 @@ from nmt.model.encoder import LSTMEncoder
 from nmt.storage import write_checkpoint
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.attack("forged model.pt")
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
 MULTI_HEAD = {"_target_": "nmt.attention.MultiHeadAttention", "inner": LUONG, "heads": 2}
@@ -111,6 +112,14 @@ def test_declared_sizes_are_compared_before_anything_is_allocated(
     stored = contents(attention, tokenizer)
     put(stored, key, size)
     problem(tmp_path, stored)
+
+
+@pytest.mark.parametrize(("kind", "key"), [("Local", "window"), ("Sparse", "keep")])
+def test_sizes_that_no_weight_shows_are_bounded(tmp_path: Path, tokenizer: Tokenizer, kind: str, key: str) -> None:
+    """A window of 10⁹ positions would exhaust the memory with the first line."""
+    stored = contents({"_target_": f"nmt.attention.{kind}Attention", key: 2}, tokenizer)
+    put(stored, f"config.attention.{key}", 10**9)
+    assert f"{kind}Attention: {key}=1000000000: must be at most 65536" in problem(tmp_path, stored)
 
 
 def test_a_view_of_one_number_does_not_count_as_a_weight(tmp_path: Path, stored: dict[str, Any]) -> None:
