@@ -74,7 +74,8 @@ def results(command: str) -> list[str]:
     files = re.findall(r"(?:> ?|\b(?:output|alignments)=)(\S+)", command)
     if "nmt-train" in command:
         name = re.search(r"\bname=(\S+)", command)
-        files.append(f"runs/{name[1] if name else 'multi30k'}/summary.json")
+        result = "sweep.csv" if " -m " in command else "summary.json"
+        files.append(f"runs/{name[1] if name else 'multi30k'}/{result}")
     return files
 
 

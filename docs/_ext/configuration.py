@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
@@ -19,11 +18,11 @@ from sphinx.util import logging
 
 from nmt.config import schema
 from nmt.config.compose import config_dir
+from nmt.config.describe import YamlFile
 from nmt.tasks.sources import is_prepared
 
 logger = logging.getLogger(__name__)
 FENCE = re.compile(r"^```\{(configuration|groups)\}(?: (\w+))?\n```$", re.MULTILINE)
-COMMENT = re.compile(r"\s# (.+)$")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -50,25 +49,25 @@ def command_table(command: str) -> Iterator[str]:
         settings: type = schema.Train
     else:
         settings = getattr(import_module(f"nmt.commands.{command}"), command.capitalize())
-    file = Config(config_dir() / f"{command}.yaml")
+    file = YamlFile(config_dir() / f"{command}.yaml")
     yield from table(file, get_type_hints(settings, include_extras=True), "")
 
 
 def groups() -> Iterator[str]:
     """Yield the lines of one section per group of conf/train.yaml, and of the experiments."""
     hints = get_type_hints(schema.Train, include_extras=True)
-    for group, default in Config(config_dir() / "train.yaml").chosen:
+    for group, default in YamlFile(config_dir() / "train.yaml").chosen:
         yield from [f"### {group}", "", f"The default is `{group}={default}`.", ""]
-        files = [Config(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
+        files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
         for file in sorted(files, key=lambda file: file.path.stem != default):
             yield from choice(file, group, hints[group])
     yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
     for path in sorted((config_dir() / "experiment").glob("*.yaml")):
-        yield f"- `+experiment={path.stem}`: {Config(path).about}"
+        yield f"- `+experiment={path.stem}`: {YamlFile(path).about}"
     yield ""
 
 
-def choice(file: Config, group: str, kind: Any) -> Iterator[str]:
+def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
     """Yield title, description and table of one choice of a group."""
     yield from [f"#### {group}={file.path.stem}", ""]
     target = file.value("_target_")
@@ -83,45 +82,7 @@ def choice(file: Config, group: str, kind: Any) -> Iterator[str]:
     yield from table(file, types, group)
 
 
-class Config:
-    """One YAML file of conf/: its values, the comment of each key, and the files that it extends."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        text = path.read_text(encoding="utf-8")
-        self.own: dict[str, Any] = yaml.safe_load(text) or {}
-        entries = self.own.pop("defaults", [])
-        self.parents = [Config(path.parent / f"{entry}.yaml") for entry in entries if _is_parent(entry)]
-        self.chosen = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
-        heading = re.match(r"(?:#.*\n)*", text)[0].splitlines()  # type: ignore[index]
-        self.about = " ".join(line.removeprefix("#").strip() for line in heading if "@package" not in line)
-        self.comments = dict(_comments(yaml.compose(text), text.splitlines(), ""))
-
-    def value(self, key: str) -> Any:
-        """Return the value of a top-level key, here or in a file that this one extends."""
-        return self.own[key] if key in self.own else next((parent.value(key) for parent in self.parents), None)
-
-    def comment(self, key: str) -> str | None:
-        """Return the comment of a dotted key, here or in a file that this one extends."""
-        inherited = (parent.comment(key) for parent in self.parents)
-        return self.comments.get(key) or next(inherited, None)
-
-
-def _is_parent(entry: Any) -> bool:
-    return isinstance(entry, str) and entry != "_self_"
-
-
-def _comments(node: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted key and comment of each key of the YAML ``node`` whose line ends in a comment."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            comment = COMMENT.search(lines[key.start_mark.line])
-            if comment and not node.flow_style:
-                yield f"{prefix}{key.value}", comment[1]
-            yield from _comments(value, lines, f"{prefix}{key.value}.")
-
-
-def table(file: Config, types: dict[str, Any], group: str) -> Iterator[str]:
+def table(file: YamlFile, types: dict[str, Any], group: str) -> Iterator[str]:
     """Yield the lines of a table with one row per key of the file."""
     entries = [f"`{entry}` chooses the {name} inside" for name, entry in _inner(file, group)]
     settings = list(rows(file, file.own, types, ""))
@@ -135,14 +96,14 @@ def table(file: Config, types: dict[str, Any], group: str) -> Iterator[str]:
     yield ""
 
 
-def _inner(file: Config, group: str) -> Iterator[tuple[str, str]]:
+def _inner(file: YamlFile, group: str) -> Iterator[tuple[str, str]]:
     """Yield the group, and the override that chooses it, of each choice inside this one."""
     for entry, name in file.chosen if group else []:
         inner, _, place = entry.removeprefix("/").partition("@")
         yield inner, f"{inner}@{group}.{place}={name}"
 
 
-def rows(file: Config, values: dict[str, Any], types: dict[str, Any], prefix: str) -> Iterator[tuple[str, ...]]:
+def rows(file: YamlFile, values: dict[str, Any], types: dict[str, Any], prefix: str) -> Iterator[tuple[str, ...]]:
     """Yield key, possible values, default and description of each setting, also of those inside nested keys."""
     for key, default in values.items():
         name = f"{prefix}{key}"

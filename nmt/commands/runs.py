@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
+from nmt.config.init_from import CONFIG_FILE, MISSING, key_of, read_yaml
 from nmt.errors import UserError
 from nmt.reading import read_json, refuse_links
 from nmt.tasks.sources import is_prepared
@@ -21,7 +21,8 @@ FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
-TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
+TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
 
@@ -86,8 +87,8 @@ def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
     Raises UserError where a stored argument could make the run execute other code, or store an environment variable or
     a file in the folder: the folder may be a stranger's.
     """
-    stored = _join_options(_read_arguments(folder / ARGUMENTS))
-    arguments = _join_options(arguments)
+    stored = join_options(_read_arguments(folder / ARGUMENTS))
+    arguments = join_options(arguments)
     overridden = {key_of(word) for word in arguments}
     kept = [word for word in stored if key_of(word) not in overridden]
     if trusting := trust_arguments(kept):
@@ -115,7 +116,9 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
         if not key.startswith(FIXED):
             continue
         if key not in stored:
-            raise UserError(f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version")
+            raise UserError(
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version; start a new run"
+            )
         if value != stored[key]:
             raise UserError(
                 f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "
@@ -123,9 +126,27 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
             )
 
 
+def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
+    stored, wanted = _flatten(read_yaml(folder / CONFIG_FILE)), _flatten(config)
+    ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
+    for key in sorted({*stored, *wanted}):
+        if (
+            key.partition(".")[0] in PLACES
+            or key.startswith(ignored)
+            or stored.get(key, MISSING) == wanted.get(key, MISSING)
+        ):
+            continue
+        before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))
+        raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
+
+
 def trust_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that decide whose code runs or what is read; only the user may give them, each time."""
-    return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
+    """Return the arguments that decide whose code runs, what is read, and where logs go.
+
+    Only the user may give them, each time.
+    """
+    return [word for word in join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
 
 
 def _reads(word: str) -> bool:
@@ -135,7 +156,7 @@ def _reads(word: str) -> bool:
     return bool(INTERPOLATION.search(word)) or (".." in value and group.is_dir())
 
 
-def _join_options(arguments: Sequence[str]) -> list[str]:
+def join_options(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
     remaining = iter(arguments)
     return [f"{word}={next(remaining, '')}" if word == "--config-dir" else word for word in remaining]

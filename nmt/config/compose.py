@@ -14,9 +14,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.arguments import suggestion
 from nmt.config.checks import conflicts
-from nmt.config.hints import advice
+from nmt.config.explain import explain, one_line
 from nmt.config.init_from import inherit_settings, key_of
 from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
@@ -32,9 +31,13 @@ UNQUOTED = re.compile(
     """,
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
+LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
+# Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
+NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
 
 
 Check = Callable[[dict[str, Any]], Iterable[str]]
+Quoting = Callable[[str], str]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -53,7 +56,16 @@ def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> di
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
 
-    return compose_config("train", arguments, check, inherit)
+    try:
+        return compose_config("train", arguments, check, inherit)
+    except UserError as error:
+        raise UserError(*(_with_sweep_advice(problem, arguments) for problem in error.problems)) from None
+
+
+def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
+    """Return the problem, with advice if it concerns a value such as ``1,2`` or ``range(1,4)``."""
+    lists = [word for word in arguments if LISTED.fullmatch(word)]
+    return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
 
 
 def compose_config(
@@ -64,12 +76,12 @@ def compose_config(
     ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
     and with all problems that ``check`` finds in the changed configuration.
     """
-    overrides, folders = _hydra_overrides(arguments)
+    overrides, folders = hydra_overrides(arguments)
     composed, choices = _compose(name, overrides, folders)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(_one_line(error)) from None
+        raise UserError(one_line(error)) from None
     assert isinstance(plain, dict)
     config = change({str(key): value for key, value in plain.items()})
     problems = [located(problem, name, choices, folders) for problem in check(config)]
@@ -83,7 +95,7 @@ def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
 
     Arguments such as ``data.max_length=50`` change the text of any source, and choose none.
     """
-    overrides, folders = _hydra_overrides(arguments)
+    overrides, folders = hydra_overrides(arguments)
     if any(key_of(word) == "data" for word in overrides):
         return True
     changes = [word for word in overrides if key_of(word).startswith(("data.", "hydra.searchpath"))]
@@ -116,17 +128,23 @@ def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
 
 
-def _hydra_overrides(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Return the overrides for Hydra, and the folders of the YAML files."""
-    overrides, folder = _split(arguments)
+def quoted(word: str) -> str:
+    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
+    key, _, value = word.partition("=")
+    return word if UNQUOTED.fullmatch(value) else f"{key}={in_quotes(value)}"
+
+
+def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:
+    """Return the overrides for Hydra, each after ``quote``, and the folders of the YAML files."""
+    overrides, folder = _split(arguments, quote)
     if folder is None:
         return overrides, [config_dir()]
-    search_path = f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]"
+    search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
     return [*overrides, search_path], [folder, config_dir()]
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the overrides, quoted for Hydra, and the folder of ``--config-dir``."""
+def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | None]:
+    """Return the overrides and the folder of ``--config-dir``."""
     overrides, folder = [], None
     remaining = iter(arguments)
     for word in remaining:
@@ -140,21 +158,17 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
         elif re.match(r"[+~]*hydra\b", word):
+            if NEEDS_MULTIRUN.match(word):
+                raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
         elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
             raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
-            overrides.append(_quoted(word))
+            overrides.append(quote(word))
     return overrides, folder
 
 
-def _quoted(word: str) -> str:
-    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
-    key, _, value = word.partition("=")
-    return word if UNQUOTED.fullmatch(value) else f"{key}={_in_quotes(value)}"
-
-
-def _in_quotes(text: str) -> str:
+def in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
@@ -168,44 +182,6 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             with open_dict(composed):
                 del composed["hydra"]
             return composed, choices
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
-            raise UserError(_explain(error, name, overrides, folders)) from None
-
-
-def _explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
-    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
-    text = str(error)
-    if match := re.search(r"Could not override '([^']+)'", text):
-        key = match[1]
-        if name == "train" and (config_dir() / key).is_dir():  # a group without a default, such as experiment
-            word = next(word for word in overrides if word.startswith(f"{key}="))
-            return f"{key}: no such key; did you mean +{word}?"
-        groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
-        known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
-        return f"{key}: no such key{advice(key, known, folders)}"
-    if match := re.search(r"Could not find '(.+)'", text):
-        group, _, option = match[1].partition("/")
-        choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-        return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
-    if "Config group override must be" in text:
-        groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
-        return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
-    return _one_line(error)
-
-
-def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
-    try:
-        return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError):  # another override is wrong too
-        return compose(name)
-
-
-def _keys(tree: Any, prefix: str) -> Any:
-    for key, value in tree.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{key}.")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        # ValueError: attention=null; TypeError: attention=[[luong]]
+        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+            raise UserError(explain(error, name, overrides, folders)) from None
