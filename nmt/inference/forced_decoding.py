@@ -46,7 +46,7 @@ def force_decode(
         decodings = _decode_batches(translator, sources[rows], targets[rows])
         return _in_order((row, decoding if _is_finite(decoding) else None) for row, decoding in decodings)
 
-    decoded = run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+    decoded: list[ForcedDecoding | None] = run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
     return _report_unscored(decoded, failed=failed, on_failure=on_failure)
 
 
@@ -67,7 +67,7 @@ def forced_links(
             (row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else None) for row, decoding in decodings
         )
 
-    linked = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
+    linked: list[frozenset[tuple[int, int]] | None] = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
     return _report_unscored(linked, failed=failed, on_failure=on_failure)
 
 
