@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+DOCS_STAMP := $(VENV)/installed-docs
 
-.PHONY: train test attacks lint types wheel clean
+.PHONY: train test attacks lint types docs wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
@@ -22,11 +23,15 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m pytest -n 2 tests/test_readme.py tests/test_docs.py
+	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
+
 wheel: $(STAMP)
 	rm -rf dist && $(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) dist
+	rm -rf $(VENV) dist docs/_build
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -34,3 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $(DOCS_STAMP)

@@ -22,6 +22,7 @@ def train(runs: Path, name: str, settings: Sequence[str], *, threads: int) -> di
     if not (folder / "summary.json").is_file():
         resume = ["resume=true"] if (folder / "checkpoints" / "last.ckpt").is_file() else []
         command = [sys.executable, "-m", "nmt.commands.train", f"runs={runs}", f"name={name}", f"threads={threads}"]
+        command.append("export=false")
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         result = subprocess.run([*command, *settings, *resume], env=environment, capture_output=True, text=True)
         if result.returncode:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.errors import Interrupted, UserError
+from nmt.errors import Interrupted, UserError, counted
 from nmt.inference.oversized import OnFailure
 from nmt.inference.translator import Translator as InferenceTranslator
 from nmt.search.options import SearchOptions
@@ -37,7 +37,8 @@ class Evaluation(NamedTuple):
 class Heatmap:
     """The attention of one sentence pair between words; Jupyter shows it as a table.
 
-    ``weights`` (J, I) has one row per target word and one column per source word.
+    ``weights`` (J, I) has one row per target word and one column per source word. Words of scripts without spaces are
+    split into pieces.
     """
 
     weights: np.ndarray
@@ -53,7 +54,7 @@ class Heatmap:
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"Heatmap({self.title!r}, {len(self.target)} × {len(self.source)} words)"
+        return f"Heatmap({self.title!r}, {len(self.target)} × {counted(len(self.source), 'word')})"
 
     def _repr_html_(self) -> str:
         from nmt.alignment.page import Example, alignment_table
@@ -138,10 +139,10 @@ class Translator(InferenceTranslator):
 
         sources, references = list(sources), list(references)
         if len(sources) != len(references):
-            raise UserError(f"{len(sources)} sources, {len(references)} references: give one reference per source")
+            sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
+            raise UserError(f"{sizes}: give one reference per source")
         translations = self.texts(sources, options)
-        lowercase = self.lowercase if lowercase is None else lowercase
-        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
+        scores = corpus_scores(translations, references, lowercase=self.ignores_case(lowercase), ter=True)
         aer, signatures = None, scores.signatures
         if links is not None:
             aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)
@@ -151,15 +152,14 @@ class Translator(InferenceTranslator):
 
     def heatmap(self, source: str, target: str | None = None) -> Heatmap:
         """Return what the model attends to when it produces ``target``, or its own translation of ``source``."""
-        from nmt.alignment.word_weights import fit_word_weights
+        from nmt.alignment.unspaced import display_weights
 
         self._require_attention()
         own = target is None
         target = self.texts([source])[0] if target is None else target
         decoding = self.score([(source, target)])[0]
-        words = source.split(), target.split()
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
-        return Heatmap(fit_word_weights(decoding, *words), *words, title)
+        return Heatmap(*display_weights(decoding, self.match_case(source), target), title)
 
     def _require_attention(self) -> None:
         if not self.attention.reads_source:

@@ -1,6 +1,7 @@
 """Bounds for numbers, written in the type annotation: ``slots: Annotated[int, AtLeast(1)]``.
 
-The configuration is checked against them before any work starts, so constructors need no checks.
+Configurations are checked against them before any work starts, and constructors check their arguments:
+``nmt.arguments`` does both.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Annotated, Any
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,16 @@ class Within:
 
     def __str__(self) -> str:
         return f"must be at least {self.low:g} and less than {self.high:g}"
+
+
+Count = Annotated[int, AtLeast(1)]
+Share = Annotated[float, Within(0, 1)]
+# Far above any useful model. Larger numbers are typing errors, or attempts to exhaust the memory.
+Size = Annotated[int, AtLeast(1), AtMost(65_536)]
+"""Numbers per state, key or embedding, and slots of a memory."""
+Layers = Annotated[int, AtLeast(1), AtMost(100)]
+PairCount = Annotated[int, AtLeast(1), AtMost(10_000_000)]
+"""Generated sentence pairs, all of which are held in memory."""
 
 
 def violations(value: float, metadata: Iterable[Any]) -> list[str]:

@@ -53,6 +53,11 @@ def printable(text: str) -> str:
     return "".join(ascii(character)[1:-1] if _is_unsafe(character) else character for character in text)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as ``1 line`` and ``1,234 lines``. By default, ``plural`` adds an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def print_message(text: str, *, end: str = "\n") -> None:
     """Write one message to stderr, made printable. All messages go through here.
 

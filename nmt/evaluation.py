@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 
 
 class Scores(NamedTuple):
@@ -30,7 +30,8 @@ def corpus_scores(
 
     if len(hypotheses) != len(references):
         raise UserError(
-            f"{len(hypotheses)} translations, {len(references)} references: both must have the same number of lines"
+            f"{counted(len(hypotheses), 'translation')}, {counted(len(references), 'reference')}:"
+            " both must have the same number of lines"
         )
     # force=True suppresses a warning about tokenised text (lines that end in " .") after each epoch.
     bleu, chrf = BLEU(lowercase=lowercase, force=True), CHRF(lowercase=lowercase)

@@ -72,7 +72,7 @@ def test_evaluation_is_that_of_its_parts(folder: Path) -> None:
     assert evaluation.translations == translator.texts(sources)
     assert evaluation.aer == alignment_error_rate(translator.align(PAIRS), golds)
     assert set(evaluation.signatures) == {"bleu", "chrf", "ter", "aer"}
-    with pytest.raises(UserError, match="2 sources, 1 references: give one reference per source"):
+    with pytest.raises(UserError, match="2 sources, 1 reference: give one reference per source"):
         translator.evaluate(sources, references[:1])
 
 

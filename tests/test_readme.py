@@ -1,4 +1,4 @@
-"""The commands and Python blocks of README.md and docs/*.md work, page by page, in an empty folder."""
+"""The commands and Python blocks of README.md and of all pages in docs/ work, page by page, in an empty folder."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from pathlib import Path
 import pytest
 
 from nmt.alignment.aer import AER_METHOD
+from nmt.alignment.links import format_pharaoh
 from nmt.tasks.grammar import generate
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+INDEX = ROOT / "docs" / "index.md"
+PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "benchmarks" / "LOG.md"]
 MAKE = {"make train", "make test"}  # .ci/run runs them
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
 SMALL = (
     "tokenizer.vocab_size=500 embeddings.size=8 encoder.hidden_size=8 decoder.hidden_size=8 training.max_epochs=1 "
-    "training.decode_sentences=4 search.max_length=5 threads=1"
+    "training.decode_sentences=4 search.max_length=5 threads=1 export=false"
 )
 GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
 LINES = 8  # in each test file
@@ -47,7 +49,7 @@ def commands(page: Path) -> list[str]:
 
 def smaller(command: str) -> str:
     """Return the command with arguments that make its training as short as possible."""
-    if "nmt-train" not in command:
+    if "nmt-train" not in command or "resume=true" in command:  # a resumed run has its arguments
         return command
     words = SMALL
     if "data=" not in command and "experiment" not in command:
@@ -72,7 +74,8 @@ def results(command: str) -> list[str]:
     files = re.findall(r"(?:> ?|\b(?:output|alignments)=)(\S+)", command)
     if "nmt-train" in command:
         name = re.search(r"\bname=(\S+)", command)
-        files.append(f"runs/{name[1] if name else 'multi30k'}/summary.json")
+        result = "sweep.csv" if " -m " in command else "summary.json"
+        files.append(f"runs/{name[1] if name else 'multi30k'}/{result}")
     return files
 
 
@@ -80,7 +83,7 @@ def results(command: str) -> list[str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run that `make train` makes."""
     folder = tmp_path_factory.mktemp("demo")
-    shell(smaller(DEMO), folder)
+    shell(f"{smaller(DEMO)} export=true", folder)
     return folder
 
 
@@ -99,6 +102,9 @@ def folder(tmp_path: Path, demo: Path) -> Path:
             (tmp_path / f"{part}.{ending}").write_bytes(text)
             if part == "train":
                 (tmp_path / f"more.{ending}").write_bytes(text)
+            if part == "test":
+                links = "".join(f"{format_pharaoh(pair.links or ())}\n" for pair in kept)
+                (tmp_path / "test.links").write_text(links, encoding="utf-8")
             name = "test2016" if part == "test" else part
             (tmp_path / "data" / "multi30k" / f"{name}.{ending}.gz").write_bytes(gzip.compress(text))
     return tmp_path
@@ -128,17 +134,26 @@ def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path) -> None
     assert shell("python page.py", folder)
 
 
+def links(page: Path) -> set[str]:
+    """Return the relative links and images of a page, without anchors."""
+    text = read(page)
+    return {*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_linked_files_exist(page: Path) -> None:
-    text = read(page)
-    links = [*re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text), *re.findall(r'src="([^"]+)"', text)]
-    for link in links:
+    for link in links(page):
         assert (page.parent / link).exists(), link
 
 
-def test_readme_links_to_every_page() -> None:
-    for page in PAGES[1:]:
-        assert f"]({page.relative_to(ROOT)})" in read(README), page.name
+def test_readme_leads_to_every_page() -> None:
+    reached, waiting = set(), [README]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.suffix == ".md" and page.is_file():
+            reached.add(page)
+            waiting += [(page.parent / link).resolve() for link in links(page)]
+    assert reached >= {INDEX, *PAGES}, sorted({*PAGES} - reached)
 
 
 def test_readme_is_short() -> None:

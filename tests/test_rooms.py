@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
-SINGLES = ("errors", "bounds", "leftovers", "reading", "storage", "plugins", "evaluation")
+SINGLES = ("errors", "machine", "bounds", "arguments", "leftovers", "reading", "storage", "plugins", "evaluation")
 ROOMS = (
     *("text", "tasks", "kernels", "attention", "model", "search", "alignment", "inference", "training", "config"),
     "commands",

@@ -1,14 +1,12 @@
-"""Word links: choose them by word weights, write them in Pharaoh's notation, read gold files."""
+"""Word links: choose them by word weights, and write them in Pharaoh's notation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
-from nmt.text.files import read_lines
-from nmt.text.links import Link, Links, parse_pharaoh
+from nmt.text.links import Link, Links
 
 
 def argmax_links(weights: np.ndarray) -> frozenset[Link]:
@@ -26,6 +24,6 @@ def format_pharaoh(links: Iterable[Link]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
-def read_gold(path: str | Path, *, base: int = 0) -> list[Links]:
-    """Read a file of gold links, one sentence per line. Raises UserError, which names the line, for a bad link."""
-    return [parse_pharaoh(line, base=base, place=f"{path}:{n}") for n, line in enumerate(read_lines(path), start=1)]
+def format_gold(links: Links) -> str:
+    """Return gold links as ``i-j`` (sure) and ``ipj`` (possible) items, as ``parse_links`` reads them."""
+    return " ".join(f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.sure | links.possible))

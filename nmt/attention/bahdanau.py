@@ -6,12 +6,10 @@ arXiv 1409.0473.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, SourceAttention
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 from nmt.kernels.additive import additive_scores
 
 
@@ -21,7 +19,7 @@ class BahdanauAttention(SourceAttention):
     In the paper the query is the decoder state before the step. Here the decoder chooses its query.
     """
 
-    def __init__(self, *, state_size: int, query_size: int, attention_size: Annotated[int, AtLeast(1)] = 256) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, attention_size: Size = 256) -> None:
         super().__init__()
         self.context_size = state_size
         self.W = nn.Linear(query_size, attention_size, bias=False)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.bounds import Size
 
 
 class CovarianceAttention(Attention):
@@ -22,7 +23,7 @@ class CovarianceAttention(Attention):
 
     signed = True
 
-    def __init__(self, *, state_size: int, query_size: int, gated: bool = False, mean: bool = True) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, gated: bool = False, mean: bool = True) -> None:
         super().__init__()
         self.context_size = state_size
         self.mean = mean

@@ -8,7 +8,6 @@ compute a chunk of states in parallel.
 from __future__ import annotations
 
 from math import isqrt
-from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory
 from nmt.attention.decaying import Decay, DecayingAttention
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 
 
 class DeltaAttention(DecayingAttention):
@@ -28,7 +27,7 @@ class DeltaAttention(DecayingAttention):
     signed = True
     sequential = True
 
-    def __init__(self, *, state_size: int, query_size: int, key_size: Annotated[int, AtLeast(1)] = 128) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, key_size: Size = 128) -> None:
         super().__init__()
         self.context_size = state_size
         self.rank = key_size

@@ -14,6 +14,7 @@ from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
 from nmt.attention.decaying import Decay, DecayingAttention
 from nmt.attention.scan import Tensors, scan
+from nmt.bounds import Size
 
 
 class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
@@ -24,7 +25,7 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     written one after the other. Without ``recall`` no gate depends on C, and C is a single matrix product.
     """
 
-    def __init__(self, *, state_size: int, query_size: int, recall: bool = False, mean: bool = True) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, recall: bool = False, mean: bool = True) -> None:
         super().__init__(state_size=state_size, query_size=query_size, mean=mean)
         self.rank = state_size
         self.sequential = recall

@@ -8,14 +8,14 @@ Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu, normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 
 
 class KernelAttention(Attention):
@@ -31,10 +31,10 @@ class KernelAttention(Attention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
+        state_size: Size,
+        query_size: Size,
         feature_map: Literal["elu", "taylor", "softmax", "scaling", "identity"] = "elu",
-        key_size: Annotated[int, AtLeast(1)] = 64,
+        key_size: Size = 64,
     ) -> None:
         super().__init__()
         self.context_size = state_size

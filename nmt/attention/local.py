@@ -6,14 +6,14 @@ arXiv 1508.04025, §3.2: local attention with predictive alignment, local-p.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, require_queries
 from nmt.attention.luong import LuongAttention
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 
 
 class LocalAttention(LuongAttention):
@@ -29,10 +29,10 @@ class LocalAttention(LuongAttention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
+        state_size: Size,
+        query_size: Size,
         score: Literal["dot", "general", "concat"] = "general",
-        window: Annotated[int, AtLeast(1)] = 10,
+        window: Size = 10,
     ) -> None:
         super().__init__(state_size=state_size, query_size=query_size, score=score)
         self.window = window

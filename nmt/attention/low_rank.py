@@ -7,13 +7,12 @@ the queries come from the target.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding
-from nmt.bounds import AtLeast
+from nmt.bounds import Count, Size
 
 
 class LowRankAttention(Attention):
@@ -25,11 +24,11 @@ class LowRankAttention(Attention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
-        slots: Annotated[int, AtLeast(1)] = 32,
-        key_size: Annotated[int, AtLeast(1)] = 256,
-        max_length: int = 100,
+        state_size: Size,
+        query_size: Size,
+        slots: Size = 32,
+        key_size: Size = 256,
+        max_length: Count = 100,
     ) -> None:
         super().__init__()
         self.context_size = state_size

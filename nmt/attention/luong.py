@@ -11,6 +11,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, SourceAttention
+from nmt.bounds import Size
 from nmt.kernels.additive import additive_scores
 
 
@@ -23,7 +24,7 @@ class LuongAttention(SourceAttention):
     """
 
     def __init__(
-        self, *, state_size: int, query_size: int, score: Literal["dot", "general", "concat"] = "general"
+        self, *, state_size: Size, query_size: Size, score: Literal["dot", "general", "concat"] = "general"
     ) -> None:
         super().__init__()
         if score == "dot" and state_size != query_size:

@@ -5,13 +5,13 @@ Britz, Guan & Luong (2017), Efficient Attention using a Fixed-Size Memory Repres
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
-from nmt.bounds import AtLeast
+from nmt.bounds import Count, Size
 
 Score = Literal["softmax", "sigmoid"]
 
@@ -34,13 +34,13 @@ class MemoryAttention(Attention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
-        slots: Annotated[int, AtLeast(1)] = 32,
+        state_size: Size,
+        query_size: Size,
+        slots: Size = 32,
         write_score: Score = "softmax",
         read_score: Score = "sigmoid",
         position_encoding: bool = True,
-        max_length: int = 100,
+        max_length: Count = 100,
         renormalise: Literal["sum", "mean"] | None = "mean",
     ) -> None:
         super().__init__()

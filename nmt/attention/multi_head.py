@@ -6,12 +6,11 @@ Vaswani et al. (2017), Attention Is All You Need, arXiv 1706.03762, §3.2.2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, clear_padding, require_queries
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 
 
 class MultiHeadAttention(Attention):
@@ -25,10 +24,10 @@ class MultiHeadAttention(Attention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
+        state_size: Size,
+        query_size: Size,
         inner: Callable[..., Attention],
-        heads: Annotated[int, AtLeast(1)] = 8,
+        heads: Size = 8,
     ) -> None:
         super().__init__()
         sizes = {"encoder.hidden_size": state_size, "decoder.hidden_size": query_size}

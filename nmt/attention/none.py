@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from nmt.attention.base import Attention, Memory
+from nmt.bounds import Size
 
 
 class NoAttention(Attention):
@@ -15,7 +16,7 @@ class NoAttention(Attention):
 
     reads_source = False
 
-    def __init__(self, *, state_size: int, query_size: int) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size) -> None:
         super().__init__()
         self.context_size = 0
 

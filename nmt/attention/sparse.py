@@ -5,7 +5,7 @@ Zhao et al. (2019), Explicit Sparse Transformer: Concentrated Attention Through 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from nmt.attention.base import Memory
 from nmt.attention.luong import LuongAttention
-from nmt.bounds import AtLeast
+from nmt.bounds import Size
 
 
 class SparseAttention(LuongAttention):
@@ -25,10 +25,10 @@ class SparseAttention(LuongAttention):
     def __init__(
         self,
         *,
-        state_size: int,
-        query_size: int,
+        state_size: Size,
+        query_size: Size,
         score: Literal["dot", "general", "concat"] = "general",
-        keep: Annotated[int, AtLeast(1)] = 8,
+        keep: Size = 8,
     ) -> None:
         super().__init__(state_size=state_size, query_size=query_size, score=score)
         self.keep = keep

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Count
 from nmt.commands.models import Progress, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups
-from nmt.config.schema import Count, Threads
-from nmt.errors import print_message
+from nmt.config.schema import Threads
+from nmt.errors import counted, print_message
 
 if TYPE_CHECKING:
     from nmt.inference.memories import EncodedLine
@@ -58,7 +59,7 @@ def encode(arguments: list[str]) -> None:
     with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
         count = _encode_all(translator, options, folder)
-    print_message(f"{options.output}: {count:,} memories written")
+    print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")
 
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:

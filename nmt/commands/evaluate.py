@@ -1,34 +1,40 @@
-"""nmt-evaluate: BLEU, chrF and TER with their sacrebleu signatures, and AER against gold word alignments."""
+"""nmt-evaluate: BLEU, chrF and TER with sacrebleu's signatures; precision, recall and AER of word links."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError
+from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
+from nmt.text.links import Links, LinkSettings
 from nmt.text.pair import Pair
 
 if TYPE_CHECKING:
-    from nmt.evaluation import Scores
+    from nmt.alignment.aer import AlignmentScores
     from nmt.inference.translator import Translator
 
 HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
 
   nmt-evaluate model=runs/demo src=test.en tgt=test.de               translate src, then score
   nmt-evaluate model=runs/demo src=test.en.gz tgt=test.de.gz links=test.links links_base=1
+  nmt-evaluate model=runs/demo src=test.en tgt=test.de engine=onnx-int8    what does this engine cost in BLEU?
   nmt-evaluate hypotheses=out.txt tgt=test.de                        score finished translations
   nmt-evaluate hypotheses=out.txt tgt=test.de lowercase=true json=true
+  nmt-evaluate alignments=out.links links=test.links links_base=1    score word links of any tool
 
-Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. AER is between 0 and 1, and is
-printed if links= is given."""
+Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. With links=, it also
+prints precision, recall and AER, all between 0 and 1; the links are those that the model gives to the references.
+A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
+case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,27 +44,54 @@ class Evaluate:
     model: str | None
     hypotheses: str | None
     src: str | None
-    tgt: str
+    tgt: str | None
+    alignments: str | None
+    alignments_base: Literal[0, 1]
+    alignments_swap: bool
     links: str | None
     links_base: Literal[0, 1]
-    lowercase: bool
+    links_swap: bool
+    lowercase: bool | None
     json: bool
     search: SearchOptions
+    engine: EngineName
     device: str
     threads: Threads | None
     trust: list[str]
 
     def __post_init__(self) -> None:
+        if self.alignments is not None:
+            self._check_alignments()
+            return
         if self.model is None and self.hypotheses is None:
-            raise UserError("hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE")
+            raise UserError(
+                "hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE, or alignments=FILE"
+            )
         if self.model is not None and self.hypotheses is not None:
             raise UserError(f"hypotheses={self.hypotheses}: model={self.model} is given too; give only one of them")
         if self.model is not None and self.src is None:
             raise UserError(f"src=null: model={self.model} needs a source text to translate; add src=FILE")
-        if self.links is not None and self.model is None:
+        if self.hypotheses is not None and self.links is not None:
             raise UserError(
-                f"links={self.links}: AER needs a model's alignments; replace hypotheses= by model=FOLDER src=FILE"
+                f"links={self.links}: AER needs alignments; replace hypotheses= by model=FOLDER src=FILE"
+                " or alignments=FILE"
             )
+        if self.tgt is None:
+            raise UserError("tgt=null: no references; add tgt=FILE")
+
+    def _check_alignments(self) -> None:
+        for key, value in (("model", self.model), ("hypotheses", self.hypotheses)):
+            if value is not None:
+                raise UserError(f"alignments={self.alignments}: {key}={value} is given too; give only one of them")
+        if self.links is None:
+            raise UserError(f"links=null: alignments={self.alignments} needs gold links; add links=FILE")
+        if (self.src is None) != (self.tgt is None):
+            missing = "src" if self.src is None else "tgt"
+            raise UserError(f"{missing}=null: links are checked against both texts or none; add {missing}=FILE")
+
+    @property
+    def gold(self) -> LinkSettings:
+        return LinkSettings(self.links_base, self.links_swap)
 
 
 def main() -> None:
@@ -72,73 +105,109 @@ def evaluate(arguments: list[str]) -> None:
         return
     options = read_options("evaluate", Evaluate, arguments)
     require_stdout()
-    hypotheses, references, aer = _load_or_translate(options)
+    lines, result = _score_texts(options) if options.alignments is None else _score_link_file(options)
+    print(json.dumps(result, indent=2) if options.json else "\n".join(lines))
+
+
+def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
+    """Return the output, as lines and as JSON."""
+    from nmt.commands.link_scores import SIGNATURES, read_both, score_lines, score_links
+
+    assert options.alignments is not None and options.links is not None
+    how = LinkSettings(options.alignments_base, options.alignments_swap, "alignments")
+    sides = (options.src, options.tgt) if options.src is not None and options.tgt is not None else None
+    hypotheses, golds = read_both(options.alignments, how, options.links, options.gold, sides)
+    bases = f"alignments_base={options.alignments_base} and links_base={options.links_base}"
+    scores = score_links(hypotheses, golds, place=options.alignments, settings=how, bases=bases)
+    return score_lines(scores), {
+        "precision": scores.precision,
+        "recall": scores.recall,
+        "aer": scores.error_rate,
+        "sentences": len(golds),
+        "links": sum(map(len, hypotheses)),
+        "sure": sum(len(gold.sure) for gold in golds),
+        "possible": sum(len(gold.possible) for gold in golds),
+        "signatures": SIGNATURES,
+    }
+
+
+def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
+    """Return the output, as lines and as JSON."""
+    texts = _load_or_translate(options)
     from nmt.evaluation import corpus_scores
 
-    scores = corpus_scores(hypotheses, references, lowercase=options.lowercase, ter=True)
-    print(_as_json(scores, aer, options, len(references)) if options.json else "\n".join(_as_lines(scores, aer)))
-
-
-def _load_or_translate(options: Evaluate) -> tuple[list[str], list[str], float | None]:
-    """Return the translations, the unchanged references, and the AER (None without gold links)."""
-    from nmt.text.files import read_pairs
-
-    if options.hypotheses is not None:
-        pairs = read_pairs(options.hypotheses, options.tgt)
-        return [pair.source for pair in pairs], [pair.target for pair in pairs], None
-    assert options.model is not None and options.src is not None
-    pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
-    translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
-    if options.links is not None:
-        require_attention(translator, f"links={options.links}")
-    if translator.lowercase and not options.lowercase:
-        note = "this model was trained on lower-cased text and writes lower case, but the references keep their case"
-        print_message(f"note: {note}; set lowercase=true to lower-case both")
-    sources = [pair.source for pair in pairs]
-    translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
-    hypotheses = [translation.text for translation in translations]
-    return hypotheses, [pair.target for pair in pairs], _aer(translator, pairs, options)
-
-
-def _aer(translator: Translator, pairs: Sequence[Pair], options: Evaluate) -> float | None:
-    """Return the alignment error rate of the force-decoded references, or None without gold links."""
-    if options.links is None:
-        return None
-    from nmt.alignment.aer import alignment_error_rate
-    from nmt.alignment.links import read_gold
-    from nmt.inference.forced_decoding import forced_links
-
-    assert options.src is not None
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    warn = warn_of_line(options.src, "it is not aligned")
-    links = forced_links(translator, sources, targets, on_failure=warn)
-    return alignment_error_rate(links, read_gold(options.links, base=options.links_base))
-
-
-def _as_lines(scores: Scores, aer: float | None) -> list[str]:
-    from nmt.alignment.aer import AER_METHOD
-
+    scores = corpus_scores(texts.hypotheses, texts.references, lowercase=texts.lowercase, ter=True)
+    links, signatures = texts.links, scores.signatures
     lines = [
-        f"BLEU {scores.bleu:.2f}  {scores.signatures['bleu']}",
-        f"chrF {scores.chrf:.2f}  {scores.signatures['chrf']}",
-        f"TER {scores.ter:.2f}  {scores.signatures['ter']}",
+        f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
+        f"chrF {scores.chrf:.2f}  {signatures['chrf']}",
+        f"TER {scores.ter:.2f}  {signatures['ter']}",
     ]
-    return lines if aer is None else [*lines, f"AER {aer:.4f}  {AER_METHOD}"]
+    if links is not None:
+        from nmt.alignment.aer import AER_METHOD
+        from nmt.commands.link_scores import SIGNATURES, score_lines
 
-
-def _as_json(scores: Scores, aer: float | None, options: Evaluate, sentences: int) -> str:
-    from nmt.alignment.aer import AER_METHOD
-
-    result = {
+        lines += score_lines(links, AER_METHOD)
+        signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
+    return lines, {
         "bleu": scores.bleu,
         "chrf": scores.chrf,
         "ter": scores.ter,
-        "aer": aer,
-        "sentences": sentences,
-        "lowercase": options.lowercase,
-        "signatures": scores.signatures if aer is None else {**scores.signatures, "aer": AER_METHOD},
+        "precision": links and links.precision,
+        "recall": links and links.recall,
+        "aer": links and links.error_rate,
+        "sentences": len(texts.references),
+        "lowercase": texts.lowercase,
+        "signatures": signatures,
     }
-    return json.dumps(result, indent=2)
+
+
+class _Texts(NamedTuple):
+    """Translations, their unchanged references, whether to ignore case, and the scores of links (None without gold)."""
+
+    hypotheses: list[str]
+    references: list[str]
+    lowercase: bool
+    links: AlignmentScores | None
+
+
+def _load_or_translate(options: Evaluate) -> _Texts:
+    from nmt.text.files import read_pairs
+
+    assert options.tgt is not None
+    if options.hypotheses is not None:
+        pairs = read_pairs(options.hypotheses, options.tgt)
+        return _Texts([pair.source for pair in pairs], [pair.target for pair in pairs], bool(options.lowercase), None)
+    assert options.model is not None and options.src is not None
+    pairs, golds = read_pairs(options.src, options.tgt), None
+    if options.links is not None:
+        from nmt.commands.link_scores import read_gold
+
+        golds = read_gold(options.links, options.gold, pairs)
+    translator = load_model(
+        options.model, engine=options.engine, device=options.device, threads=options.threads, trust=options.trust
+    )
+    if golds is not None:
+        require_attention(translator, f"links={options.links}")
+    sources = [pair.source for pair in pairs]
+    translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
+    hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]
+    scores = None if golds is None else _score_model_links(translator, pairs, golds, options)
+    return _Texts(hypotheses, references, translator.ignores_case(options.lowercase), scores)
+
+
+def _score_model_links(
+    translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: Evaluate
+) -> AlignmentScores:
+    """Score the links of the force-decoded references."""
+    from nmt.commands.link_scores import score_links
+    from nmt.inference.forced_decoding import forced_links
+
+    assert options.src is not None and options.links is not None
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    links = forced_links(translator, sources, targets, on_failure=warn_of_line(options.src, "it is not aligned"))
+    bases = f"links_base={options.links_base}"
+    return score_links(links, golds, place=options.links, settings=options.gold, bases=bases)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from nmt.bounds import Count
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
-from nmt.config.schema import Count
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
+from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +25,16 @@ if TYPE_CHECKING:
 HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-translate is faster and needs no torch.
 
   nmt-export model=runs/demo
-  nmt-translate model=runs/demo < in.txt                     uses the fastest engine: now onnx-int8
-  nmt-translate model=runs/demo engine=onnx < in.txt         engine=torch | onnx | onnx-int8
+  nmt-translate model=runs/demo < in.txt                     uses engine=onnx: the same translations as torch
+  nmt-translate model=runs/demo engine=onnx-int8 < in.txt    8-bit integers: faster, some translations differ slightly
+  nmt-export model=runs/demo engine=onnx-int8                writes only these graphs: then they are the default
   nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
+  nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
+  nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
-onnx-int8 multiplies in 8-bit integers. It is faster, but some translations differ slightly. Attentions that write one
-source state after the other (delta, general_covariance with recall=true) still need torch to encode the source."""
+Attentions that write one source state after the other (delta, general_covariance with recall=true) still need torch to
+encode the source, so they have no output= folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +42,9 @@ class Export:
     """The settings in conf/export.yaml."""
 
     model: str
-    shortlist: Count | None
+    output: str | None
+    engine: OnnxEngineName | None
+    shortlist: Count | Literal["keep"] | None
     corpus: str | None
     trust: list[str]
 
@@ -51,25 +60,81 @@ def export(arguments: list[str]) -> None:
         return
     options = read_options("export", Export, arguments)
     require_stdout()
+    if options.output is None:
+        _print_files(_export_into_run(options))
+        return
+    with output_folder(Path(options.output)) as folder:
+        _export_alone(options, folder)
+    _print_files(Path(options.output))
+    print(f"translate with: nmt-translate {shlex.join([f'model={options.output}'])} < in.txt > out.txt")
+
+
+def _export_into_run(options: Export) -> Path:
+    """Write the graphs into the run's folder and return their folder."""
+    trained, identity = _load(options)
+    from nmt.inference.onnx.export import export as write
+
+    lists = _shortlist(trained, options)
+    folder = write(trained, Path(options.model), lists, engines=_engines(options), model_identity=identity)
+    if trained.model.attention.sequential:
+        print(f"note: {trained.attention.name} attention is sequential, so torch still encodes the source")
+    return folder
+
+
+def _export_alone(options: Export, folder: Path) -> None:
+    """Write everything that nmt-translate needs into ``folder``, which becomes ``output``."""
+    trained, identity = _load(options)
+    from nmt.inference.onnx.deployment import write_deployment
+
+    name, lists = Path(options.output or "").name, _shortlist(trained, options)
+    write_deployment(folder, trained, lists, name=name, engines=_engines(options), model_identity=identity)
+
+
+def _engines(options: Export) -> Sequence[OnnxEngineName]:
+    return list(GRAPH_SUFFIX) if options.engine is None else [options.engine]
+
+
+def _load(options: Export) -> tuple[TrainedModel, str]:
+    """Return the model and the fingerprint of its file."""
     from nmt.inference.model_folder import MODEL_FILE
     from nmt.storage import archive_fingerprint
 
     model = Path(options.model) / MODEL_FILE
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
-    fingerprint = archive_fingerprint(model) if model.is_file() else None
+    fingerprint = archive_fingerprint(model) if model.is_file() else ""
     translator = load_model(options.model, device="cpu", threads=None, trust=options.trust)
-    from nmt.inference.onnx.export import export as write
-
-    shortlist = _shortlist(translator.trained, options, options.shortlist) if options.shortlist is not None else None
-    folder = write(translator.trained, Path(options.model), shortlist, model_identity=fingerprint)
-    if translator.trained.model.attention.sequential:
-        print(f"note: {translator.attention.name} attention is sequential, so torch still encodes the source")
-    for file in sorted([*folder.glob("*.onnx"), *folder.glob("*.npz")]):
-        print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
+    return translator.trained, fingerprint
 
 
-def _shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _print_files(folder: Path) -> None:
+    files = sorted(folder.iterdir())
+    for file in files:
+        if file.suffix in (".onnx", ".npz"):
+            print(f"{file}  {file.stat().st_size / 2**20:.1f} MB")
+    print(f"{folder}  {sum(file.stat().st_size for file in files) / 2**20:.1f} MB in total")
+
+
+def _shortlist(trained: TrainedModel, options: Export) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the shortlist to write: the one of the last export, a new one, or none."""
+    from nmt.inference.onnx.folder import stored_lists
+
+    if options.shortlist is None:
+        return None
+    if options.shortlist != "keep":
+        return _learn_shortlist(trained, options, options.shortlist)
+    try:
+        lists = stored_lists(Path(options.model), trained.source, trained.target)
+    except UserError as error:
+        print_message(f"warning: the last shortlist is not kept ({error}); shortlist=50 writes a new one")
+        return None
+    if lists is not None:
+        size = lists[0].shape[1]
+        print_message(f"keeping the shortlist of the last export, shortlist={size}; shortlist=null removes it")
+    return lists
+
+
+def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Learn a shortlist from ``corpus=``, or by default from the model's training corpus.
 
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.

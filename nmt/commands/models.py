@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
@@ -37,12 +37,7 @@ def load_model(
     translator = Translator.load(
         folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
     )
-    if not isinstance(translator.runtime, OnnxModel):
-        if threads is not None:
-            import torch
-
-            torch.set_num_threads(threads)
-    elif engine == "auto":
+    if engine == "auto" and isinstance(translator.runtime, OnnxModel):
         print_message(f"engine: {translator.runtime.engine_name}")
     return translator
 
@@ -92,7 +87,7 @@ class Progress:
         if self.shown:
             rate = done / max(time.perf_counter() - self.started, 1e-9)
             with suppress(OSError):  # the terminal is gone
-                print(f"\r{done:,} lines, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
+                print(f"\r{counted(done, 'line')}, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """End the line of the display."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from nmt.commands.streams import require_stdout
-from nmt.config import compose_config, config_dir
-from nmt.config.compose import Check
+from nmt.config.plain import compose_plain, config_dir
 from nmt.search.options import SearchOptions
 
 Options = TypeVar("Options")
+Check = Callable[[dict[str, Any]], Iterable[str]]
 
 
 def read_options(
@@ -24,7 +24,15 @@ def read_options(
     """
     from nmt.config.validate import problems
 
-    config = compose_config(name, arguments, lambda config: [*problems(config, schema, ""), *check(config)])
+    def all_problems(config: dict[str, Any]) -> Iterator[str]:
+        yield from problems(config, schema, "")
+        yield from check(config)
+
+    config = compose_plain(name, arguments)
+    if config is None or any(all_problems(config)):  # Hydra's messages name the file and similar keys
+        from nmt.config.compose import compose_config
+
+        config = compose_config(name, arguments, all_problems)
     if "search" in config:
         config["search"] = SearchOptions(**config["search"])
     return schema(**config)

@@ -14,6 +14,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
+from nmt.errors import counted
 from nmt.tasks.sources import is_prepared, load_pairs, source_problems
 
 if TYPE_CHECKING:
@@ -88,9 +89,9 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
         for line in account.lines():
             yield f"{part}: {line}"
     if prepared.source is prepared.target:
-        yield f"vocabulary: {len(prepared.source):,} pieces, shared by both sides"
+        yield f"vocabulary: {counted(len(prepared.source), 'piece')}, shared by both sides"
     else:
-        yield f"vocabulary: {len(prepared.source):,} source and {len(prepared.target):,} target pieces"
+        yield f"vocabulary: {len(prepared.source):,} source and {counted(len(prepared.target), 'target piece')}"
     if "valid" not in prepared.corpora:
         yield "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
         return

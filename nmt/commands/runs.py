@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
+from nmt.config.init_from import CONFIG_FILE, MISSING, key_of, read_yaml
 from nmt.errors import UserError
 from nmt.reading import read_json, refuse_links
 from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
+SUMMARY = "summary.json"  # a run has finished if it exists
 # Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
-TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
+TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
 
@@ -36,16 +39,46 @@ def new_folder(runs: Path, name: str) -> Path:
             folder = runs / f"{name}-{number}"
 
 
-def run_to_resume(folder: Path) -> Path:
-    """Return ``folder``. Raises UserError where it is not the folder of an interrupted run."""
+def run_to_resume(folder: Path, arguments: Sequence[str], *, max_epochs: int) -> Path:
+    """Return ``folder``. Raises UserError where it is not the folder of an interrupted run.
+
+    A finished run can be resumed too if ``arguments`` set ``training.max_epochs`` to more epochs than it has.
+    """
     if not folder.is_dir():
         raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
-    if (folder / "summary.json").is_file():
-        raise UserError(f"resume=true: {folder} has finished; start a new run from it with init_from={folder}")
+    if (folder / SUMMARY).is_file():
+        epochs = _completed_epochs(folder)
+        given = any(key_of(word) == "training.max_epochs" for word in arguments)
+        if epochs is None or not given or max_epochs <= epochs:
+            raise UserError(*_explain_finished(folder, epochs, trust_arguments(arguments)))
     if not (folder / "checkpoints" / "last.ckpt").is_file():
         raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
     refuse_links(folder)
     return folder
+
+
+def _completed_epochs(folder: Path) -> int | None:
+    """Return the epochs of a finished run, or None if something else than ``training.max_epochs`` ended it."""
+    try:
+        epochs = read_json(folder / SUMMARY)["epochs"]
+        planned = read_yaml(folder / CONFIG_FILE)["training"]["max_epochs"]
+    except (OSError, ValueError, LookupError, TypeError, UserError):
+        return None
+    return epochs if isinstance(epochs, int) and epochs == planned else None
+
+
+def _explain_finished(folder: Path, epochs: int | None, trust: Sequence[str]) -> list[str]:
+    """Return why a finished run is not resumed, and the commands that train its model further."""
+    place = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}"]
+    new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
+    if epochs is None:
+        return [f"resume=true: {folder} has finished; for {new}"]
+    more = shlex.join([*place, "resume=true", f"training.max_epochs={2 * epochs}", *trust])
+    plural = "s" * (epochs > 1)
+    return [
+        f"resume=true: {folder} has finished after {epochs} epoch{plural}; for {epochs} more: nmt-train {more}",
+        f"for {new}",
+    ]
 
 
 def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
@@ -54,8 +87,8 @@ def resumed_arguments(folder: Path, arguments: Sequence[str]) -> list[str]:
     Raises UserError where a stored argument could make the run execute other code, or store an environment variable or
     a file in the folder: the folder may be a stranger's.
     """
-    stored = _join_options(_read_arguments(folder / ARGUMENTS))
-    arguments = _join_options(arguments)
+    stored = join_options(_read_arguments(folder / ARGUMENTS))
+    arguments = join_options(arguments)
     overridden = {key_of(word) for word in arguments}
     kept = [word for word in stored if key_of(word) not in overridden]
     if trusting := trust_arguments(kept):
@@ -93,9 +126,27 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
             )
 
 
+def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
+    stored, wanted = _flatten(read_yaml(folder / CONFIG_FILE)), _flatten(config)
+    ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
+    for key in sorted({*stored, *wanted}):
+        if (
+            key.partition(".")[0] in PLACES
+            or key.startswith(ignored)
+            or stored.get(key, MISSING) == wanted.get(key, MISSING)
+        ):
+            continue
+        before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))
+        raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
+
+
 def trust_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that decide whose code runs or what is read; only the user may give them, each time."""
-    return [word for word in _join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
+    """Return the arguments that decide whose code runs, what is read, and where logs go.
+
+    Only the user may give them, each time.
+    """
+    return [word for word in join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
 
 
 def _reads(word: str) -> bool:
@@ -105,7 +156,7 @@ def _reads(word: str) -> bool:
     return bool(INTERPOLATION.search(word)) or (".." in value and group.is_dir())
 
 
-def _join_options(arguments: Sequence[str]) -> list[str]:
+def join_options(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
     remaining = iter(arguments)
     return [f"{word}={next(remaining, '')}" if word == "--config-dir" else word for word in remaining]

@@ -28,7 +28,7 @@ def input_groups(path: str | None, prompt: Callable[[], None] | None = None) -> 
     for input. Raises UserError with file and line for invalid UTF-8, after yielding all lines before it.
     """
     if path is not None:
-        yield from _grouped(read_lines(path))
+        yield from _grouped(read_lines(path, allow_empty=True))
         return
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or set input=FILE")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.commands.runs import (
     ARGUMENTS,
+    SUMMARY,
     new_folder,
     refuse_changed_settings,
     resumed_arguments,
@@ -20,8 +21,9 @@ from nmt.commands.runs import (
 )
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
-from nmt.config.init_from import CONFIG_FILE
-from nmt.errors import Interrupted, print_message
+from nmt.config.help import checked_settings, settings_help, without_cfg
+from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
+from nmt.errors import Interrupted, counted, print_message
 from nmt.storage import write_lines
 
 if TYPE_CHECKING:
@@ -33,13 +35,18 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train attention=memory attention.slots=64         its settings
   nmt-train data=text data.train.src=a.en data.train.tgt=a.de data.valid.src=b.en data.valid.tgt=b.de name=mine
   nmt-train +experiment=multi30k
+  nmt-train -m attention=luong,memory seed=1,2,3        every combination, then a table with mean and deviation
   nmt-train optimizer=adamw optimizer.lr=0.001 schedule=plateau
   nmt-train name=mine resume=true                       continue an interrupted run with its settings
-  nmt-train init_from=runs/mine optimizer.lr=0.0005 …   train its model further, on other text
+  nmt-train name=mine resume=true training.max_epochs=8 continue a finished run
+  nmt-train init_from=runs/mine optimizer.lr=0.0005     a new run from its model, on its text unless data= is given
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
-  nmt-train --cfg …                                     print the whole configuration and stop
+  nmt-train --cfg job …                                 print the whole configuration and stop
 
-Every key of the configuration can be set as key=value. Mistakes are reported before any work starts."""
+Every key of the configuration can be set as key=value. Mistakes are reported before any work starts.
+-m runs Hydra's multirun, with its settings hydra/launcher, hydra/sweeper, hydra.sweep.dir and hydra.sweep.subdir."""
+
+MULTIRUN = frozenset({"-m", "--multirun"})
 
 
 def main() -> None:
@@ -50,9 +57,17 @@ def train(arguments: list[str]) -> None:
     """Run the command. Raises UserError for anything that the user can fix."""
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
+        print(
+            settings_help([argument for argument in arguments if argument not in ("--help", "-h", *MULTIRUN)]), end=""
+        )
         return
-    if "--cfg" in arguments:
-        print(to_yaml(train_config([argument for argument in arguments if argument != "--cfg"])), end="")
+    if not MULTIRUN.isdisjoint(arguments):
+        from nmt.commands.sweep import sweep
+
+        sweep([argument for argument in arguments if argument not in MULTIRUN], train_or_resume)
+        return
+    if "--cfg" in arguments or "-c" in arguments:
+        print(checked_settings(without_cfg(arguments)), end="")
         return
     result = run_training(arguments)
     if result.stop_signal is not None:
@@ -69,23 +84,41 @@ def run_training(arguments: Sequence[str]) -> TrainingResult:
     A stopped run prints on stderr how to resume it. One that never started to train leaves no folder. Raises UserError
     for anything that the user can fix.
     """
+    result = train_or_resume(arguments)
+    if result.stop_signal is not None:
+        _explain_resuming(result, arguments)
+    return result
+
+
+def train_or_resume(arguments: Sequence[str], folder: Path | None = None) -> TrainingResult:
+    """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message."""
     config = train_config(arguments)
     if config["resume"]:
-        folder = run_to_resume(Path(config["runs"]) / config["name"])
+        place, max_epochs = Path(config["runs"]) / config["name"], config["training"]["max_epochs"]
+        folder = run_to_resume(place, arguments, max_epochs=max_epochs)
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder)
-    else:
+    elif folder is None:
         folder = new_folder(Path(config["runs"]), config["name"])
     try:
-        result = _train_into(folder, config, arguments)
+        _announce(folder, config)
+        return _train_into(folder, config, arguments)
     except BaseException:
         if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
             shutil.rmtree(folder, ignore_errors=True)  # training never started
         raise
-    if result.stop_signal is not None:
-        _explain_resuming(result, arguments)
-    return result
+
+
+def _announce(folder: Path, config: Mapping[str, Any]) -> None:
+    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
+    wanted = Path(config["runs"]) / config["name"]
+    if config["resume"]:
+        print_message(f"run: {folder}, resumed")
+        return
+    print_message(f"run: {folder}" + (f", because {wanted} exists" if folder != wanted else ""))
+    if trains_on_the_same_text(config):
+        print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
 
 
 def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str]) -> TrainingResult:
@@ -93,6 +126,7 @@ def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
+        (folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains for more epochs
         write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
 
@@ -143,10 +177,15 @@ def _print_summary(result: TrainingResult) -> None:
         if test.get(name) is not None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
             table.add_row(label, score, summary["signatures"][name])
-    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", f"{summary['epochs']} epochs")
+    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", counted(summary["epochs"], "epoch"))
     table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
     for label, file in (
+        ("test source", "test.source.txt"),
+        ("references", "test.references.txt"),
         ("translations", "test.translations.txt"),
+        ("translation links", "test.translations.links.txt"),
+        ("reference links", "test.references.links.txt"),
+        ("gold links", "test.gold.links.txt"),
         ("alignments", "alignments.html"),
         ("heatmaps", "heatmaps"),
         ("learning curve", "curve.png"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +15,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
-from nmt.config.hints import advice
-from nmt.config.init_from import inherit_model, key_of
+from nmt.config.explain import explain, one_line
+from nmt.config.init_from import inherit_settings, key_of
+from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
-from nmt.config.validate import problems, suggestion
+from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.tasks.sources import is_prepared
 
@@ -31,29 +31,41 @@ UNQUOTED = re.compile(
     """,
     re.ASCII | re.DOTALL | re.VERBOSE,
 )
-
-
-def config_dir() -> Path:
-    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
-    inside = Path(__file__).resolve().parents[1] / "conf"
-    return inside if inside.is_dir() else inside.parents[1] / "conf"
+LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
+# Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
+NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
 
 
 Check = Callable[[dict[str, Any]], Iterable[str]]
+Quoting = Callable[[str], str]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
     """Return the checked configuration of a training run, conf/train.yaml: see ``compose_config``.
 
-    With ``init_from`` the model settings are those of that run, unless the arguments override them. ``resumed`` is the
-    folder of a run that is being resumed.
+    With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
+    the folder of a run that is being resumed.
     """
+
+    def inherit(config: dict[str, Any]) -> dict[str, Any]:
+        if config["init_from"] is None:
+            return config
+        return inherit_settings(config, arguments, resumed, text=not _chooses_text(config, arguments))
 
     def check(config: dict[str, Any]) -> list[str]:
         return [*train_problems(config), *_ignored_tokenizer(config, arguments)]
 
-    return compose_config("train", arguments, check, lambda config: inherit_model(config, arguments, resumed))
+    try:
+        return compose_config("train", arguments, check, inherit)
+    except UserError as error:
+        raise UserError(*(_with_sweep_advice(problem, arguments) for problem in error.problems)) from None
+
+
+def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
+    """Return the problem, with advice if it concerns a value such as ``1,2`` or ``range(1,4)``."""
+    lists = [word for word in arguments if LISTED.fullmatch(word)]
+    return f"{problem}; to train once per value, add -m" if problem.startswith(tuple(lists)) else problem
 
 
 def compose_config(
@@ -64,21 +76,31 @@ def compose_config(
     ``--config-dir FOLDER`` adds a folder of the user's own YAML files. Raises UserError with everything that is wrong,
     and with all problems that ``check`` finds in the changed configuration.
     """
-    overrides, folder = _split(arguments)
-    if folder is not None:
-        overrides.append(f"hydra.searchpath=[{_in_quotes(f'file://{folder.resolve()}')}]")
-    folders = [config_dir()] if folder is None else [folder, config_dir()]
+    overrides, folders = hydra_overrides(arguments)
     composed, choices = _compose(name, overrides, folders)
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(_one_line(error)) from None
+        raise UserError(one_line(error)) from None
     assert isinstance(plain, dict)
     config = change({str(key): value for key, value in plain.items()})
     problems = [located(problem, name, choices, folders) for problem in check(config)]
     if problems:
         raise UserError(*problems)
     return config
+
+
+def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
+    """Return whether an argument or an experiment chose the ``data`` of ``config``, composed from ``arguments``.
+
+    Arguments such as ``data.max_length=50`` change the text of any source, and choose none.
+    """
+    overrides, folders = hydra_overrides(arguments)
+    if any(key_of(word) == "data" for word in overrides):
+        return True
+    changes = [word for word in overrides if key_of(word).startswith(("data.", "hydra.searchpath"))]
+    default, _ = _compose("train", changes, folders)
+    return bool(OmegaConf.to_container(default.data, resolve=True) != config["data"])
 
 
 def train_problems(config: dict[str, Any]) -> list[str]:
@@ -106,8 +128,23 @@ def to_yaml(config: Mapping[str, Any]) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """Return the overrides, quoted for Hydra, and the folder of ``--config-dir``."""
+def quoted(word: str) -> str:
+    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
+    key, _, value = word.partition("=")
+    return word if UNQUOTED.fullmatch(value) else f"{key}={in_quotes(value)}"
+
+
+def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:
+    """Return the overrides for Hydra, each after ``quote``, and the folders of the YAML files."""
+    overrides, folder = _split(arguments, quote)
+    if folder is None:
+        return overrides, [config_dir()]
+    search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
+    return [*overrides, search_path], [folder, config_dir()]
+
+
+def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | None]:
+    """Return the overrides and the folder of ``--config-dir``."""
     overrides, folder = [], None
     remaining = iter(arguments)
     for word in remaining:
@@ -121,21 +158,17 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
         elif re.match(r"[+~]*hydra\b", word):
+            if NEEDS_MULTIRUN.match(word):
+                raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
         elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
             raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
-            overrides.append(_quoted(word))
+            overrides.append(quote(word))
     return overrides, folder
 
 
-def _quoted(word: str) -> str:
-    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
-    key, _, value = word.partition("=")
-    return word if UNQUOTED.fullmatch(value) else f"{key}={_in_quotes(value)}"
-
-
-def _in_quotes(text: str) -> str:
+def in_quotes(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
@@ -151,43 +184,4 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             return composed, choices
         # ValueError: attention=null; TypeError: attention=[[luong]]
         except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
-            raise UserError(_explain(error, name, overrides, folders)) from None
-
-
-def _explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
-    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
-    text = str(error)
-    if match := re.search(r"Could not override '([^']+)'", text):
-        key = match[1]
-        if name == "train" and os.path.isdir(config_dir() / key):  # a group without a default, such as experiment
-            word = next(word for word in overrides if word.startswith(f"{key}="))
-            return f"{key}: no such key; did you mean +{word}?"
-        groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
-        known = list(_keys(OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False), ""))
-        return f"{key}: no such key{advice(key, known, folders)}"
-    if match := re.search(r"Could not find '(.+)'", text):
-        group, _, option = match[1].partition("/")
-        choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-        return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
-    groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
-    if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
-        return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
-    return _one_line(error)
-
-
-def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
-    try:
-        return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError):  # another override is wrong too
-        return compose(name)
-
-
-def _keys(tree: Any, prefix: str) -> Any:
-    for key, value in tree.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{key}.")
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+            raise UserError(explain(error, name, overrides, folders)) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nmt.config.validate import suggestion
+from nmt.arguments import suggestion
 
 # Names from other toolkits, and from earlier versions of this one.
 NAMES = {

@@ -1,8 +1,8 @@
-"""Inherit the model settings of the run in ``init_from``, unless the command line overrides them."""
+"""Inherit model and text of the run in ``init_from``, unless the command line overrides them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data
 MISSING = object()
 
 
-def inherit_model(config: dict[str, Any], arguments: Sequence[str], resumed: Path | None) -> dict[str, Any]:
-    """Return ``config`` with the model settings of the run in ``init_from``.
+def inherit_settings(
+    config: dict[str, Any], arguments: Sequence[str], resumed: Path | None, *, text: bool
+) -> dict[str, Any]:
+    """Return ``config`` with the model settings of the run in ``init_from``, and with its data source if ``text``.
 
     A part or key that ``arguments`` set keeps its new value. A ``resumed`` run has inherited them already, so they are
     read from its own folder. Raises UserError where the run has no configuration.
@@ -31,16 +33,39 @@ def inherit_model(config: dict[str, Any], arguments: Sequence[str], resumed: Pat
         return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
     merged, overridden = deepcopy(config), {key_of(word) for word in arguments}
-    for part in INHERITED:
+    if text:
+        start["data"] = merged["data"] = _stored_text(start, resumed or folder)
+    for part in ("data", *INHERITED) if text else INHERITED:
         inherited = _value(start, part)
-        known_from_data = part == "data.lowercase" and is_prepared(config["data"])
+        known_from_data = part == "data.lowercase" and is_prepared(merged["data"])
         if part in overridden or inherited is MISSING or known_from_data:
             continue
-        _put(merged, part, inherited)
+        _put(merged, part, deepcopy(inherited))
         for key in overridden:
             if key.startswith(f"{part}.") and (value := _value(config, key)) is not MISSING:
                 _put(merged, key, value)
     return merged
+
+
+def trains_on_the_same_text(config: Mapping[str, Any]) -> bool:
+    """Return whether ``config`` has the data source of the run in ``init_from``."""
+    folder = config["init_from"]
+    if not isinstance(folder, str):
+        return False
+    start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")
+    return isinstance(start.get("data"), dict) and _without_case(start["data"]) == config["data"]
+
+
+def _stored_text(config: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+    """Return the data source of the configuration that is stored in ``folder``."""
+    if not isinstance(config.get("data"), dict):
+        raise UserError(f"init_from={folder}: its {CONFIG_FILE} names no text; choose one with data=")
+    return _without_case(config["data"])
+
+
+def _without_case(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data source without the case of prepared text, which a run adds to its configuration."""
+    return {key: value for key, value in data.items() if key != "lowercase"} if is_prepared(data) else data
 
 
 def _value(tree: Any, key: str) -> Any:

@@ -9,17 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from nmt.bounds import Above, AtLeast, AtMost, Within
+from nmt.bounds import Above, AtLeast, AtMost, Count, Share, Size
 from nmt.search.options import SearchOptions
 
-Count = Annotated[int, AtLeast(1)]
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
-Share = Annotated[float, Within(0, 1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity: typing hashes it in a union, and bounds is a dict
 class Plugin:
     """A block with a ``_target_``, whose other keys are arguments of that class or function."""
 
@@ -63,13 +61,14 @@ OPTIMIZER = Plugin(
     "nmt.training.optimizers.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
+LOGGER = Plugin("nmt.training.tracker.LOGGER")
 SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
     kind: Literal["bpe", "unigram"]
-    vocab_size: Annotated[int, AtLeast(5)]
+    vocab_size: Annotated[int, AtLeast(5), AtMost(1_000_000)]
     joint: bool
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
@@ -78,13 +77,13 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class Embeddings:
-    size: Count
+    size: Size
     shared: bool
 
 
 @dataclass(frozen=True)
 class Batches:
-    max_tokens: Count
+    max_tokens: Annotated[int, AtLeast(1), AtMost(1_000_000)]
     max_sentences: Count | None
     accumulate: Count
 
@@ -98,6 +97,7 @@ class Training:
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
     keep_best: Count
+    keep_every_n_epochs: Count | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
 
@@ -122,9 +122,11 @@ class Train:
     threads: Threads | None
     device: str
     precision: Literal["float32", "bf16"]
+    export: bool
     resume: bool
     init_from: str | None
     trust: list[str]
+    logger: Annotated[Any, LOGGER] | None = None
 
 
 @dataclass(frozen=True)

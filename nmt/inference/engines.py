@@ -6,7 +6,7 @@ from typing import Literal
 
 OnnxEngineName = Literal["onnx", "onnx-int8"]
 EngineName = Literal["auto", "torch", OnnxEngineName]
-"""``auto`` selects the fastest engine that the model's folder offers."""
+"""``auto`` selects the first engine of ``GRAPH_SUFFIX`` that the model's folder has graphs for, otherwise torch."""
 
-GRAPH_SUFFIX: dict[OnnxEngineName, str] = {"onnx-int8": ".int8", "onnx": ""}
-"""The suffix of each ONNX engine's graph files. The fastest engine comes first; torch is slower than all of them."""
+GRAPH_SUFFIX: dict[OnnxEngineName, str] = {"onnx": "", "onnx-int8": ".int8"}
+"""The suffix of each ONNX engine's graph files. The exact engine comes first: rounding to integers is a choice."""

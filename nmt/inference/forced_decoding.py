@@ -10,7 +10,7 @@ import torch
 
 from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import word_weights
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
 from nmt.inference.translator import SCORES_NOT_FINITE, Translator
 from nmt.search.search import batches_by_length
@@ -90,7 +90,9 @@ def _report_unscored(results: Sequence[Result | None], *, failed: Result, on_fai
 
 def _require_equal_length(sources: Sequence[str], targets: Sequence[str]) -> None:
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources):,} sources, {len(targets):,} targets: give one target per source")
+        raise ValueError(
+            f"{counted(len(sources), 'source')}, {counted(len(targets), 'target')}: give one target per source"
+        )
 
 
 def _in_order(numbered: Iterable[tuple[int, Result]]) -> list[Result]:

@@ -19,7 +19,7 @@ from nmt.inference.translator import Translation, Translator
 from nmt.model.encoder import Final
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed
-from nmt.search.search import search_encoded
+from nmt.search.search import max_rows, search_encoded
 from nmt.text.specials import EOS
 
 
@@ -126,7 +126,7 @@ def translate_encoded(
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
     engine = translator.runtime.engine(trace=False)
     translations: list[Translation] = [Translation("")] * len(lines)
-    for batch in _batches(sources, translator.max_tokens):
+    for batch in _batches(sources, translator.max_tokens, max_rows(options)):
         rows = [filled[index] for index in batch]
         stacked = _stack([sources[index] for index in batch])
         lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
@@ -136,17 +136,17 @@ def translate_encoded(
     return translations
 
 
-def _batches(sources: Sequence[Source], max_slots: int) -> Iterator[list[int]]:
+def _batches(sources: Sequence[Source], max_slots: int, max_rows: int) -> Iterator[list[int]]:
     """Yield batches of indices. All sources of a batch have equal shapes, so nothing is padded.
 
-    A batch has at most ``max_slots`` slots in total, or one source.
+    A batch has at most ``max_rows`` sources, with ``max_slots`` slots in total, or one source.
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, source in enumerate(sources):
         shapes = tuple(None if field is None else field.shape for field in source.memory)
         groups.setdefault(shapes, []).append(index)
     for group in groups.values():
-        size = max(1, max_slots // max(1, sources[group[0]].memory.slots.shape[1]))
+        size = min(max_rows, max(1, max_slots // max(1, sources[group[0]].memory.slots.shape[1])))
         yield from (group[first : first + size] for first in range(0, len(group), size))
 
 

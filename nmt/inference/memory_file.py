@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.memories import EncodedLine
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
@@ -123,7 +123,7 @@ def memory_files(place: Path) -> list[Path]:
         )
     if len(numbers) < count:
         first = next(number for number in range(1, count + 1) if number not in numbers)
-        missing = f"{count - len(numbers):,} of {count:,} files are missing, the first is {memory_name(first)}"
+        missing = f"{count - len(numbers):,} of {counted(count, 'file')} missing, the first is {memory_name(first)}"
         raise UserError(f"memory={place}: {missing}; encode again")
     return [place / memory_name(number) for number in range(1, count + 1)]
 

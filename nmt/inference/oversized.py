@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
@@ -25,7 +25,7 @@ def oversized_reason(error: Exception, line: str) -> str | None:
     if isinstance(error, SourceTooLong):
         return str(error)
     if is_out_of_memory(error):
-        return f"not enough memory for this line of {len(line.split()):,} words"
+        return f"not enough memory for this line of {counted(len(line.split()), 'word')}"
     return None
 
 

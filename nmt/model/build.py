@@ -19,8 +19,11 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
+from nmt.model import contract
+from nmt.model.contract import require_attributes
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
+from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
 from nmt.plugins import PluginPoint, construct, locate_all, setting
 from nmt.text.specials import PAD
@@ -54,25 +57,11 @@ def build_model(
         nn.init.normal_(embedding.weight, std=0.1)
         with torch.no_grad():
             embedding.weight[PAD] = 0
+    query_size = setting(config["decoder"], "hidden_size", DECODER, trust=trust)
     try:
-        encoder: LSTMEncoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=sizes["size"])
-        attention: Attention = construct(
-            config["attention"],
-            ATTENTION,
-            trust=trust,
-            state_size=encoder.state_size,
-            query_size=setting(config["decoder"], "hidden_size", DECODER, trust=trust),
-            max_length=longest_source,
-        )
-        decoder: LSTMDecoder = construct(
-            config["decoder"],
-            DECODER,
-            trust=trust,
-            embedding=target,
-            attention=attention,
-            encoder_layers=encoder.layers,
-            state_size=encoder.state_size,
-        )
+        encoder = _build_encoder(config, sizes["size"], trust)
+        attention = _build_attention(config, encoder.state_size, query_size, longest_source, trust)
+        decoder = _build_decoder(config, target, attention, encoder.state_size, encoder.layers, trust)
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
@@ -80,15 +69,54 @@ def build_model(
     return model
 
 
+def _build_encoder(config: Mapping[str, Any], embedding_size: int, trust: Sequence[str]) -> LSTMEncoder:
+    encoder: LSTMEncoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=embedding_size)
+    require_attributes(encoder, "encoder", contract.ENCODER)
+    return encoder
+
+
+def _build_attention(
+    config: Mapping[str, Any], state_size: int, query_size: int | None, max_length: int, trust: Sequence[str]
+) -> Attention:
+    sizes = {"state_size": state_size, "query_size": query_size, "max_length": max_length}
+    attention: Attention = construct(config["attention"], ATTENTION, trust=trust, **sizes)
+    require_attributes(attention, "attention", contract.ATTENTION)
+    return attention
+
+
+def _build_decoder(
+    config: Mapping[str, Any],
+    embedding: nn.Embedding,
+    attention: Attention,
+    state_size: int,
+    encoder_layers: int,
+    trust: Sequence[str],
+) -> LSTMDecoder:
+    parts = {"embedding": embedding, "attention": attention}
+    sizes = {"state_size": state_size, "encoder_layers": encoder_layers}
+    decoder: LSTMDecoder = construct(config["decoder"], DECODER, trust=trust, **parts, **sizes)
+    require_attributes(decoder, "decoder", contract.DECODER)
+    return decoder
+
+
 def declared_shapes(config: Mapping[str, Any], *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
     """Return the shape of each weight of the model that ``build_model`` would return, without allocating it.
 
-    Raises ValueError if the model would have more than ``parts`` modules and parameters: a stored configuration may
-    declare ten million layers.
+    Raises ValueError if the model would have more than ``parts`` modules and parameters: classes of other packages may
+    accept ten million layers.
     """
     with torch.device("meta"), SkipInitialisation(), _limit_parts(parts):
         model = build_model(config, **sizes)
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+
+
+def require_memory(config: Mapping[str, Any], **sizes: Any) -> None:
+    """Raise UserError if the model that ``build_model`` would return is too large to be trained on this machine."""
+    with torch.device("meta"), SkipInitialisation():
+        model = build_model(config, **sizes)
+    parts = {"embeddings": model.embedding, "encoder": model.encoder, "attention": model.attention}
+    if problem := memory_problem({**parts, "decoder": model.decoder}, config):
+        raise UserError(problem)
 
 
 class SkipInitialisation(TorchFunctionMode):
@@ -124,40 +152,32 @@ def _limit_parts(limit: int) -> Iterator[None]:
 
 
 def size_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what the constructors of encoder, attention and decoder refuse.
+    """Yield what the constructors of encoder, attention and decoder refuse, or that the model is too large.
 
     They run on the meta device, which allocates nothing. If the encoder is refused, the others are checked with the
-    encoder size that the configuration gives.
+    encoder size that the configuration gives. The vocabulary counts as large as ``tokenizer.vocab_size``.
     """
     query_size = setting(config["decoder"], "hidden_size", DECODER, trust=trust)
     if query_size is None:
         yield f"decoder._target_={config['decoder']['_target_']}: must have a hidden_size, which attention is built for"
         return
     with torch.device("meta"), SkipInitialisation():
-        embedding = nn.Embedding(8, config["embeddings"]["size"])
-        state_size, layers = setting(config["encoder"], "hidden_size", ENCODER, trust=trust), 1
+        embedding = nn.Embedding(config["tokenizer"]["vocab_size"], config["embeddings"]["size"])
+        encoder, layers = None, 1
         try:
-            encoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=embedding.embedding_dim)
+            encoder = _build_encoder(config, embedding.embedding_dim, trust)
             state_size, layers = encoder.state_size, encoder.layers
         except ValueError as error:
             yield str(error)
+            state_size = setting(config["encoder"], "hidden_size", ENCODER, trust=trust)
         if state_size is None:
             return
-        sizes = {"state_size": state_size, "query_size": query_size, "max_length": 8}
         try:
-            attention = construct(config["attention"], ATTENTION, trust=trust, **sizes)
+            attention = _build_attention(config, state_size, query_size, 8, trust)
+            decoder = _build_decoder(config, embedding, attention, state_size, layers, trust)
         except ValueError as error:
             yield str(error)
             return
-        try:
-            construct(
-                config["decoder"],
-                DECODER,
-                trust=trust,
-                embedding=embedding,
-                attention=attention,
-                encoder_layers=layers,
-                state_size=state_size,
-            )
-        except ValueError as error:
-            yield str(error)
+    parts = {"embeddings": embedding, "attention": attention, "decoder": decoder}
+    if encoder is not None and (problem := memory_problem({**parts, "encoder": encoder}, config)):
+        yield problem

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from nmt.arguments import check_arguments
 from nmt.attention.base import Attention, Memory
-from nmt.bounds import AtLeast, Within
+from nmt.bounds import Layers, Share, Size
 from nmt.kernels import enabled
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
@@ -40,16 +41,17 @@ class LSTMDecoder(nn.Module):
     exportable: ClassVar[bool] = True
     """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
+    @check_arguments
     def __init__(
         self,
         *,
         embedding: nn.Embedding,
         attention: Attention,
-        encoder_layers: int,
-        state_size: int,
-        hidden_size: Annotated[int, AtLeast(1)] = 512,
-        layers: Annotated[int, AtLeast(1)] = 1,
-        dropout: Annotated[float, Within(0, 1)] = 0.2,
+        encoder_layers: Layers,
+        state_size: Size,
+        hidden_size: Size = 512,
+        layers: Layers = 1,
+        dropout: Share = 0.2,
         input_feeding: bool = False,
         output_layer: Literal["attentional", "direct"] = "attentional",
         tied: bool = False,

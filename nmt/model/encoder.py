@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.bounds import AtLeast, Within
+from nmt.arguments import check_arguments
+from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
 
 
@@ -42,14 +43,15 @@ class LSTMEncoder(nn.Module):
     exportable: ClassVar[bool] = True
     """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
+    @check_arguments
     def __init__(
         self,
         *,
-        embedding_size: int,
-        hidden_size: Annotated[int, AtLeast(1)] = 512,
-        layers: Annotated[int, AtLeast(1)] = 1,
+        embedding_size: Size,
+        hidden_size: Size = 512,
+        layers: Layers = 1,
         bidirectional: bool = True,
-        dropout: Annotated[float, Within(0, 1)] = 0.2,
+        dropout: Share = 0.2,
     ) -> None:
         super().__init__()
         if bidirectional and hidden_size % 2:

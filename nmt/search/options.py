@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
 
-from nmt.bounds import AtLeast, AtMost, violations
+from nmt.arguments import TypeCheck
+from nmt.bounds import AtLeast, AtMost, Count
 from nmt.errors import UserError
 from nmt.search.engine import Integers
 
@@ -23,19 +23,19 @@ class SearchOptions:
     Raises UserError, which names the option, its value and the fix.
     """
 
-    beam_size: Annotated[int, AtLeast(1)] = 5
+    beam_size: Annotated[int, AtLeast(1), AtMost(1000)] = 5
     """Live hypotheses per sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
     coverage_penalty: Annotated[float, AtLeast(0)] = 0.0
     """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
-    n_best: Annotated[int, AtLeast(1)] = 1
+    n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
     """Translations returned per sentence, best first; when sampling, the number of draws."""
-    max_length: Annotated[int, AtLeast(1)] | None = None
+    max_length: Annotated[int, AtLeast(1), AtMost(MAX_LENGTH_CEILING)] | None = None
     """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
     """Sample instead of searching: values below 1 sharpen the distribution, above 1 flatten it; null: off."""
-    top_k: Annotated[int, AtLeast(1)] | None = None
+    top_k: Count | None = None
     """Sample from the k most likely pieces only; null: from all."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
@@ -44,11 +44,8 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
-            value = getattr(self, name)
-            if value is not None and (problems := violations(value, _bounds(hint))):
-                raise UserError(f"search.{name}={value}: {problems[0]}")
-        if self.max_length is not None and self.max_length > MAX_LENGTH_CEILING:
-            raise UserError(f"search.max_length={self.max_length}: must be at most {MAX_LENGTH_CEILING}")
+            for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
+                raise UserError(problem)
         if self.method != "beam" and self.coverage_penalty:
             raise UserError(
                 f"search.coverage_penalty={self.coverage_penalty:g}: needs beam search; remove it, or "
@@ -71,10 +68,3 @@ class SearchOptions:
         if self.max_length is not None:
             return np.full_like(source_lengths, self.max_length)
         return np.minimum(2 * source_lengths + 10, MAX_LENGTH_CEILING)
-
-
-def _bounds(hint: Any) -> Iterator[Any]:
-    """Yield the bounds found anywhere in an annotation, such as ``Annotated[int, AtLeast(1)] | None``."""
-    yield from getattr(hint, "__metadata__", ())
-    for part in get_args(hint):
-        yield from _bounds(part)

@@ -15,6 +15,9 @@ from nmt.search.options import SearchOptions
 from nmt.search.sampling import sampling_search, sentence_seed
 from nmt.search.scoring import Scorer
 
+MAX_HYPOTHESES = 8192
+"""Live hypotheses of a batch: each has a log-probability for every piece of the vocabulary."""
+
 
 def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
@@ -63,24 +66,34 @@ def search_all(
     """Search like ``search``, for any number of sources: batches hold sources of similar length; the order is kept.
 
     ``max_tokens`` is the maximum number of source pieces per batch, padding included. A longer source forms a batch
-    alone.
+    alone. A batch also has at most ``MAX_HYPOTHESES`` live hypotheses, so that a large beam fits in memory.
     """
     results: list[list[Hypothesis]] = [[] for _ in sources]
-    for rows in batches_by_length([len(ids) for ids in sources], max_tokens=max_tokens):
+    lengths = [len(ids) for ids in sources]
+    for rows in batches_by_length(lengths, max_tokens=max_tokens, max_rows=max_rows(options)):
         batch = [sources[row] for row in rows]
         for row, hypotheses in zip(rows, search(engine, batch, options), strict=True):
             results[row] = hypotheses
     return results
 
 
-def batches_by_length(lengths: list[int], *, max_tokens: int) -> list[list[int]]:
+def max_rows(options: SearchOptions) -> int:
+    """Return the number of sentences in a batch that together have at most ``MAX_HYPOTHESES`` hypotheses."""
+    return max(1, MAX_HYPOTHESES // (options.n_best if options.method == "sample" else options.beam_size))
+
+
+def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | None = None) -> list[list[int]]:
     """Split the indices into batches, longest first, so that sentences × longest ≤ max_tokens in each batch.
+
+    No batch has more than ``max_rows`` sentences.
 
     The longest come first because a batch that does not fit in memory then fails at once, not after an hour.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
+        size = len(batches[-1]) + 1 if batches else 0
+        fits = batches and (max_rows is None or size <= max_rows)
+        if fits and size * lengths[batches[-1][0]] <= max_tokens:
             batches[-1].append(row)
         else:
             batches.append([row])

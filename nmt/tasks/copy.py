@@ -6,8 +6,8 @@ import random
 from itertools import product
 from typing import Annotated
 
-from nmt.bounds import AtLeast
-from nmt.errors import UserError
+from nmt.bounds import AtLeast, AtMost, PairCount
+from nmt.errors import UserError, counted
 from nmt.text.pair import Pair
 
 WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
@@ -15,11 +15,11 @@ WORDS = ["".join(syllables) for syllables in product(("ba", "de", "gi", "ko", "l
 
 def generate(
     *,
-    train_pairs: Annotated[int, AtLeast(1)],
-    valid_pairs: Annotated[int, AtLeast(1)],
-    test_pairs: Annotated[int, AtLeast(1)],
+    train_pairs: PairCount,
+    valid_pairs: PairCount,
+    test_pairs: PairCount,
     seed: int,
-    max_words: Annotated[int, AtLeast(1)] = 10,
+    max_words: Annotated[int, AtLeast(1), AtMost(1000)] = 10,
 ) -> dict[str, list[Pair]]:
     """Return distinct pairs by part (train, valid, test); source and target are equal, word i is linked to word i.
 
@@ -33,7 +33,7 @@ def generate(
     total, limit = sum(sizes.values()), sum(len(WORDS) ** length for length in range(1, max_words + 1)) // 2
     if total > limit:
         raise UserError(
-            f"data.max_words={max_words}: allows {limit} distinct sentences, {total} are requested; "
+            f"data.max_words={max_words}: allows {counted(limit, 'distinct sentence')}, {total} are requested; "
             "ask for fewer pairs or raise max_words"
         )
     rng = random.Random(seed)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.storage import replace_file, require_format
 from nmt.text.corpus_checks import check_table
 from nmt.text.links import Link, Links
@@ -53,8 +53,8 @@ class Account:
 
     def lines(self) -> list[str]:
         """Return one line about the kept pairs, then one for each reason, most frequent first."""
-        kept = f"{self.kept:,} of {self.total:,} pairs kept"
-        sizes = f"{self.source_pieces:,} source and {self.target_pieces:,} target pieces"
+        kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
+        sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
         return [f"{kept}: {sizes}"] + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def write_corpus(
                 writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
         if account.kept == 0:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in account.dropped.most_common())
-            detail = f"all {account.total:,} pairs were dropped ({reasons})" if reasons else "no pairs were given"
+            detail = f"0 of {counted(account.total, 'pair')} kept ({reasons})" if reasons else "no pairs were given"
             raise UserError(f"{path}: {detail}; relax the filters or give more text")
     return account
 
@@ -213,7 +213,7 @@ def _reason_to_drop(source: int, target: int, max_length: int | None, max_ratio:
     if target == 0:
         return "empty target"
     if max_length is not None and max(source, target) > max_length:
-        return f"longer than {max_length} pieces"
+        return f"longer than {counted(max_length, 'piece')}"
     if max_ratio is not None and max(source, target) > max_ratio * min(source, target):
         return f"length ratio over {max_ratio:g}"
     return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.errors import counted
 from nmt.text.specials import EOS, UNK
 
 MAX_ID = np.iinfo(np.int32).max
@@ -25,7 +26,7 @@ def check_table(table: Any, vocabularies: tuple[int, int] | None) -> None:
         if not all(len(chunk) for chunk in column.chunks):
             raise ValueError(f"{name}: an empty batch of rows")
         if column.null_count and name != "links":
-            raise ValueError(f"{name}: {column.null_count:,} missing values")
+            raise ValueError(f"{name}: {counted(column.null_count, 'missing value')}")
     source_pieces, target_pieces = vocabularies or (MAX_ID, MAX_ID)
     _check_ids(table.column("source_ids"), "source_ids", source_pieces)
     _check_ids(table.column("target_ids"), "target_ids", target_pieces)
@@ -52,6 +53,6 @@ def _check_links(column: Any, name: str) -> None:
 def _values(chunk: Any, name: str) -> np.ndarray:
     values = chunk.flatten()
     if values.null_count:
-        raise ValueError(f"{name}: {values.null_count:,} missing values")
+        raise ValueError(f"{name}: {counted(values.null_count, 'missing value')}")
     numbers: np.ndarray = values.to_numpy()
     return numbers

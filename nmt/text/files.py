@@ -8,19 +8,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.errors import UserError
-from nmt.text.links import parse_pharaoh
+from nmt.errors import UserError, counted
+from nmt.text.links import LinkSettings, parse_links
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
 GZIP_MAGIC = b"\x1f\x8b"  # the first bytes of gzip data; UTF-8 text cannot begin with them
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
     """Yield the lines of a file, decompressed if its name ends in ``.gz``, without ``\\n`` or ``\\r\\n``.
 
-    Raises UserError, with the line number if there is one, for a missing or empty file, damaged gzip data or invalid
-    UTF-8.
+    Raises UserError, with the line number if there is one, for a missing file, damaged gzip data, invalid UTF-8 or,
+    without ``allow_empty``, an empty file.
     """
     count = 0
     try:
@@ -33,7 +33,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
     except OSError as error:
         folder = "" if Path(path).is_absolute() else f" (in {Path.cwd()})"
         raise UserError(f"{path}: {error.strerror or error}{folder}; check the file name") from None
-    if count == 0:
+    if count == 0 and not allow_empty:
         raise UserError(f"{path}: empty file; give a file with at least one line")
 
 
@@ -54,25 +54,29 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def read_pairs(
-    source: str | Path, target: str | Path, links: str | Path | None = None, *, links_base: int = 0
+    source: str | Path,
+    target: str | Path,
+    links: str | Path | None = None,
+    *,
+    links_base: int = 0,
+    allow_empty: bool = False,
 ) -> list[Pair]:
     """Return the sentence pairs of two parallel files, with the gold links of a third one if given.
 
-    Each line of ``links`` belongs to one pair and holds ``i-j`` (sure) and ``ipj`` (possible) links. i counts source
-    words and j target words, from ``links_base``. Raises UserError if the files have different numbers of lines, or
-    if a link is malformed or points outside its sentences.
+    ``links`` has one of the formats of ``nmt.text.links``. i counts source words and j target words, from
+    ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
+    is not set, or if a link is malformed or points outside its sentences.
     """
-    sources, targets = list(read_lines(source)), list(read_lines(target))
+    sources, targets = (list(read_lines(side, allow_empty=allow_empty)) for side in (source, target))
     _require_equal_length(source, len(sources), target, len(targets))
     if links is None:
         return [Pair(*sides) for sides in zip(sources, targets, strict=True)]
-    link_lines = list(read_lines(links))
-    _require_equal_length(source, len(sources), links, len(link_lines))
-    pairs = []
-    for number, (x, y, line) in enumerate(zip(sources, targets, link_lines, strict=True), start=1):
-        gold = parse_pharaoh(line, base=links_base, place=f"{links}:{number}", sentences=(x, y))
-        pairs.append(Pair(x, y, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure))))
-    return pairs
+    sentences = list(zip(sources, targets, strict=True))
+    golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
+    return [
+        Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
+        for sides, gold in zip(sentences, golds, strict=True)
+    ]
 
 
 def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:
@@ -82,6 +86,6 @@ def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:
 def _require_equal_length(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:
     if first_count != second_count:
         raise UserError(
-            f"{first} has {first_count} lines, {second} has {second_count} lines:"
+            f"{first} has {counted(first_count, 'line')}, {second} has {counted(second_count, 'line')}:"
             " line n of one must belong to line n of the other; give files of equal length"
         )

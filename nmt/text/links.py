@@ -1,14 +1,23 @@
-"""Word links in Pharaoh's notation: ``i-j`` is a sure link, ``ipj`` a possible one."""
+"""Word links: one line of ``i-j`` items per sentence (Pharaoh), or one line ``sentence i j [S|P]`` per link (NAACL).
+
+``i-j`` is a sure link; ``ipj`` and ``i?j`` are possible ones. The NAACL format is that of Mihalcea & Pedersen (2003),
+An Evaluation Exercise for Word Alignment.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 
 Link = tuple[int, int]
-LINK = re.compile(r"(\d+)([-p])(\d+)")
+# At most 7 digits: a larger number is a mistake, and the number of a sentence decides how much is allocated.
+# NAACL lines may end with a confidence.
+PHARAOH = re.compile(r"(\d{1,7})([-p?])(\d{1,7})")
+NAACL = re.compile(r"(\d{1,7})\s+(\d{1,7})\s+(\d{1,7})(?:\s+([SP]))?(?:\s+\d*\.?\d+)?")
 
 
 class Links(NamedTuple):
@@ -18,26 +27,129 @@ class Links(NamedTuple):
     possible: frozenset[Link]
 
 
-def parse_pharaoh(line: str, *, base: int = 0, place: str = "links", sentences: tuple[str, str] | None = None) -> Links:
-    """Return the links of one line, whose words are counted from ``base``.
+class LinkSettings(NamedTuple):
+    """How a file writes links: words are counted from ``base``, and ``swap`` means that i counts target words.
 
-    Raises UserError, which names ``place``, for a malformed link or one outside the ``sentences`` (if given).
+    ``swap`` is None where no setting offers it. ``key`` is the setting that named the file: messages name ``key_base``
+    and ``key_swap``.
     """
-    sizes = None if sentences is None else tuple(len(sentence.split()) for sentence in sentences)
-    sure, possible = set(), set()
-    for token in line.split():
-        match = LINK.fullmatch(token)
-        if match is None:
-            raise UserError(f"{place}: {token!r}: not a link; write i-j (sure) or ipj (possible)")
-        link = (int(match[1]) - base, int(match[3]) - base)
-        if min(link) < 0:
-            raise UserError(f"{place}: {token!r} counts words from 0, not from {base}; set links_base=0")
-        if sizes is not None and not (link[0] < sizes[0] and link[1] < sizes[1]):
-            raise UserError(
-                f"{place}: {token} points outside the sentences of {sizes[0]} and {sizes[1]} words;"
-                f" check links_base={base}"
-            )
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return Links(frozenset(sure), frozenset(possible))
+
+    base: int = 0
+    swap: bool | None = None
+    key: str = "links"
+
+
+PLAIN = LinkSettings()
+
+
+class _Item(NamedTuple):
+    """One link, and the line and the text that it was read from. ``sentence`` is counted from 0."""
+
+    sentence: int
+    link: Link
+    sure: bool
+    line: int
+    text: str
+
+
+def parse_links(
+    lines: Sequence[str],
+    place: str,
+    settings: LinkSettings = PLAIN,
+    *,
+    sentences: Sequence[tuple[str, str]] | None = None,
+    count: int | None = None,
+) -> list[Links]:
+    """Return the links of each sentence; the first line that is not blank decides the format.
+
+    ``count`` is the number of sentences. It follows from ``sentences`` if they are given, and otherwise from the links.
+    Raises UserError, which names ``place`` and the line, for a malformed link, for one outside its sentences, and for a
+    wrong number of sentences.
+    """
+    naacl = is_naacl(lines)
+    items = [*(_naacl_items if naacl else _pharaoh_items)(lines, place)]
+    size = max((item.sentence + 1 for item in items), default=0) if naacl else len(lines)
+    wanted = len(sentences) if sentences is not None else size if count is None else count
+    if size > wanted or (size < wanted and not naacl):
+        have = f"links of sentence {size:,}" if naacl else f"{counted(size, 'line')} of links"
+        raise UserError(f"{place} has {have} for {counted(wanted, 'sentence')}; links and sentences must be parallel")
+    words = [(item, _from_zero(item, place, settings)) for item in items]
+    if sentences is not None:
+        _check_bounds(words, sentences, place, settings)
+    sure: dict[int, set[Link]] = defaultdict(set)
+    possible: dict[int, set[Link]] = defaultdict(set)
+    for item, link in words:
+        possible[item.sentence].add(link)
+        if item.sure:
+            sure[item.sentence].add(link)
+    return [Links(frozenset(sure.get(row, ())), frozenset(possible.get(row, ()))) for row in range(wanted)]
+
+
+def is_naacl(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not blank has the NAACL format."""
+    return any(NAACL.fullmatch(line.strip()) for line in [line for line in lines if line.strip()][:1])
+
+
+def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
+    for row, line in enumerate(lines):
+        for text in line.split():
+            match = PHARAOH.fullmatch(text)
+            if match is None:
+                raise UserError(f"{place}:{row + 1}: {text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)")
+            yield _Item(row, (int(match[1]), int(match[3])), match[2] == "-", row + 1, text)
+
+
+def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
+    """Yield the links. Sentences are counted from 1, or from 0 if a link belongs to sentence 0."""
+    items = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        match = NAACL.fullmatch(text)
+        if match is not None:
+            items.append(_Item(int(match[1]), (int(match[2]), int(match[3])), match[4] != "P", number, text))
+        elif text:
+            raise UserError(f"{place}:{number}: {text!r:.80}: not a link; write sentence i j S, or P for possible")
+    first = min([1, *(item.sentence for item in items)])
+    for item in items:
+        yield item._replace(sentence=item.sentence - first)
+
+
+def _from_zero(item: _Item, place: str, settings: LinkSettings) -> Link:
+    """Return the link (source word, target word), counted from 0."""
+    i, j = (word - settings.base for word in item.link)
+    if min(i, j) < 0:
+        raise UserError(
+            f"{place}:{item.line}: {item.text!r} counts words from 0, not from {settings.base};"
+            f" set {settings.key}_base=0"
+        )
+    return (j, i) if settings.swap else (i, j)
+
+
+def _check_bounds(
+    words: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], place: str, settings: LinkSettings
+) -> None:
+    """Raise UserError for the first link outside its sentences, with the reading under which all links fit."""
+    sizes = [(len(source.split()), len(target.split())) for source, target in sentences]
+
+    def fits(item: _Item, i: int, j: int) -> bool:
+        return 0 <= i < sizes[item.sentence][0] and 0 <= j < sizes[item.sentence][1]
+
+    outside = next((item for item, (i, j) in words if not fits(item, i, j)), None)
+    if outside is None:
+        return
+    advice = f"check {settings.key}_base={settings.base}"
+    if settings.base == 0 and all(fits(item, i - 1, j - 1) for item, (i, j) in words):
+        advice = f"words look counted from 1; set {settings.key}_base=1"
+    elif all(fits(item, j, i) for item, (i, j) in words):
+        advice = swap_advice(settings)
+    first, second = sizes[outside.sentence]
+    raise UserError(
+        f"{place}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"
+        f" {counted(second, 'word')}; {advice}"
+    )
+
+
+def swap_advice(settings: LinkSettings) -> str:
+    """Return what to do about links that fit better with their sides exchanged."""
+    fixes = {None: "write source-target links", False: f"add {settings.key}_swap=true"}
+    return f"sides look swapped; {fixes.get(settings.swap, f'remove {settings.key}_swap=true')}"

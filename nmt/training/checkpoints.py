@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from torch import Tensor
 from nmt.errors import UserError
 from nmt.inference.model_folder import non_finite
 from nmt.storage import read_checkpoint, write_checkpoint
+from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
@@ -55,7 +56,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class BestCheckpoints(ModelCheckpoint):
-    """Keeps the best checkpoints by ``training.monitor`` in ``folder``; of equals the later one."""
+    """Keeps the best checkpoints by ``merit`` in ``folder``; of equals the later one."""
 
     monitor: str
 
@@ -65,19 +66,41 @@ class BestCheckpoints(ModelCheckpoint):
             dirpath=folder,
             filename="best-{epoch}-{" + monitor + ":.3f}",
             monitor=monitor,
-            mode="min" if monitor == "valid_loss" else "max",
+            mode="min" if monitor == LOSS else "max",
             save_top_k=training["keep_best"],
             enable_version_counter=False,
         )
+        self.losses: dict[str, float] = {}  # validation loss by path, as ``best_k_models`` has the monitored score
 
-    def check_monitor_top_k(self, trainer: pl.Trainer, current: Tensor | None = None) -> bool:
-        return super().check_monitor_top_k(trainer, current) or bool(current == self.kth_value)
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "losses": self.losses}
 
-    def _remove_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
-        """Do nothing: a run that is killed now resumes from the last checkpoint, which still names this file."""
+    def _save_monitor_checkpoint(self, trainer: pl.Trainer, monitor_candidates: dict[str, Tensor]) -> None:
+        """Write a checkpoint if the model is among the best. Lightning compares by the monitored score alone."""
+        if len(self.best_k_models) >= self.save_top_k:
+            worst = self._best_first()[-1]
+            if merit(monitor_candidates, self.monitor) < self._merit(worst):
+                return
+            del self.best_k_models[worst], self.losses[worst]
+        path = self.format_checkpoint_name(monitor_candidates)
+        self.current_score = monitor_candidates[self.monitor]
+        self.best_k_models[path], self.losses[path] = self.current_score, float(monitor_candidates[LOSS])
+        self.best_model_path = self._best_first()[0]
+        self.best_model_score = self.best_k_models[self.best_model_path]
+        self._save_checkpoint(trainer, path)
+
+    def _merit(self, path: str) -> Merit:
+        return merit({self.monitor: self.best_k_models[path], LOSS: self.losses[path]}, self.monitor)
+
+    def _best_first(self) -> list[str]:
+        """Return the paths of the best checkpoints, best first; of equals the later one first."""
+        return sorted(reversed(self.best_k_models), key=self._merit, reverse=True)
 
     def remove_replaced(self) -> None:
-        """Delete the files of checkpoints that are no longer among the best."""
+        """Delete the files of checkpoints that are no longer among the best.
+
+        Called after the last checkpoint is written: a run that is killed before resumes from one that still names them.
+        """
         named = {Path(path).name for path in self.best_k_models}
         for file in Path(str(self.dirpath)).glob("best-epoch=*.ckpt"):
             if file.name not in named:
@@ -94,27 +117,20 @@ class BestCheckpoints(ModelCheckpoint):
         def moved(path: str) -> str:
             return str(Path(folder) / Path(path).name) if path else ""
 
-        paths = {key: moved(state_dict[key]) for key in ("best_model_path", "kth_best_model_path", "last_model_path")}
         best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
         present = {path: score for path, score in best.items() if Path(path).is_file()}
-        super().load_state_dict({**state_dict, **paths, "best_k_models": present, "dirpath": folder})
-        if len(present) < len(best):
-            for path in best.keys() - present.keys():
-                warn(f"{path}: missing; only the other checkpoints can be kept")
-            self.kth_best_model_path, self.kth_value = "", torch.tensor(torch.inf if self.mode == "min" else -torch.inf)
-
-    def _from_best(self) -> Iterator[str]:
-        """Yield the paths of the best checkpoints, best first; of equals the later one first."""
-        latest_first = reversed(self.best_k_models.items())
-        sign = 1 if self.mode == "min" else -1
-        yield from (path for path, _ in sorted(latest_first, key=lambda item: sign * float(item[1])))
+        path = moved(state_dict["best_model_path"])
+        super().load_state_dict({**state_dict, "best_model_path": path, "best_k_models": present, "dirpath": folder})
+        self.losses = {moved(path): loss for path, loss in state_dict["losses"].items() if moved(path) in present}
+        for path in best.keys() - present.keys():
+            warn(f"{path}: missing; only the other checkpoints can be kept")
 
     def read(self, last: Path) -> Kept | None:
         """Return the best model that can be read and is finite: a best checkpoint, or else the ``last`` one.
 
         Return None if no file qualifies. Files that cannot be used are skipped with a warning.
         """
-        for path in [*self._from_best(), str(last)]:
+        for path in [*self._best_first(), str(last)]:
             if path == str(last) and not last.exists():
                 continue
             try:
@@ -129,6 +145,17 @@ class BestCheckpoints(ModelCheckpoint):
             score = self.best_k_models.get(path)
             return Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
         return None
+
+
+class EpochCheckpoints(ModelCheckpoint):
+    """Keeps a checkpoint of every ``every_n_epochs``-th epoch in ``folder``, named ``epoch=0-step=25.ckpt``."""
+
+    def __init__(self, folder: Path, every_n_epochs: int) -> None:
+        super().__init__(dirpath=folder, save_top_k=-1, every_n_epochs=every_n_epochs, enable_version_counter=False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing, so that a run can be moved, and resumed with another interval."""
+        return {}
 
 
 class LastCheckpoint(Checkpoint):

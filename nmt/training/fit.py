@@ -12,16 +12,24 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.inference.oversized import is_out_of_memory
-from nmt.model.build import build_model
+from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
+from nmt.training.checkpoints import (
+    AtomicCheckpoints,
+    BestCheckpoints,
+    Diverged,
+    EpochCheckpoints,
+    LastCheckpoint,
+    Stopped,
+)
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
@@ -53,7 +61,9 @@ class Fitted(NamedTuple):
     stop_signal: int | None
 
 
-def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
+def fit(
+    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
+) -> Fitted:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
@@ -65,11 +75,13 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
-    callbacks = [progress, best, last, LearningRateMonitor("epoch")]
+    callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
+    if (interval := config["training"]["keep_every_n_epochs"]) is not None:
+        callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
     if patience is not None:
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
-        trainer = _trainer(config, folder, callbacks)
+        trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
@@ -128,13 +140,14 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
         start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
         longest = start.longest_source
-    model = build_model(
-        config,
-        source_vocabulary=len(prepared.source),
-        target_vocabulary=len(prepared.target),
-        longest_source=longest,
-        trust=config["trust"],
-    )
+    sizes = {
+        "source_vocabulary": len(prepared.source),
+        "target_vocabulary": len(prepared.target),
+        "longest_source": longest,
+        "trust": config["trust"],
+    }
+    require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
+    model = build_model(config, **sizes)
     if start is not None:
         _copy_weights(model, start.model, config["init_from"])
     return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
@@ -188,7 +201,9 @@ class _Trainer(pl.Trainer):
         return False
 
 
-def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
+def _trainer(
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]
     device = choose_device(config["device"])
@@ -201,7 +216,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
         plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
-        logger=[MetricsFile(folder), TensorBoardFiles(folder)],
+        logger=[MetricsFile(folder), TensorBoardFiles(folder), *trackers],
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,

@@ -13,63 +13,73 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nmt.alignment.aer import alignment_error_rate
+from nmt.alignment.aer import alignment_error_rate, alignment_scores, better_reading
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import argmax_links, format_pharaoh, read_gold
+from nmt.alignment.links import argmax_links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.word_weights import fit_word_weights, merge_pieces, normalise_rows, word_weights
 from nmt.errors import UserError
-from nmt.text.links import Links, parse_pharaoh
+from nmt.text.links import Links, parse_links
 
 
 def test_parsed_links_are_formatted_in_source_order() -> None:
-    assert format_pharaoh(parse_pharaoh("2-0 0-1 10-3").sure) == "0-1 2-0 10-3"
+    (links,) = parse_links(["2-0 0-1 10-3"], "links")
+    assert format_pharaoh(links.sure) == "0-1 2-0 10-3"
 
 
-def test_possible_links_and_a_base_of_1() -> None:
-    links = parse_pharaoh("1-1 2p3", base=1)
-    assert links == Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 2)}))
+def test_scores_of_a_worked_example() -> None:
+    """|A|=3, |S|=2, |A∩S|=1, |A∩P|=2: precision 2/3, recall 1/2, AER 1 − 3/5."""
+    (gold,) = parse_links(["0-0 1-1 2p1"], "gold")
+    assert alignment_scores([{(0, 0), (2, 1), (2, 2)}], [gold]) == pytest.approx((2 / 3, 1 / 2, 0.4))
 
 
-@pytest.mark.parametrize(
-    ("line", "message"), [("1-1 x", "'x': not a link"), ("0-1", "links_base=0"), ("1--2", "not a link")]
-)
-def test_bad_link_is_rejected_and_named(line: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        parse_pharaoh(line, base=1)
+def test_scores_without_links() -> None:
+    nothing, gold = Links(frozenset(), frozenset()), Links(frozenset({(0, 0)}), frozenset({(0, 0)}))
+    assert alignment_scores([set()], [nothing]) == (1, 1, 0)
+    assert alignment_scores([set()], [gold]) == (1, 0, 1)
+    assert alignment_scores([{(0, 0)}], [nothing]) == (0, 1, 1)
 
 
-def test_link_outside_its_sentence_is_rejected() -> None:
-    with pytest.raises(UserError, match="gold:3: 2p0 points outside the sentences of 2 and 1 words"):
-        parse_pharaoh("1-0 2p0", place="gold:3", sentences=("a man", "Mann"))
+@pytest.mark.parametrize("shift", [0, 1, -1])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_reading_that_fits_gold_links_better_is_found(swapped: bool, shift: int) -> None:
+    draw = random.Random(5)
+    golds = [frozenset((draw.randrange(9), draw.randrange(9)) for _ in range(9)) for _ in range(9)]
+    written = [{(i - shift, j - shift) for i, j in gold} for gold in golds]
+    if swapped:
+        written = [{(j, i) for i, j in links} for links in written]
+    reading = better_reading(written, [Links(gold, gold) for gold in golds])
+    assert reading == ((swapped, shift) if swapped or shift else None)
 
 
-def test_bad_gold_file_names_the_line(tmp_path: Path) -> None:
-    (tmp_path / "gold").write_text("0-0\n0:0\n")
-    with pytest.raises(UserError, match="gold:2"):
-        read_gold(tmp_path / "gold")
-
-
-def test_error_rate_of_a_worked_example() -> None:
-    """|A|=3, |S|=2, |A∩S|=1, |A∩P|=2: 1 − 3/5."""
-    gold = parse_pharaoh("0-0 1-1 2p1")
-    assert alignment_error_rate([{(0, 0), (2, 1), (2, 2)}], [gold]) == pytest.approx(0.4)
+def test_random_links_have_no_better_reading() -> None:
+    draw = random.Random(6)
+    sides: list[list[frozenset[tuple[int, int]]]] = [
+        [frozenset((draw.randrange(9), draw.randrange(9)) for _ in range(9)) for _ in range(9)] for _ in range(2)
+    ]
+    assert better_reading(sides[0], [Links(gold, gold) for gold in sides[1]]) is None
 
 
 def test_error_rate_against_a_naive_count() -> None:
     draw = random.Random(4)
     cells = [(i, j) for i in range(4) for j in range(4)]
     for _ in range(50):
-        hypotheses, golds, hits, size = [], [], 0, 0
+        hypotheses, golds, hits, size, count, sure_hits, all_sure = [], [], 0, 0, 0, 0, 0
         for _ in range(3):
             links, sure, possible = (set(draw.sample(cells, draw.randint(0, 8))) for _ in range(3))
             hypotheses.append(links)
             golds.append(Links(frozenset(sure), frozenset(sure | possible)))
             for link in links:
                 hits += (link in sure) + (link in sure | possible)
+                sure_hits += link in sure
             size += len(links) + len(sure)
+            count += len(links)
+            all_sure += len(sure)
         expected = 1 - hits / size if size else 0.0
         assert alignment_error_rate(hypotheses, golds) == pytest.approx(expected)
+        scores = alignment_scores(hypotheses, golds)
+        assert scores.precision == pytest.approx((hits - sure_hits) / count if count else 1)
+        assert scores.recall == pytest.approx(sure_hits / all_sure if all_sure else 1)
 
 
 def test_normalise_rows_keeps_zero_rows_and_drops_signs() -> None:
@@ -104,6 +114,7 @@ def test_word_without_weight_has_no_link() -> None:
     assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
 
 
+@pytest.mark.filterwarnings("ignore:no installed font has")
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 @pytest.mark.parametrize("signed", [False, True])
 def test_heatmap_accepts_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
@@ -131,18 +142,18 @@ def test_page_replaces_control_characters_visibly() -> None:
     assert "<h1>a\ufffdb</h1>" in page and "\ud800" not in page.encode("utf-8").decode()
 
 
-def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
+def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Axes:
     """Save a heatmap of ``matrix`` and return its axes."""
     figures: list[Figure] = []
     save = Figure.savefig
 
-    def record(self: Figure, *args: Any, **options: Any) -> None:
+    def record(self: Figure, *args: Any, **settings: Any) -> None:
         figures.append(self)
-        save(self, *args, **options)
+        save(self, *args, **settings)
 
     monkeypatch.setattr(Figure, "savefig", record)
     target, source = ([f"{side}{k}" for k in range(size)] for side, size in zip("ts", matrix.shape, strict=True))
-    save_heatmap(matrix, source, target, path, signed=signed)
+    save_heatmap(matrix, source, target, path, **options)
     return figures[0].axes[0]
 
 
@@ -155,6 +166,17 @@ def test_heatmap_colours_reach_the_largest_weight(
 ) -> None:
     axes = draw_axes(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
     assert axes.images[0].get_clim() == limits
+
+
+def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = draw_axes(np.ones((2, 3)), tmp_path / "picture.png", monkeypatch, gold=[(0, 1)], title="demo, Luong")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
+    assert axes.get_title(loc="left") == "demo, Luong"
+    legend = axes.get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["gold link"]
+    figure = axes.get_figure()
+    assert figure is not None and figure.axes[1].get_ylabel() == "attention weight"
+    assert draw_axes(np.ones((2, 3)), tmp_path / "plain.png", monkeypatch).get_legend() is None
 
 
 def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +213,7 @@ def test_page_is_self_contained_and_escaped() -> None:
     page = alignment_page([Example(7, np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
     assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
     assert "src=" not in page and "http" not in page
+    assert '<th class="corner">source →<br>target ↓</th>' in page
     assert '<section id="s7"><h2>7</h2>' in page
     assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 1.000)"' in page
     assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page

@@ -95,16 +95,24 @@ def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe
     encode([f"model={model}", f"output={tmp_path}/memories"])
     (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
     with pytest.raises(
-        UserError, match=f"memories: 1 of 4 files are missing, the first is {number:08d}.safetensors; encode"
+        UserError, match=f"memories: 1 of 4 files missing, the first is {number:08d}.safetensors; encode"
     ):
         translate([f"model={model}", f"memory={tmp_path}/memories"])
 
 
+@pytest.mark.parametrize("settings", [[], ["input=empty"]], ids=["pipe", "file"])
 def test_empty_input_gives_no_memories_and_no_translations(
-    model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Reader
+    settings: list[str],
+    model: Path,
+    tmp_path: Path,
+    pipe_in: Pipe,
+    read_output: Reader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
     pipe_in(b"")
-    encode([f"model={model}", f"output={tmp_path}/memories"])
+    encode([f"model={model}", f"output={tmp_path}/memories", *settings])
     translate([f"model={model}", f"memory={tmp_path}/memories"])
     assert read_output() == []
 

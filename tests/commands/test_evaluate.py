@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,97 @@ def test_scores_of_a_model_equal_sacrebleu_and_the_aer_formula(
     agreed = sum(len(a & s) + len(a & p) for a, s, p in zip(links, sure, possible, strict=True))
     assert result["aer"] == pytest.approx(1 - agreed / (sum(map(len, links)) + sum(map(len, sure))))
     assert result["sentences"] == 4 and result["signatures"]["aer"] == AER_METHOD
+    assert result["precision"] == sum(len(a & p) for a, p in zip(links, possible, strict=True)) / sum(map(len, links))
+    assert result["recall"] == sum(len(a & s) for a, s in zip(links, sure, strict=True)) / sum(map(len, sure))
     evaluate(arguments)
-    last = capsys.readouterr().out.splitlines()[-1]
+    *_, precision, recall, last = capsys.readouterr().out.splitlines()
+    assert precision.startswith(f"precision {result['precision']:.4f}  ")
+    assert recall.startswith(f"recall {result['recall']:.4f}  ")
     assert last == f"AER {result['aer']:.4f}  {AER_METHOD}"
+
+
+GOLD = "0-0 2-1 2p2\n\n0-0 1-1 2-2\n0-0\n"  # sure: 6, possible: 1
+LINKS = "0-0 2-2 3-4\n\n0-0 1-1\n1-0\n"  # 6 links, 3 of them sure and 1 possible
+
+
+@pytest.mark.parametrize(
+    ("links", "gold", "settings"),
+    [
+        (LINKS, GOLD, []),
+        (LINKS, "1-1 3-2 3?3\n\n1-1 2-2 3-3\n1-1\n", ["links_base=1"]),
+        (LINKS, "0-0 1-2 2p2\n\n0-0 1-1 2-2\n0-0\n", ["links_swap=true"]),
+        (LINKS, "1 1 1 S\n1 3 2 S\n1 3 3 P\n3 1 1\n3 2 2\n3 3 3\n4 1 1\n", ["links_base=1"]),
+        ("1 1 1\n1 3 3\n1 4 5\n3 1 1\n3 2 2\n4 2 1\n", GOLD, ["alignments_base=1"]),
+    ],
+    ids=["pharaoh", "from-1", "swapped", "naacl-gold", "naacl-links"],
+)
+@pytest.mark.parametrize("texts", [False, True])
+def test_link_file_is_scored_as_by_hand(
+    links: str, gold: str, settings: list[str], texts: bool, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "links").write_text(links)
+    (files / "gold").write_text(gold)
+    arguments = [f"alignments={files}/links", f"links={files}/gold", *settings]
+    if texts:
+        arguments += [f"src={files}/src", f"tgt={files}/tgt"]
+    evaluate([*arguments, "json=true"])
+    result = json.loads(capsys.readouterr().out)
+    assert (result["links"], result["sure"], result["possible"], result["sentences"]) == (6, 6, 7, 4)
+    assert (result["precision"], result["recall"]) == (pytest.approx(4 / 6), pytest.approx(3 / 6))
+    assert result["aer"] == pytest.approx(1 - (3 + 4) / (6 + 6))
+    evaluate(arguments)
+    out, error = capsys.readouterr()
+    assert [" ".join(line.split()[:2]) for line in out.splitlines()] == [
+        "precision 0.6667",
+        "recall 0.5000",
+        "AER 0.4167",
+    ]
+    assert error == ""
+
+
+def test_swapped_sides_and_shifted_numbers_are_noticed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "gold").write_text("0-3 1-2 2-1\n0-1 1-2\n")
+    (files / "swapped").write_text("3-0 2-1 1-2\n1-0 2-1\n")
+    (files / "shifted").write_text("1-4 2-3 3-2\n1-2 2-3\n")
+    for name, advice in (
+        ("swapped", "sides look swapped; add alignments_swap=true"),
+        ("shifted", "words look counted from another number; check alignments_base=0 and links_base=0"),
+    ):
+        evaluate([f"alignments={files}/{name}", f"links={files}/gold"])
+        assert capsys.readouterr().err == f"warning: {files}/{name}: {advice}\n"
+    for name, setting in (
+        ("swapped", "alignments_swap=true"),
+        ("swapped", "links_swap=true"),
+        ("shifted", "alignments_base=1"),
+    ):
+        evaluate([f"alignments={files}/{name}", f"links={files}/gold", setting])
+        out, error = capsys.readouterr()
+        assert "\nAER 0.0000 " in out and error == ""
+
+
+@pytest.mark.parametrize(("pair", "base"), [("de-en", 0), ("ro-en", 1), ("zh-en", 1)])
+def test_real_gold_links_are_read_alike_in_every_format(
+    pair: str, base: int, shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shared_data / "alignments" / pair
+    naacl = tmp_path / "naacl"
+    with naacl.open("w") as file:
+        for number, line in enumerate((folder / "gold.talp").read_text().splitlines(), start=1):
+            for item in line.split():
+                i, mark, j = re.split("([-p])", item)
+                print(number, int(i) - 1 + base, int(j) - 1 + base, "S" if mark == "-" else "P", file=file)
+    files = [f"alignments={naacl}", f"alignments_base={base}", f"links={folder}/gold.talp", "links_base=1"]
+    source, target = (folder / f"test.{side}" for side in pair.split("-"))
+    evaluate([*files, f"src={source}", f"tgt={target}"])
+    out, error = capsys.readouterr()
+    # All gold links are correct and complete.
+    assert [line.split()[1] for line in out.splitlines()] == ["1.0000", "1.0000", "0.0000"] and error == ""
+    with pytest.raises(
+        UserError, match=r"naacl:\d+: .* points outside .*; sides look swapped; add alignments_swap=true"
+    ):
+        evaluate([*files, f"src={target}", f"tgt={source}"])
+    evaluate([*files, "links_swap=true"])
+    assert capsys.readouterr().err == f"warning: {naacl}: sides look swapped; add alignments_swap=true\n"
 
 
 def test_source_too_long_for_the_attention_has_no_links(
@@ -78,27 +167,41 @@ def test_source_too_long_for_the_attention_has_no_links(
     assert unaligned.startswith(f"warning: {files}/src:4: a source of ") and unaligned.endswith("it is not aligned")
 
 
-def test_model_trained_on_lower_case_gets_a_note(
-    model_without_attention: Path, files: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("setting", "lowercase"), [([], True), (["lowercase=false"], False)])
+def test_model_trained_on_lower_case_is_scored_without_case(
+    setting: list[str], lowercase: bool, model_without_attention: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [f"model={model_without_attention}", f"src={files}/src", f"tgt={files}/tgt"]
-    evaluate(arguments)
-    assert "trained on lower-cased text" in capsys.readouterr().err
-    evaluate([*arguments, "lowercase=true"])
+    texts = Translator.load(model_without_attention).texts(SOURCE)
+    references = [text.title() or "Nichts" for text in texts]  # equal except for case
+    (files / "cased").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+    arguments = [f"model={model_without_attention}", f"src={files}/src", f"tgt={files}/cased", "json=true"]
+    evaluate([*arguments, *setting])
     out, error = capsys.readouterr()
-    assert "case:lc" in out and error == ""
+    result = json.loads(out)
+    case = "case:lc" if lowercase else "case:mixed"
+    assert result["bleu"] == sacrebleu.corpus_bleu(texts, [references], lowercase=lowercase).score
+    assert result["lowercase"] is lowercase and all(case in result["signatures"][name] for name in ("bleu", "ter"))
+    assert error == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["hypotheses=guess"], "tgt: must be given"),
+        (["hypotheses=guess"], "tgt=null: no references; add tgt=FILE"),
+        (["model=MODEL", "src=src"], "tgt=null: no references; add tgt=FILE"),
+        (["alignments=fine"], "links=null: alignments=fine needs gold links; add links=FILE"),
+        (["alignments=fine", "links=links", "model=MODEL"], "alignments=fine: model="),
+        (["alignments=fine", "links=links", "hypotheses=guess"], "alignments=fine: hypotheses=guess is given too"),
+        (["alignments=fine", "links=links", "src=src"], "tgt=null: links are checked against both texts or none"),
+        (["alignments=fine", "links=one"], "one has 1 line of links for 4 sentences"),
+        (["alignments=short", "links=fine"], "short:1: 'Hund': not a link"),
+        (["alignments=nowhere", "links=fine"], "nowhere: No such file"),
         (["tgt=tgt"], "hypotheses=null: nothing to score"),
         (["tgt=tgt", "hypotheses=guess", "model=MODEL"], "give only one of them"),
         (["tgt=tgt", "model=MODEL"], "add src=FILE"),
-        (["tgt=tgt", "hypotheses=guess", "links=links"], "replace hypotheses= by model=FOLDER"),
-        (["tgt=short", "hypotheses=guess"], "guess has 4 lines, short has 1 lines"),
-        (["tgt=short", "model=MODEL", "src=src"], "src has 4 lines, short has 1 lines"),
+        (["tgt=tgt", "hypotheses=guess", "links=links"], "AER needs alignments; replace hypotheses= by model=FOLDER"),
+        (["tgt=short", "hypotheses=guess"], "guess has 4 lines, short has 1 line"),
+        (["tgt=short", "model=MODEL", "src=src"], "src has 4 lines, short has 1 line"),
         (["tgt=nowhere", "hypotheses=guess"], "nowhere: No such file"),
         (["tgt=empty", "hypotheses=empty"], "empty: empty file"),
         (["tgt=tgt", "model=MODEL", "src=src", "links=links"], "links:1: 5-5 points outside"),
@@ -116,6 +219,7 @@ def test_bad_input_gives_one_error_line(
     (files / "empty").touch()
     (files / "links").write_text("5-5\n\n\n\n")
     (files / "fine").write_text("0-0\n\n\n\n")
+    (files / "one").write_text("0-0\n")
     models = {"model=MODEL": f"model={model}", "model=NONE": f"model={model_without_attention}"}
     with pytest.raises(UserError) as caught:
         evaluate([models.get(argument, argument) for argument in arguments])

@@ -42,7 +42,7 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     assert "engine" not in error
     export([f"model={model}"])
     files = capfdbinary.readouterr().out.decode().splitlines()
-    names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "step.int8.onnx", "step.onnx"]
+    names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "step.int8.onnx", "step.onnx", "onnx"]
     assert [Path(line.split()[0]).name for line in files] == names
     code = (
         "import sys; from nmt.commands.translate import translate; translate(sys.argv[1:]); "
@@ -55,7 +55,7 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     pipe_in(TEXT)
     translate([f"model={model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    assert error == "engine: onnx-int8\n" and out.count("\n") == 4
+    assert (out, error) == (expected, "engine: onnx\n")
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,31 @@ def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     return run
 
 
-def test_engine_auto_in_python_chooses_the_fastest_without_printing(
+def engine_of(place: Path) -> str:
+    """Return the ONNX engine that ``engine=auto`` selects."""
+    runtime = Translator.load(place).runtime
+    assert isinstance(runtime, OnnxModel)
+    return runtime.engine_name
+
+
+def test_engine_auto_in_python_chooses_the_exact_graphs_without_printing(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runtime = Translator.load(exported, engine="auto").runtime
-    assert isinstance(runtime, OnnxModel) and runtime.engine_name == "onnx-int8"
+    assert engine_of(exported) == "onnx"
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    expected = Translator.load(exported, engine="onnx-int8").texts(["a cat", "the dog"])
+    export([f"model={run}", "engine=onnx-int8"])
+    names = ["about.json", "align.onnx", "encode.int8.onnx", "source.model", "step.int8.onnx"]
+    assert sorted(file.name for file in (run / "onnx").iterdir()) == names
+    assert engine_of(run) == "onnx-int8" and Translator.load(run).texts(["a cat", "the dog"]) == expected
+    with pytest.raises(UserError, match="engine=onnx: .* has graphs of engine=onnx-int8 only; write both with nmt-exp"):
+        Translator.load(run, engine="onnx")
+    export([f"model={run}", "engine=onnx"])
+    assert engine_of(run) == "onnx" and exported_engines(run) == ["onnx"]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +121,9 @@ def test_damaged_or_missing_file_is_reported(exported: Path, tmp_path: Path, nam
         file.write_bytes(damaged)
         with pytest.raises(UserError, match=message.format("wrong checksum")):
             Translator.load(run, engine="onnx").texts(["a cat"])
-    if name != "step.onnx":  # a missing step.onnx means that no graphs were exported
-        file.unlink()
-        with pytest.raises(UserError, match=message.format("No such file or directory")):
-            Translator.load(run, engine="onnx").texts(["a cat"])
+    file.unlink()
+    with pytest.raises(UserError, match=message.format("No such file or directory")):
+        Translator.load(run, engine="onnx").texts(["a cat"])
 
 
 def test_graphs_without_checksums_are_rejected(exported: Path, tmp_path: Path) -> None:
@@ -145,7 +163,7 @@ def damage(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["encode.int8.onnx", "step.int8.onnx", "align.onnx", "source.model", "about.json"])
+@pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model", "about.json"])
 @pytest.mark.parametrize("change", [damage, lambda file: file.write_bytes(file.read_bytes()[:99]), Path.unlink])
 def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
     exported: Path,
@@ -160,8 +178,6 @@ def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
     translate([f"model={run}", "engine=torch"])
     expected, _ = capfdbinary.readouterr()
     change(run / "onnx" / name)
-    if name == "step.int8.onnx" and not (run / "onnx" / name).exists():
-        return  # as if only the exact graphs were exported
     pipe_in(TEXT)
     with pytest.warns(UserWarning) as warnings:
         translate([f"model={run}"])
@@ -170,7 +186,7 @@ def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
     assert "nmt-export" in str(warning.message) and "\n" not in str(warning.message)
     assert capfdbinary.readouterr() == (expected, b"")
     with pytest.raises(UserError, match="onnx.*nmt-export"):
-        Translator.load(run, engine="onnx-int8").texts(["a cat"])
+        Translator.load(run, engine="onnx").texts(["a cat"])
 
 
 def test_engine_auto_does_not_warn_without_reason(exported: Path, tmp_path: Path) -> None:
@@ -227,7 +243,22 @@ def test_shortlist_is_learnt_from_a_corpus(
     pipe_in(TEXT)
     translate([f"model={model}", "shortlist=true"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    assert error == "engine: onnx-int8\n" and out.count("\n") == 4
+    assert error == "engine: onnx\n" and out.count("\n") == 4
     listed = {piece for pair in pairs for piece in trained.target.pieces(trained.target.encode(pair.target))}
     translations = Translator.load(model, engine="onnx", shortlist=True).translate(["the dog", "a house"])
     assert {piece for translation in translations for piece in translation.tokens} <= {*listed, "</s>"}
+    expected = [translation.text for translation in translations]
+    export([f"model={model}", "engine=onnx"])  # without a shortlist: the last one is kept
+    assert b"keeping the shortlist of the last export, shortlist=5" in capfdbinary.readouterr().err
+    assert Translator.load(model, shortlist=True).texts(["the dog", "a house"]) == expected
+    damage(model / "onnx" / "shortlist.npz")
+    export([f"model={model}", "engine=onnx"])
+    assert b"warning: the last shortlist is not kept (" in capfdbinary.readouterr().err
+    assert not (model / "onnx" / "shortlist.npz").exists()
+
+
+def test_a_shortlist_is_removed_on_request(exported: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(exported, tmp_path / "run")
+    (run / "onnx" / "shortlist.npz").touch()
+    export([f"model={run}", "engine=onnx", "shortlist=null"])
+    assert not (run / "onnx" / "shortlist.npz").exists()

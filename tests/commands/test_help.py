@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
-from nmt.config import config_dir, read_yaml
+from nmt.commands.train import train
+from nmt.config import config_dir, read_yaml, train_config
+from nmt.errors import UserError
+
+COMMANDS = sorted(file.stem for file in (config_dir() / "..").resolve().glob("scripts/*.py"))
+
+
+def test_ascii_terminal_shows_help_and_errors() -> None:
+    code = (
+        "import sys\nfrom importlib import import_module\nfrom nmt.commands.shell import run\n"
+        "for name in sys.argv[1:]:\n"
+        "    for argument, expected in (('--help', 0), ('s\\u00f6=1', 2)):\n"
+        "        try: run(getattr(import_module('nmt.commands.' + name), name), [argument])\n"
+        "        except SystemExit as end: assert end.code == expected, (name, argument, end.code)"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    process = subprocess.run([sys.executable, "-c", code, *COMMANDS], env=environment, capture_output=True)
+    assert process.returncode == 0, process.stderr
+    assert (process.stdout + process.stderr).isascii()
+    assert process.stderr.count(b"s\\xf6") == len(COMMANDS)
 
 
 @pytest.mark.parametrize(
     ("command", "phrases"),
     [
+        ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
-        ("export", ["nmt-export model=runs/demo", "shortlist: null"]),
+        ("export", ["nmt-export model=runs/demo", "shortlist: keep"]),
         ("heatmap", ["nmt-heatmap model=runs/demo", "granularity: word"]),
         ("prepare", ["nmt-prepare data=multi30k", "output: ???", "max_ratio: null", "vocab_size: "]),
         (
@@ -32,3 +55,56 @@ def test_help_shows_every_setting_without_importing_torch(command: str, phrases:
     keys = [f"\n{key}:" for key in read_yaml(config_dir() / f"{command}.yaml")]
     for phrase in [f"{command}: ", *phrases, *keys]:
         assert phrase in process.stdout
+
+
+def test_train_help_lists_groups_choices_and_described_keys_without_importing_torch() -> None:
+    code = "import sys; from nmt.commands.train import train; train(['--help']); assert 'torch' not in sys.modules"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    words = process.stdout.split()
+    for file in config_dir().glob("*/*.yaml"):
+        assert file.stem in words, file
+        (heading, *_) = [line for line in file.read_text("utf-8").splitlines() if "@package" not in line]
+        if heading.startswith("# "):
+            assert heading.removeprefix("# ") in process.stdout, file
+    for group in (folder.name for folder in config_dir().iterdir() if folder.is_dir()):
+        assert f"\n  {group} " in process.stdout or f"\n  +{group} " in process.stdout
+    for name in ("train", "attention/memory", "optimizer/adam", "training/default", "search/beam"):
+        for line in (config_dir() / f"{name}.yaml").read_text("utf-8").splitlines():
+            if "  # " in line and "[" not in line:
+                assert f"{line.strip()}\n" in process.stdout
+
+
+def test_cfg_prints_the_checked_configuration_and_describes_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--cfg"], ["--cfg", "job", "attention=multi_head", "seed=7"], ["seed=7", "-c", "job"]):
+        train(words)
+        text = capsys.readouterr().out
+        settings = [word for word in words if "=" in word]
+        assert yaml.safe_load(text) == train_config(settings)
+        for line in text.splitlines():
+            if not line.endswith(":") and "_target_" not in line and not line.lstrip().startswith("- "):
+                assert "  # " in line, line
+    train(["--cfg", "attention=multi_head", "attention@attention.inner=local"])
+    assert "    window: 10  # source positions on each side of the predicted one\n" in capsys.readouterr().out
+
+
+def test_cfg_keeps_values_that_look_like_comments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = f"{tmp_path}/{'a # b ' * 40}"
+    train(["--cfg", f"runs={long}"])
+    assert yaml.safe_load(capsys.readouterr().out)["runs"] == long
+
+
+def test_help_shows_the_keys_of_the_given_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "attention").mkdir()
+    (tmp_path / "attention" / "mine.yaml").write_text(
+        "# My attention.\ndefaults: [local, _self_]\nwindow: 3  # words\n"
+    )
+    train(["--help", "--config-dir", str(tmp_path), "attention=mine"])
+    help_text = capsys.readouterr().out
+    assert "mine                 My attention.\n" in help_text
+    assert "  window: 3  # words\n" in help_text and "  score: general  # dot | general | concat\n" in help_text
+
+
+def test_other_kinds_of_cfg_are_refused() -> None:
+    with pytest.raises(UserError, match="--cfg all: only the job's configuration can be shown; use --cfg job"):
+        train(["--cfg", "all"])

@@ -88,7 +88,7 @@ def test_given_tokenizer_is_used_unchanged(files: Path, capsys: pytest.CaptureFi
         ([*TRAIN, "data.test.links=b.de"], "data.test.src=null: must be given"),
         ([*TRAIN, "data.max_ratio=few"], "data.max_ratio=few: must be a number (conf/data/text.yaml)"),
         ([*TRAIN, "data.max_lenght=3"], "did you mean data.max_length"),
-        ([*TRAIN, "data.max_length=1"], "all 5 pairs were dropped"),
+        ([*TRAIN, "data.max_length=1"], "0 of 5 pairs kept"),
         ([*TRAIN, "data=txt"], "data=txt: no such choice; did you mean text?"),
         ([*TRAIN, "data._target_=os.walk"], "data._target_=os.walk: package 'os' is not trusted"),
         ([*TRAIN, "trust=null"], "trust=null: must be a list"),

@@ -71,7 +71,7 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
     [
         # Classes that a module of nmt only imports.
         ("attention", "none", "nmt.storage.ZipFile", OF_ATTENTION),
-        ("attention", "none", "nmt.attention.low_rank.AtLeast", "defined in nmt.bounds; name it there, and trust that"),
+        ("attention", "none", "nmt.attention.base.check_arguments", "defined in nmt.arguments; name it there"),
         ("data", "copy", "nmt.inference.model_folder.Path", OF_DATA),
         ("data", "copy", "nmt.text.parallel.Path", f"defined in {Path.__module__}; name it there, and trust that"),
         ("data", "copy", "nmt.tasks.copy.product", "defined in itertools; name it there, and trust that package"),

@@ -12,7 +12,7 @@ import pytest
 
 from nmt.config import read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
-from nmt.config.init_from import inherit_model
+from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.attack("forged config.yaml")
@@ -72,9 +72,11 @@ def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path
                 place = place[name]
             place[path[-1]] = value
             (tmp_path / "config.yaml").write_text(to_yaml(changed))
-            for words in ([], ["encoder.layers=2", "attention.heads=4", "tokenizer.joint=true"]):
+            overrides = ["encoder.layers=2", "attention.heads=4", "tokenizer.joint=true"]
+            for words, text in (([], True), (overrides, False)):
+                start = {**config, "init_from": str(tmp_path)}
                 try:
-                    messages = train_problems(inherit_model({**config, "init_from": str(tmp_path)}, words, None))
+                    messages = train_problems(inherit_settings(start, words, None, text=text))
                 except UserError as error:
                     messages = [str(error)]
                 refused += bool(messages)

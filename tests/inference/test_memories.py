@@ -311,7 +311,7 @@ class TestFiles:
             memory_files(tmp_path)
         (tmp_path / "count.txt").write_text("3\n")
         shutil.copy(path, tmp_path / "00000003.safetensors")
-        with pytest.raises(UserError, match="1 of 3 files are missing, the first is 00000002.safetensors"):
+        with pytest.raises(UserError, match="1 of 3 files missing, the first is 00000002.safetensors"):
             memory_files(tmp_path)
         shutil.copy(path, tmp_path / "00000002.safetensors")
         assert [file.stem for file in memory_files(tmp_path)] == ["00000001", "00000002", "00000003"]
@@ -323,10 +323,10 @@ class TestFiles:
             ("two", "its count.txt holds no number of files"),
             ("0", "00000001.safetensors exceeds the number of files in count.txt, 0; encode again"),
             ("1", "00000002.safetensors exceeds the number of files in count.txt, 1"),
-            ("3", "1 of 3 files are missing, the first is 00000003.safetensors"),
+            ("3", "1 of 3 files missing, the first is 00000003.safetensors"),
             (
                 str(10**15),
-                "999,999,999,999,998 of 1,000,000,000,000,000 files are missing, the first is 00000003.safetensors",
+                "999,999,999,999,998 of 1,000,000,000,000,000 files missing, the first is 00000003.safetensors",
             ),
         ],
     )

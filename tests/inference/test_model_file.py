@@ -114,6 +114,14 @@ def test_declared_sizes_are_compared_before_anything_is_allocated(
     problem(tmp_path, stored)
 
 
+@pytest.mark.parametrize(("kind", "key"), [("Local", "window"), ("Sparse", "keep")])
+def test_sizes_that_no_weight_shows_are_bounded(tmp_path: Path, tokenizer: Tokenizer, kind: str, key: str) -> None:
+    """A window of 10⁹ positions would exhaust the memory with the first line."""
+    stored = contents({"_target_": f"nmt.attention.{kind}Attention", key: 2}, tokenizer)
+    put(stored, f"config.attention.{key}", 10**9)
+    assert f"{kind}Attention: {key}=1000000000: must be at most 65536" in problem(tmp_path, stored)
+
+
 def test_a_view_of_one_number_does_not_count_as_a_weight(tmp_path: Path, stored: dict[str, Any]) -> None:
     stored["weights"]["embedding.weight"] = torch.zeros(1).expand(10**6, 10**6)
     assert "embedding.weight: not a tensor with a number for each element" in problem(tmp_path, stored)

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import onnx
 import pytest
+import torch
 from builders import random_model
 from torch import Tensor
 
@@ -106,6 +107,16 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
     assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
+
+
+def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:
+    before = torch.get_num_threads()
+    translator = Translator.load(short_run, engine="onnx", threads=3)
+    engine = translator.runtime.engine(trace=False)
+    for session in (engine._step, engine._align):  # type: ignore[attr-defined]
+        assert session.get_session_options().intra_op_num_threads == 3
+    assert translator.trained and torch.get_num_threads() == 3
+    torch.set_num_threads(before)
 
 
 def record_checksum(file: Path) -> None:
@@ -292,9 +303,9 @@ class TestFolder:
         assert 2 * 255 * max(int(np.abs(weight.astype(int)).max()) for weight in integers) <= np.iinfo(np.int16).max
 
     def test_graphs_of_another_model_are_refused(self, run: Path, tmp_path: Path) -> None:
-        assert exported_engines(run) == ["onnx-int8", "onnx"]
+        assert exported_engines(run) == ["onnx", "onnx-int8"]
         other = shutil.copytree(run, tmp_path / "copy")
-        assert exported_engines(other) == ["onnx-int8", "onnx"]  # a copy of a model counts as the same model
+        assert exported_engines(other) == ["onnx", "onnx-int8"]  # a copy of a model counts as the same model
         content = bytearray((other / "model.pt").read_bytes())
         content[-100] ^= 1
         (other / "model.pt").write_bytes(content)

@@ -148,5 +148,5 @@ def test_batches_are_halved_until_they_fit() -> None:
 
 
 def test_sources_and_targets_of_unequal_number_are_rejected() -> None:
-    with pytest.raises(ValueError, match="1 sources, 2 targets: give one target per source"):
+    with pytest.raises(ValueError, match="1 source, 2 targets: give one target per source"):
         force_decode(make_translator("bahdanau"), ["a dog"], ["a", "b"])

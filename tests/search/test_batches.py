@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -68,6 +69,7 @@ def test_batches_contain_each_row_once_within_the_token_budget() -> None:
     assert sorted(row for batch in batches for row in batch) == list(range(200))
     assert all(len(batch) * max(lengths[row] for row in batch) <= 64 for batch in batches)
     assert batches_by_length([100, 3], max_tokens=10) == [[0], [1]]
+    assert batches_by_length([3, 4, 2, 2], max_tokens=64, max_rows=2) == [[1, 0], [2, 3]]
     assert batches_by_length([], max_tokens=10) == []
 
 
@@ -77,3 +79,17 @@ def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
     assert search_all(engine, [], SearchOptions()) == []
     with pytest.raises(ValueError, match="source 1 is empty"):
         search(engine, [[EOS], []], SearchOptions())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_batch_has_a_limited_number_of_hypotheses(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each needs the scores of all pieces, so 1,000 hypotheses for each of 500 lines would not fit in memory."""
+    engine, sources, options = ToyEngine(pieces=8, seed=6), ragged_sources(9, 40), METHODS[method]
+    expected = search_all(engine, sources, options, max_tokens=10_000)
+    assert max(map(len, engine.steps)) == len(sources)
+    for limit in (1, 6, 20):
+        monkeypatch.setattr(import_module("nmt.search.search"), "MAX_HYPOTHESES", limit)
+        engine = ToyEngine(pieces=8, seed=6)
+        assert search_all(engine, sources, options, max_tokens=10_000) == expected
+        live = {"greedy": 1, "beam": 4, "sample": 3}[method]
+        assert max(map(len, engine.steps)) == max(1, limit // live)

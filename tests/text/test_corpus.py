@@ -109,7 +109,7 @@ def test_empty_sides_are_kept_on_request(tmp_path: Path, tokenizer: Tokenizer) -
 
 
 def test_an_empty_corpus_is_rejected_and_not_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    with pytest.raises(UserError, match=r"all 3 pairs were dropped \(2 empty source, 1 longer than 1 pieces\)"):
+    with pytest.raises(UserError, match=r"0 of 3 pairs kept \(2 empty source, 1 longer than 1 piece\)"):
         pairs = [Pair("", "a"), Pair("", ""), Pair("a man", "a")]
         write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=1, max_ratio=None)
     with pytest.raises(UserError, match="no pairs were given"):

@@ -14,6 +14,7 @@ TASK = [
     *("data=copy", "data.train_pairs=20000", "data.valid_pairs=500", "data.test_pairs=20", "tokenizer.vocab_size=300"),
     *("embeddings.size=64", "encoder.hidden_size=128", "decoder.hidden_size=128", "batches.max_tokens=1024"),
     *("training.max_epochs=8", "training.decode_sentences=0", "training.monitor=valid_accuracy", "threads=1"),
+    "export=false",
 ]
 KINDS = sorted(file.stem for file in (config_dir() / "attention").glob("*.yaml") if file.stem != "none")
 SETTINGS = {kind: [f"attention={kind}"] for kind in KINDS}

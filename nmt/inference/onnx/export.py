@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from torch import nn
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError
-from nmt.inference.engines import GRAPH_SUFFIX
+from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import MODEL_FILE, TrainedModel, class_path
 from nmt.inference.onnx.graphs import Align, Encode, Fields, Step, encode_fields, needs_trace
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
@@ -30,47 +30,68 @@ from nmt.text.specials import PAD
 
 OPSET = 18
 INT8 = GRAPH_SUFFIX["onnx-int8"]
+ENGINES = tuple(GRAPH_SUFFIX)
 ANY = torch.export.Dim.DYNAMIC
 
 
-@torch.no_grad()
 def export(
     trained: TrainedModel,
     run: Path,
     lists: tuple[np.ndarray, np.ndarray] | None = None,
     *,
+    engines: Collection[OnnxEngineName] = ENGINES,
     model_identity: str | None = None,
 ) -> Path:
     """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, atomically.
 
-    ``lists`` holds ``best`` and ``frequent`` of a shortlist; with them, graphs that use the shortlist are written too.
-    An attention that writes one source state after the other has no encoder graph: torch encodes instead.
     ``model_identity`` is the fingerprint of the file that ``trained`` was loaded from. Take it before loading, because
-    training may replace the file in the meantime. Raises UserError if the encoder or decoder cannot be exported.
+    training may replace the file in the meantime. See ``write_export``.
     """
     check_exportable(trained.model)
     model_identity = model_identity or archive_fingerprint(run / MODEL_FILE)
-    model = trained.model.eval().cpu().float()
     with replace_folder(run / FOLDER) as folder:
-        _graphs(model, folder, short=lists is not None)
-        if lists is not None:
-            weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
-            Shortlist(*lists, weight, bias).save(folder / SHORTLIST)
-        for file in folder.glob("step*.onnx"):
-            _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
-        (folder / "source.model").write_bytes(trained.source.to_bytes())
-        if trained.target is not trained.source:
-            (folder / "target.model").write_bytes(trained.target.to_bytes())
-        about = {
-            "format": FORMAT,
-            "model": model_identity,
-            "lowercase": trained.lowercase,
-            "attention": trained.attention._asdict(),
-            "encoder": "torch" if model.attention.sequential else "onnx",
-            "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},
-        }
-        (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        write_export(folder, trained, lists, engines=engines, model_identity=model_identity)
     return run / FOLDER
+
+
+@torch.no_grad()
+def write_export(
+    folder: Path,
+    trained: TrainedModel,
+    lists: tuple[np.ndarray, np.ndarray] | None,
+    *,
+    engines: Collection[OnnxEngineName],
+    model_identity: str,
+) -> None:
+    """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
+
+    ``lists`` holds ``best`` and ``frequent`` of a shortlist; with them, graphs that use the shortlist are written too.
+    An attention that writes one source state after the other has no encoder graph: torch encodes instead. Raises
+    UserError if the encoder or decoder cannot be exported.
+    """
+    check_exportable(trained.model)
+    model = trained.model.eval().cpu().float()
+    _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=lists is not None)
+    for file in sorted(folder.glob("step*.onnx")):
+        if "onnx-int8" in engines:
+            _quantise(file, file.with_suffix(f"{INT8}.onnx"), model)
+        if "onnx" not in engines:
+            file.unlink()
+    if lists is not None:
+        weight, bias = (parameter.numpy() for parameter in model.decoder.output.parameters())
+        Shortlist(*lists, weight, bias).save(folder / SHORTLIST)
+    (folder / "source.model").write_bytes(trained.source.to_bytes())
+    if trained.target is not trained.source:
+        (folder / "target.model").write_bytes(trained.target.to_bytes())
+    about = {
+        "format": FORMAT,
+        "model": model_identity,
+        "lowercase": trained.lowercase,
+        "attention": trained.attention._asdict(),
+        "encoder": "torch" if model.attention.sequential else "onnx",
+        "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},
+    }
+    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def check_exportable(model: Seq2Seq) -> None:
@@ -83,7 +104,8 @@ def check_exportable(model: Seq2Seq) -> None:
             raise UserError(f"{class_path(part)}: nmt-export cannot export this {name}; use engine=torch")
 
 
-def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
+def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool) -> None:
+    """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``."""
     trace = needs_trace(model)
     ids = torch.full((3, 7), PAD + 5)
     memory, state = encode_fields(model, ids, trace=trace)
@@ -96,10 +118,11 @@ def _graphs(model: Seq2Seq, folder: Path, *, short: bool) -> None:
     }
     fields = [*memory, *state]
     if not model.attention.sequential:
-        for suffix in ("", INT8):
+        for suffix in suffixes:
             encode, file = Encode(model, trace=trace, constant_range=suffix == INT8), folder / f"encode{suffix}.onnx"
             write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
-        _quantise(file, file, model)
+            if suffix == INT8:
+                _quantise(file, file, model)
     beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]

@@ -1,10 +1,10 @@
-"""Load an exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run.
+"""Load an exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run, or alone.
 
 ``encode.onnx`` maps ids to the memory and the first state, ``step.onnx`` adds one piece to every hypothesis, and
 ``align.onnx`` maps read weights to an alignment. ``*.int8.onnx`` are the same graphs with matrix products in 8-bit
 integers. ``step.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds
 the shortlist and these rows. ``about.json`` has a checksum of each graph and tokenizer, because onnxruntime does not
-notice a few changed bytes.
+notice a few changed bytes. A deployment is a folder of these files without ``model.pt`` and without a subfolder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
-from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
+from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, MODEL, SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
 from nmt.reading import read_json
@@ -26,6 +26,8 @@ from nmt.storage import archive_fingerprint, verify_file
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nmt.inference.onnx.engine import OnnxEngine
 
 
@@ -79,18 +81,31 @@ class OnnxModel:
         return Shortlist.load(self.folder / SHORTLIST, **sizes)
 
 
-def exported_engines(run: Path) -> list[OnnxEngineName]:
-    """Return the ONNX engines that the run's folder has graphs for, fastest first.
+def is_deployment(place: Path) -> bool:
+    """Return whether ``place`` is a deployment: an export that needs no ``model.pt``."""
+    return (place / ABOUT).is_file() and not (place / MODEL).is_file()
+
+
+def exported_engines(place: Path) -> list[OnnxEngineName]:
+    """Return the ONNX engines that a run's folder or a deployment has graphs for, in the order of ``GRAPH_SUFFIX``.
 
     Graphs of another model, or of another export format, do not count.
     """
-    folder = run / FOLDER
+    folder = _graphs_folder(place)
     about = _read_about(folder)
-    if about.get("format") != FORMAT or not (run / "model.pt").is_file():
+    if about.get("format") != FORMAT:
         return []
-    if about.get("model") != archive_fingerprint(run / "model.pt"):
-        return []
-    return [name for name, suffix in GRAPH_SUFFIX.items() if (folder / f"step{suffix}.onnx").is_file()]
+    if not is_deployment(place):
+        model = place / MODEL
+        if not model.is_file() or about.get("model") != archive_fingerprint(model):
+            return []
+    recorded = about.get("checksums")
+    files = {file.name for file in folder.iterdir()} | {*(recorded if isinstance(recorded, dict) else ())}
+    return [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in files]
+
+
+def _graphs_folder(place: Path) -> Path:
+    return place if is_deployment(place) else place / FOLDER
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
@@ -102,73 +117,102 @@ def _read_about(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def open_fastest(
-    run: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
+def open_preferred(
+    place: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
 ) -> OnnxModel | None:
-    """Load the fastest exported model of the run's folder, ready to run; None if torch has to be used.
+    """Load the export that ``engine=auto`` uses, ready to run; None if torch has to be used.
 
-    If the folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is set,
-    because torch has none.
+    If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is
+    set, because torch has none, or if ``place`` is a deployment.
     """
-    if device not in ("auto", "cpu") or not (run / FOLDER).is_dir() or not (run / "model.pt").is_file():
+    deployed = is_deployment(place)
+    if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL).is_file()):
         return None
-    engines = exported_engines(run)
-    if not engines:
-        warnings.warn(f"{run / FOLDER} {_unusable(run)}; engine=auto uses torch", stacklevel=3)
+    if device not in ("auto", "cpu"):
+        if deployed:
+            raise UserError(f"device={device}: {place} holds only ONNX graphs, which run on the CPU; remove device=")
         return None
+    engines = exported_engines(place)
     try:
-        model = open_onnx(run, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        if not engines:
+            raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
+        model = open_onnx(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
         model.engine(trace=False)  # reads the graphs
     except UserError as error:
-        if shortlist:
+        if deployed or (shortlist and engines):
             raise
         warnings.warn(f"{error}; engine=auto uses torch", stacklevel=3)
         return None
     return model
 
 
-def _unusable(run: Path) -> str:
-    """Return why the run's folder offers no ONNX engine, and how to get one."""
-    stored = _read_about(run / FOLDER).get("format")
+def _unusable(place: Path) -> str:
+    """Return why the folder does not offer an engine, and how to get it."""
+    deployed = is_deployment(place)
+    fix = "nmt-export model=RUN output=FOLDER" if deployed else f"nmt-export model={place}"
+    if others := exported_engines(place):
+        return f"has graphs of engine={others[0]} only; write both with {fix}"
+    stored = _read_about(_graphs_folder(place)).get("format")
+    outdated = (_graphs_folder(place) / ABOUT).is_file()
+    of = "of another version" if deployed else "of another model or of another version"
     if type(stored) is int and stored != FORMAT:
-        problem = f"has graphs of format {stored}, but this version reads format {FORMAT}"
-    elif (run / FOLDER / ABOUT).is_file():
-        problem = "has graphs of another model or of another version"
-    else:
-        problem = "has no graphs"
-    return f"{problem}; write them with nmt-export model={run}"
+        of = f"of format {stored}, but this version reads format {FORMAT}"
+    return f"{f'has graphs {of}' if outdated else 'has no graphs'}; write them with {fix}"
 
 
 def open_onnx(
-    run: Path,
+    place: Path,
     engine_name: OnnxEngineName,
     *,
     threads: int | None = None,
     shortlist: bool = False,
     trust: Sequence[str] = (),
 ) -> OnnxModel:
-    """Load the exported model of a run's folder. Raises UserError if it is missing, damaged or of another model."""
-    folder = run / FOLDER
-    if not run.is_dir():
-        raise UserError(f"model={run}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    if engine_name not in exported_engines(run):
-        raise UserError(f"engine={engine_name}: {folder} {_unusable(run)}")
+    """Load the export of a run's folder, or a deployment.
+
+    Raises UserError if it is missing, damaged or of another model.
+    """
+    folder = _graphs_folder(place)
+    if not place.is_dir():
+        raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
+    if engine_name not in exported_engines(place):
+        raise UserError(f"engine={engine_name}: {folder} {_unusable(place)}")
     if shortlist and not (folder / SHORTLIST).is_file():
-        raise UserError(
-            f"shortlist=true: {folder} has no shortlist; write one with nmt-export model={run} shortlist=50"
-        )
+        fix = "nmt-export model=RUN output=FOLDER" if is_deployment(place) else f"nmt-export model={place}"
+        raise UserError(f"shortlist=true: {folder} has no shortlist; write one with {fix} shortlist=50")
     about = _read_about(folder)
     try:
         lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
     except (KeyError, TypeError):
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
+    if torch_encodes and is_deployment(place):
+        raise UserError(f"model={place}: torch has to encode the source; name the folder of the training run")
     source = Tokenizer.from_file(_verified(folder / "source.model", checksums))
     joint = "target.model" not in checksums
     target = source if joint else Tokenizer.from_file(_verified(folder / "target.model", checksums))
     return OnnxModel(
         folder, checksums, engine_name, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
     )
+
+
+def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return ``best`` and ``frequent`` of the shortlist in a run's folder; None if it has none.
+
+    Raises UserError if they are damaged, or if the export's tokenizers are not ``source`` and ``target``.
+    """
+    folder = run / FOLDER
+    if not (folder / SHORTLIST).is_file():
+        return None
+    recorded = _read_about(folder).get("checksums")
+    checksums = recorded if isinstance(recorded, dict) else {}
+    for name, tokenizer in (("source.model", source), ("target.model", target)):
+        file = folder / (name if name in checksums else "source.model")
+        if _verified(file, checksums).read_bytes() != tokenizer.to_bytes():
+            raise UserError(f"{file}: not the tokenizer of the model")
+    sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
+    lists = Shortlist.load(_verified(folder / SHORTLIST, checksums), **sizes)
+    return lists.best, lists.frequent
 
 
 def _facts(stored: Mapping[str, Any]) -> AttentionFacts:

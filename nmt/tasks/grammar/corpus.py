@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Iterator
-from typing import Annotated
 
-from nmt.bounds import AtLeast
+from nmt.bounds import PairCount
 from nmt.errors import UserError
 from nmt.tasks.grammar.draw_sentences import Sentences
 from nmt.tasks.grammar.pairing import realise
@@ -21,9 +20,9 @@ PATIENCE = 20_000  # consecutive rejected draws before giving up
 
 def generate(
     *,
-    train_pairs: Annotated[int, AtLeast(1)],
-    valid_pairs: Annotated[int, AtLeast(1)],
-    test_pairs: Annotated[int, AtLeast(1)],
+    train_pairs: PairCount,
+    valid_pairs: PairCount,
+    test_pairs: PairCount,
     seed: int,
 ) -> dict[str, list[Pair]]:
     """Return sentence pairs by part (train, valid, test). Equal arguments give equal pairs on every machine.

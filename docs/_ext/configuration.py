@@ -1,0 +1,132 @@
+"""The configuration reference: every key with its type, bounds, default and description.
+
+Types and bounds come from the schema and from the signatures of the classes that ``_target_`` names, defaults and
+descriptions from the YAML files in conf/. A key without a comment is a warning, and a warning fails the build.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, get_type_hints
+
+import yaml
+from setting_types import block_types, describe, is_group, members
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from nmt.config import schema
+from nmt.config.compose import config_dir
+from nmt.config.describe import YamlFile
+from nmt.tasks.sources import is_prepared
+
+logger = logging.getLogger(__name__)
+FENCE = re.compile(r"^```\{(configuration|groups)\}(?: (\w+))?\n```$", re.MULTILINE)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("source-read", fill_page)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def fill_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Replace each ``{configuration} COMMAND`` by the keys of that command, and ``{groups}`` by all groups."""
+
+    def generate(fence: re.Match[str]) -> str:
+        lines = groups() if fence[1] == "groups" else command_table(fence[2])
+        return "\n".join(lines)
+
+    if FENCE.search(source[0]):
+        source[0] = FENCE.sub(generate, source[0])
+        for path in config_dir().rglob("*.yaml"):
+            app.env.note_dependency(str(path))
+
+
+def command_table(command: str) -> Iterator[str]:
+    """Yield the lines of a table of the keys that belong to no group."""
+    if command == "train":
+        settings: type = schema.Train
+    else:
+        settings = getattr(import_module(f"nmt.commands.{command}"), command.capitalize())
+    file = YamlFile(config_dir() / f"{command}.yaml")
+    yield from table(file, get_type_hints(settings, include_extras=True), "")
+
+
+def groups() -> Iterator[str]:
+    """Yield the lines of one section per group of conf/train.yaml, and of the experiments."""
+    hints = get_type_hints(schema.Train, include_extras=True)
+    for group, default in YamlFile(config_dir() / "train.yaml").chosen:
+        yield from [f"### {group}", "", f"The default is `{group}={default}`.", ""]
+        files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
+        for file in sorted(files, key=lambda file: file.path.stem != default):
+            yield from choice(file, group, hints[group])
+    yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
+    for path in sorted((config_dir() / "experiment").glob("*.yaml")):
+        yield f"- `+experiment={path.stem}`: {YamlFile(path).about}"
+    yield ""
+
+
+def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
+    """Yield title, description and table of one choice of a group."""
+    yield from [f"#### {group}={file.path.stem}", ""]
+    target = file.value("_target_")
+    own_class = [f"`{target}`"] if target else []
+    yield from [" ".join([*([file.about] if file.about else []), *own_class]), ""]
+    if file.parents:
+        names = " and ".join(f"`{group}={parent.path.stem}`" for parent in file.parents)
+        yield from [f"It has the keys of {names}, with these defaults:", ""]
+    if is_prepared({"_target_": target}):
+        kind, target = schema.PreparedData, None
+    types = block_types(kind, target) if target else get_type_hints(kind, include_extras=True)
+    yield from table(file, types, group)
+
+
+def table(file: YamlFile, types: dict[str, Any], group: str) -> Iterator[str]:
+    """Yield the lines of a table with one row per key of the file."""
+    entries = [f"`{entry}` chooses the {name} inside" for name, entry in _inner(file, group)]
+    settings = list(rows(file, file.own, types, ""))
+    if settings:
+        prefix = f"{group}." if group else ""
+        yield from ["| key | values | default | meaning |", "|---|---|---|---|"]
+        for key, values, default, comment in settings:
+            yield f"| `{prefix}{key}` | {_cell(values)} | {default} | {_cell(comment)} |"
+        yield ""
+    yield from [f"{entry}." for entry in entries]
+    yield ""
+
+
+def _inner(file: YamlFile, group: str) -> Iterator[tuple[str, str]]:
+    """Yield the group, and the override that chooses it, of each choice inside this one."""
+    for entry, name in file.chosen if group else []:
+        inner, _, place = entry.removeprefix("/").partition("@")
+        yield inner, f"{inner}@{group}.{place}={name}"
+
+
+def rows(file: YamlFile, values: dict[str, Any], types: dict[str, Any], prefix: str) -> Iterator[tuple[str, ...]]:
+    """Yield key, possible values, default and description of each setting, also of those inside nested keys."""
+    for key, default in values.items():
+        name = f"{prefix}{key}"
+        kind = types.get(key)
+        if key == "_target_":
+            continue
+        if isinstance(default, dict) and is_group(kind):
+            yield from rows(file, default, members(kind), f"{name}.")
+            continue
+        comment = file.comment(name)
+        if not (describe(kind) and comment):
+            missing = "comment that describes it" if describe(kind) else "type"
+            logger.warning("conf/%s: %s has no %s", file.path.relative_to(config_dir()), name, missing)
+        yield name, describe(kind), _default(default), comment or ""
+
+
+def _default(value: Any) -> str:
+    text = "required" if value == "???" else yaml.safe_dump(value, default_flow_style=True).splitlines()[0]
+    return text if value == "???" else f"`{text}`"
+
+
+def _cell(text: str) -> str:
+    """Return the text with escapes for the characters that Markdown would read as markup."""
+    pieces = re.split("(`[^`]*`)", text)
+    pieces[::2] = [re.sub(r"[_*<]", r"\\\g<0>", piece) for piece in pieces[::2]]
+    return "".join(pieces).replace("|", "\\|")

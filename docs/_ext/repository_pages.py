@@ -1,0 +1,57 @@
+"""Pages of the site whose text is a file elsewhere in the repository, such as CHANGELOG.md.
+
+The file in docs/ is one sentence with a link, for readers of the repository. When the site is built, the text of the
+other file replaces it, and links to that file lead to the page. No text exists twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+LINK = re.compile(r"\[(?P<label>[^\[\]]*)\]\((?P<path>(?!\w+:)[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("repository_pages", {}, "env", dict)
+    app.connect("source-read", read_page)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def read_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Replace the text of a repository page, and rewrite links that leave docs/."""
+    docs = Path(app.srcdir)
+    origin = page = Path(app.env.doc2path(name))
+    if page.suffix != ".md":
+        return
+    pages = {docs.parent / file: docs / f"{page}.md" for page, file in app.config.repository_pages.items()}
+    if name in app.config.repository_pages:
+        origin = docs.parent / app.config.repository_pages[name]
+        source[0] = origin.read_text(encoding="utf-8")
+        app.env.note_dependency(str(origin))
+    source[0] = rewrite_links(source[0], origin, page, docs, pages)
+
+
+def rewrite_links(text: str, origin: Path, page: Path, docs: Path, pages: dict[Path, Path]) -> str:
+    """Return the text of the file ``origin`` with relative links that work in ``page``.
+
+    ``pages`` maps files of the repository to pages of the site, ``docs``. The site contains copies of other linked
+    files. Folders get no link. A page that is named by its file is named by its title.
+    """
+
+    def rewrite(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(origin.parent / link["path"]))
+        if target.is_dir():
+            return link["label"]
+        destination = pages.get(target, target)
+        is_page = destination.suffix == ".md" and destination.is_relative_to(docs)
+        is_copy = destination.suffix == ".md" and not is_page
+        label = "" if is_page and link["label"].endswith(".md") and not link["anchor"] else link["label"]
+        relative = os.path.relpath(destination, page.parent)
+        return f"[{label}]({'path:' if is_copy else ''}{relative}{link['anchor'] or ''})"
+
+    return LINK.sub(rewrite, text)

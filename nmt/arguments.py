@@ -1,0 +1,126 @@
+"""Check values against type annotations: arguments of constructors here, keys of configurations in ``nmt.config``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from numbers import Integral, Real
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from nmt.bounds import violations
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+PLAIN: dict[Any, tuple[str, type[Any]]] = {
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+    bool: ("true or false", bool),
+    str: ("text", str),
+}
+
+
+class TypeCheck:
+    """Finds the problems of a value whose type is annotated: plain types, bounds, choices, lists, and null.
+
+    Values of other types, such as ``dict`` or a module, are accepted.
+    """
+
+    def problems(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        """Yield one message for each mismatch between ``value``, which is called ``name``, and the type ``schema``."""
+        origin = get_origin(schema)
+        if origin is Annotated:
+            yield from self._annotated(value, schema, name)
+        elif origin in (Union, UnionType):
+            yield from self._union(value, get_args(schema), name)
+        elif origin is Literal:
+            if value not in get_args(schema) or isinstance(value, bool):
+                names = [str(choice) for choice in get_args(schema)]
+                close = suggestion(str(value), names)
+                yield f"{name}={self.show(value)}: must be {' | '.join(names)}{close}"
+        elif origin is Callable:
+            if not callable(value):
+                yield f"{name}={self.show(value)}: must be a class or function"
+        elif origin in (list, tuple):
+            yield from self._list(value, schema, name)
+        elif schema in PLAIN:
+            description, kind = PLAIN[schema]
+            if not isinstance(value, kind) or (isinstance(value, bool) and schema is not bool):
+                yield f"{name}={self.show(value)}: must be {description}"
+
+    def show(self, value: Any) -> str:
+        """Return the value as messages show it."""
+        return f"{value!r:.80}"
+
+    def _annotated(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        inner, *notes = get_args(schema)
+        messages = list(self.problems(value, inner, name))
+        if not messages and isinstance(value, Real):  # text may be allowed too, as in Annotated[int | str, …]
+            number = int(value) if isinstance(value, Integral) else float(value)  # NumPy's numbers fit too
+            messages = [f"{name}={self.show(value)}: {message}" for message in violations(number, notes)]
+        yield from messages
+
+    def _union(self, value: Any, choices: Sequence[Any], name: str) -> Iterator[str]:
+        """Yield the problems with the only choice, or one message if none of several choices fits."""
+        if value is None and NoneType in choices:
+            return
+        by_choice = [list(self.problems(value, choice, name)) for choice in choices if choice is not NoneType]
+        if len(by_choice) == 1:
+            off = NoneType in choices and str(value).lower() in ("none", "off", "false", "-1")
+            advice = f"; write {self.show(None)} for off" if off else ""
+            yield from (f"{message}{advice}" for message in by_choice[0])
+        elif all(by_choice):
+            prefix = f"{name}={self.show(value)}: "
+            yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])
+
+    def _list(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        if not isinstance(value, list | tuple):
+            yield f"{name}={self.show(value)}: must be a list, such as [a,b]"
+            return
+        types = get_args(schema) or (Any,)
+        if get_origin(schema) is tuple and ... not in types:
+            if len(value) != len(types):
+                yield f"{name}={self.show(value)}: must be a list of {len(types)}"
+                return
+        else:
+            types = (types[0],) * len(value)
+        for index, (item, kind) in enumerate(zip(value, types, strict=True)):
+            yield from self.problems(item, kind, f"{name}[{index}]")
+
+
+def check_arguments(constructor: Function) -> Function:
+    """Decorate an ``__init__`` so that it raises ValueError where an argument does not fit its annotation."""
+
+    @functools.wraps(constructor)
+    def checked(self: Any, *arguments: Any, **settings: Any) -> None:
+        try:
+            given = inspect.signature(constructor).bind(self, *arguments, **settings).arguments
+        except TypeError:
+            given = {}  # missing or unknown arguments: the call raises Python's own error
+        hints = annotations_of(constructor)
+        for name, value in given.items():
+            if name in hints and (problem := next(TypeCheck().problems(value, hints[name], name), None)):
+                raise ValueError(f"{type(self).__name__}: {problem}")
+        constructor(self, *arguments, **settings)
+
+    return checked  # type: ignore[return-value]
+
+
+def annotations_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of the arguments, except those whose types are imported under TYPE_CHECKING only."""
+    constructor: Any = target
+    function: Any = inspect.unwrap(constructor.__init__ if isinstance(target, type) else target)
+    hints: dict[str, Any] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        with suppress(Exception):
+            holder = SimpleNamespace(__annotations__={name: annotation})
+            hints |= get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
+    return hints
+
+
+def suggestion(word: str, choices: Any) -> str:
+    """Return "; did you mean X?", or nothing where no choice is similar."""
+    near = get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""

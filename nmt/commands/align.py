@@ -1,0 +1,97 @@
+"""nmt-align: write the word links that a model gives to sentence pairs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
+from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.shell import run
+from nmt.commands.streams import GROUP, STDIN, input_groups, line_writer
+from nmt.config.schema import Threads
+from nmt.errors import UserError, counted
+
+HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
+
+  nmt-align model=runs/demo src=test.en tgt=test.de > out.links
+  paste test.en test.de | nmt-align model=runs/demo > out.links
+
+Without src= and tgt=, reads pairs from stdin: source, a tab, translation. i-j links source word i to target word j,
+counted from 0. Each target word gets one link, to the source word with the largest weight when the model is forced to
+decode the translation. A pair with an empty side gives an empty line. A source that is too long for the model or the
+machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Align:
+    """The settings in conf/align.yaml."""
+
+    model: str
+    src: str | None
+    tgt: str | None
+    device: str
+    threads: Threads | None
+    trust: list[str]
+
+    def __post_init__(self) -> None:
+        if (self.src is None) != (self.tgt is None):
+            missing = "src" if self.src is None else "tgt"
+            raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
+
+
+def main() -> None:
+    run(align)
+
+
+def align(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for errors the user can fix."""
+    if asks_for_help(arguments):
+        show_help(HELP, "align")
+        return
+    options = read_options("align", Align, arguments)
+    with line_writer(None) as write:
+        groups = _pair_groups(options)
+        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+        require_attention(translator, f"model={options.model}")
+        from nmt.alignment.links import format_pharaoh
+        from nmt.inference.forced_decoding import forced_links
+
+        progress = Progress(shown=sys.stderr.isatty() and not sys.stdout.isatty())
+        done = 0
+        for sources, targets in groups:
+            warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
+            write(map(format_pharaoh, forced_links(translator, sources, targets, on_failure=warn)))
+            done += len(sources)
+            progress.show(done)
+        progress.close()
+
+
+def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:
+    """Return an iterator of sources and translations in groups. Files are read at once, so that errors come first."""
+    if options.src is None or options.tgt is None:
+        return _stdin_groups()
+    from nmt.text.files import read_pairs
+
+    pairs = iter(read_pairs(options.src, options.tgt, allow_empty=True))
+    groups = iter(lambda: list(islice(pairs, GROUP)), [])
+    return (([pair.source for pair in group], [pair.target for pair in group]) for group in groups)
+
+
+def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the pairs of stdin as soon as they arrive."""
+    done = 0
+    for lines in input_groups(None):
+        sides = [line.split("\t") if line else ["", ""] for line in lines]
+        for number, fields in enumerate(sides, start=done + 1):
+            if len(fields) != 2:
+                tabs = counted(len(fields) - 1, "tab")
+                raise UserError(f"{STDIN}:{number}: {tabs}; write a source, one tab and a translation on each line")
+        yield [source for source, _ in sides], [target for _, target in sides]
+        done += len(lines)
+
+
+if __name__ == "__main__":
+    main()

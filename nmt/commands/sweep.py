@@ -1,0 +1,204 @@
+"""nmt-train -m: train once per combination of settings, with Hydra's multirun, and compare the results."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from nmt.commands.runs import join_options, refuse_other_settings
+from nmt.commands.shell import TRACEBACK, describe_error
+from nmt.commands.sweep_table import RESULTS, print_table, write_table
+from nmt.config import train_config
+from nmt.config.init_from import CONFIG_FILE
+from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
+from nmt.errors import Interrupted, UserError, print_message
+from nmt.reading import read_json
+from nmt.storage import write_lines
+from nmt.training.lock import LOCK_FILE, lock_run
+
+if TYPE_CHECKING:
+    from nmt.training.run import TrainingResult
+
+JOB_FILE = "job.json"  # in a job's folder: its settings in the sweep, and its outcome
+RUN_FILES = (CONFIG_FILE, "summary.json", "model.pt")
+SHOWN = 8  # problems that are printed
+Train = Callable[[Sequence[str], Path], "TrainingResult"]
+Process = tuple[str, int]
+
+
+def sweep(arguments: Sequence[str], train: Train) -> None:
+    """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
+
+    Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
+    before any job starts, and for failed jobs, after all have run.
+    """
+    multirun = read_multirun(join_options(arguments))
+    _check(multirun)
+    call = uuid4().hex
+    total = None if multirun.jobs is None else len(multirun.jobs)
+    try:
+        run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
+    finally:
+        records = _read_records(multirun.folder, call)
+        finished = sum(record["status"] == "finished" for record in records)
+        if any(record["status"] != "stopped" for record in records):
+            write_table(records, multirun.folder)
+            print_table(records, multirun.folder)
+        if isinstance(sys.exception(), KeyboardInterrupt):
+            count = f"{finished}" if total is None else f"{finished} of {total}"
+            print_message(f"stopped; {count} jobs have finished; repeat the command to run the others")
+    failed = [record for record in records if record["status"] == "failed"]
+    if failed:
+        count = f"{len(failed)} of {len(records)} jobs failed; repeat the command to run them again"
+        raise UserError(count, *(f"{record['folder']}: {record['error']}" for record in failed))
+
+
+def _check(multirun: Multirun) -> None:
+    """Raise UserError with the problems of all jobs, as far as they are known before the sweep."""
+    folder = multirun.folder
+    if any((folder / file).is_file() for file in RUN_FILES):
+        raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
+    problems: dict[str, list[str]] = {}
+    jobs = multirun.jobs if multirun.jobs is not None else [Job(0, multirun.unswept, [], folder / "run")]
+    for job in jobs:
+        try:
+            _job_config(job)
+        except UserError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(job.folder.name)
+    if problems:
+        lines = [
+            problem if len(names) == len(jobs) or str(folder) in problem else f"{problem} (job {names[0]})"
+            for problem, names in problems.items()
+        ]
+        others = [f"and {len(lines) - SHOWN} more problems like these"] if len(lines) > SHOWN else []
+        raise UserError(*lines[:SHOWN], *others)
+
+
+def _job_config(job: Job) -> dict[str, Any]:
+    """Return the checked configuration of a job. Raises UserError if its folder holds a run with other settings."""
+    config = train_config(_arguments(job))
+    if (job.folder / CONFIG_FILE).is_file():
+        refuse_other_settings(config, job.folder)
+    return config
+
+
+def _arguments(job: Job) -> list[str]:
+    return [*job.fixed, *job.swept, f"runs={job.folder.parent}", f"name={job.folder.name}"]
+
+
+def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | None) -> float:
+    """Train, resume or skip the job, write its record and return its objective.
+
+    An error is recorded, and the other jobs go on. The objective is then NaN, except for sweepers such as Optuna, which
+    expect an exception and count it as a failed trial.
+    """
+    name = job.folder.name
+    record: dict[str, Any] = {
+        "call": call,
+        "number": job.number,
+        "folder": str(job.folder),
+        "settings": dict(word.lstrip("+~").split("=", 1) for word in job.swept),
+        "status": "stopped",
+        "error": None,
+    }
+    own = _process() == main
+    if own:
+        print_message(f"job {job.number + 1}{f' of {total}' if total is not None else ''}: {name}")
+    try:
+        with _log(job, own):
+            record |= _results(job, train)
+        record["status"] = "finished"
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            print_message(traceback.format_exc())
+        lines = describe_error(error)[1]
+        record |= {"status": "failed", "error": "; ".join(line.strip().removeprefix("error: ") for line in lines)}
+    finally:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        write_lines(job.folder / JOB_FILE, [json.dumps(record)])
+    if record["status"] == "failed":
+        print_message(f"{name}: failed: {record['error']}")
+        if total is None:
+            raise UserError(record["error"])
+        return float("nan")
+    return float("nan") if record["objective"] is None else float(record["objective"])
+
+
+def _results(job: Job, train: Train) -> dict[str, Any]:
+    """Return the results of the job, after training it where it has not finished."""
+    config = _job_config(job)
+    summary_file = job.folder / "summary.json"
+    if summary_file.is_file():
+        print_message(f"{job.folder.name}: has finished already; skipped")
+    else:
+        words = _arguments(job)
+        if (job.folder / "checkpoints" / "last.ckpt").is_file():
+            words.append("resume=true")
+        else:
+            _clear(job.folder)
+        result = train(words, job.folder)
+        if result.stop_signal is not None:
+            raise Interrupted(result.stop_signal)
+    return _measured(job.folder, read_json(summary_file), config["training"]["monitor"])
+
+
+def _clear(folder: Path) -> None:
+    """Delete the files of an attempt that ended before its first checkpoint, unless it is still running."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+    with lock_run(folder):
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK_FILE:
+                entry.unlink()
+
+
+def _measured(folder: Path, summary: dict[str, Any], monitor: str) -> dict[str, Any]:
+    """Return the values of the table, and the objective: the best value of ``training.monitor``."""
+    from nmt.training.curve import read_metrics
+    from nmt.training.metrics import METRICS_FILE
+
+    best, test = summary["valid_best"], summary["test"] or {}
+    valid_loss = best if monitor == "valid_loss" else None
+    if valid_loss is None and best is not None and (folder / METRICS_FILE).is_file():
+        metrics = read_metrics(folder / METRICS_FILE)
+        updates = [update for update, value in metrics.get(monitor, []) if abs(value - best) <= 1e-6 * abs(best)]
+        valid_loss = dict(metrics.get("valid_loss", [])).get(updates[-1]) if updates else None
+    values = {**test, **summary, "valid_loss": valid_loss}
+    return {"objective": best, **{result.key: values.get(result.key) for result in RESULTS}}
+
+
+@contextmanager
+def _log(job: Job, own: bool) -> Iterator[None]:
+    """Write the messages of a job that runs in another process into a file beside its folder."""
+    if own:
+        yield
+        return
+    file = Path(f"{job.folder}.log")
+    print_message(f"{job.folder.name}: started; its messages are in {file}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", encoding="utf-8") as log, redirect_stderr(log):
+        yield
+    print_message(f"{job.folder.name}: finished")
+
+
+def _process() -> Process:
+    return platform.node(), os.getpid()
+
+
+def _read_records(folder: Path, call: str) -> list[dict[str, Any]]:
+    """Return the records that this call of the sweep has written, in the order of the jobs."""
+    records = [read_json(file) for file in folder.rglob(JOB_FILE)]
+    return sorted((record for record in records if record["call"] == call), key=lambda record: int(record["number"]))

@@ -1,0 +1,223 @@
+"""Run many training jobs with Hydra's multirun: its sweeper chooses their settings, and its launcher starts them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra import initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf
+from hydra._internal.hydra import Hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_quotes, quoted
+from nmt.config.explain import explain
+from nmt.config.init_from import key_of, read_yaml
+from nmt.errors import UserError
+
+DEFAULT_NAME = "sweep"
+LONGEST_NAME = 120  # characters in the name of a job's folder; file systems allow 255 bytes
+REFUSED = {  # arguments that a sweep sets for each job
+    "name": "names the sweep; give one name",
+    "runs": "is the parent folder of the sweep; give one folder",
+    "resume": "a sweep continues by itself; repeat its command without resume=",
+}
+HYDRA_DEFAULTS = {
+    "hydra/hydra_logging": "none",  # nmt-train has its own messages
+    "hydra/job_logging": "none",
+    "hydra.output_subdir": "null",  # config.yaml of each run holds its settings
+    "hydra.sweep.subdir": "'${nmt_job_name:}'",
+}
+
+
+class Job(NamedTuple):
+    """A job of a sweep: its number, from 0, the arguments of all jobs, its own arguments, and its folder."""
+
+    number: int
+    fixed: list[str]
+    swept: list[str]
+    folder: Path
+
+
+RunJob = Callable[[Job], float]
+"""Runs the job and returns its objective."""
+
+
+@dataclass(frozen=True)
+class Multirun:
+    """A sweep that is ready to run."""
+
+    folder: Path
+    fixed: list[str]
+    """The arguments that all jobs have."""
+    jobs: list[Job] | None
+    """All jobs; None if the sweeper chooses them while it runs."""
+    unswept: list[str]
+    """The fixed arguments whose group is not swept: valid without the sweep."""
+    overrides: list[str]
+    """The overrides for Hydra."""
+    folders: list[Path]
+    """The folders of YAML files."""
+
+
+def read_multirun(arguments: Sequence[str]) -> Multirun:
+    """Return the sweep that the arguments describe, with ``--config-dir=FOLDER`` as one word.
+
+    Raises UserError for anything that Hydra rejects.
+    """
+    own = [word for word in arguments if re.match(r"[+~]*hydra\b", word)]
+    if wrong := [word for word in own if not NEEDS_MULTIRUN.match(word)]:
+        raise UserError(*(f"{word}: has no effect here; remove it" for word in wrong))
+    words = [word for word in arguments if word not in own]
+    overrides, folders = hydra_overrides(words, _quoted_sweep)
+    swept = {key_of(word) for word in overrides if _is_sweep(word)}
+    for word in overrides:
+        if (key := key_of(word)) in REFUSED and (key in swept or key == "resume"):
+            raise UserError(f"{word}: {REFUSED[key]}")
+    fixed = [word for word in words if key_of(word) not in {*swept, "name", "runs"}]
+    if all(key_of(word) != "export" for word in words):
+        fixed.append("export=false")  # nobody translates with every job of a comparison
+    overrides = [*own, *(_deferred(word, swept) for word in overrides)]
+    with _hydra(overrides, folders) as hydra:
+        master = hydra.compose_config("train", overrides, RunMode.MULTIRUN)
+        folder = _sweep_folder(master, overrides)
+        excluded = ["name", "runs", *(key_of(word) for word in fixed if not word.startswith("-"))]
+        overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
+        jobs = _known_jobs(hydra, master, overrides, excluded)
+    named = [Job(number, fixed, words, folder / job_name(words)) for number, words in enumerate(jobs or [])]
+    unswept = [word for word in fixed if key_of(word).partition(".")[0] not in swept]
+    return Multirun(folder, fixed, None if jobs is None else named, unswept, overrides, folders)
+
+
+def run_multirun(multirun: Multirun, run_job: RunJob) -> None:
+    """Let Hydra call ``run_job`` for every combination of settings."""
+    OmegaConf.register_new_resolver("nmt_job_name", _job_name, replace=True)
+    with _hydra(multirun.overrides, multirun.folders) as hydra:
+        task = partial(_task, run_job=run_job, fixed=multirun.fixed)
+        hydra.multirun("train", task, multirun.overrides, with_log_configuration=False)
+
+
+def job_name(words: Sequence[str]) -> str:
+    """Return the folder of the job with these swept settings: ``attention=luong,seed=1``.
+
+    Characters that some file system forbids become ``_``, and then a checksum keeps the names of two jobs different.
+    """
+    text = ",".join(sorted(word.lstrip("+~") for word in words)) or "run"
+    safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
+    return safe if safe == text else f"{safe}-{sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _task(config: DictConfig, *, run_job: RunJob, fixed: list[str]) -> float:
+    """Run the job that Hydra has composed. Hydra's launchers call this, also in other processes."""
+    hydra = HydraConfig.get()
+    folder = Path(hydra.sweep.dir) / hydra.sweep.subdir
+    return run_job(Job(int(hydra.job.num), fixed, _swept_words(), folder))
+
+
+def _job_name() -> str:
+    return job_name(_swept_words())
+
+
+def _swept_words() -> list[str]:
+    """Return the settings of the current job that not all jobs have."""
+    hydra = HydraConfig.get()
+    excluded = hydra.job.config.override_dirname.exclude_keys
+    return [str(word) for word in hydra.overrides.task if key_of(word) not in excluded]
+
+
+@contextmanager
+def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Hydra]:
+    """Yield Hydra, ready to compose. Raises UserError for every error of the configuration."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_dir()), job_name="nmt-train", version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        try:
+            yield hydra
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            raise UserError(explain(error, "train", overrides, folders)) from None
+
+
+def _is_sweep(word: str) -> bool:
+    try:
+        return OverridesParser.create().parse_override(word).is_sweep_override()
+    except HydraException:
+        return False
+
+
+def _quoted_sweep(word: str) -> str:
+    """Quote the value for Hydra unless it lists several values; then quote the values that Hydra's grammar rejects."""
+    if _is_sweep(word):
+        return word
+    key, _, value = word.partition("=")
+    if "," in value and not re.search(r"[\[\](){}'\"\\$]", value):
+        return f"{key}={','.join(in_quotes(part) for part in value.split(','))}"
+    return quoted(word)
+
+
+def _deferred(word: str, swept: set[str]) -> str:
+    """Return ``attention.score=dot`` as a choice of one value if ``attention`` is swept.
+
+    Hydra applies plain overrides also to the default of a swept group, which may not have the key.
+    """
+    key, _, value = word.partition("=")
+    if key_of(word).partition(".")[0] in swept and not _is_sweep(word) and "." in key:
+        return f"{key}=choice({value})"
+    return word
+
+
+def _sweep_folder(master: DictConfig, overrides: Sequence[str]) -> Path:
+    """Return ``hydra.sweep.dir`` if it is given, or else runs/NAME."""
+    if any(key_of(word) == "hydra.sweep.dir" for word in overrides):
+        return Path(master.hydra.sweep.dir)
+    default = read_yaml(config_dir() / "train.yaml")["name"]
+    given = any(key_of(word) == "name" for word in overrides)
+    name = str(master.name) if given or master.name != default else DEFAULT_NAME
+    if Path(name).name != name or name.strip() in ("", ".."):
+        raise UserError(f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent")
+    return Path(str(master.runs)) / name
+
+
+def _hydra_settings(
+    master: DictConfig, overrides: Sequence[str], folder: Path, excluded: Sequence[str], swept: set[str]
+) -> list[str]:
+    """Return the overrides of Hydra's own settings, except those that are given."""
+    given = {key_of(word) for word in overrides}
+    settings = {
+        **HYDRA_DEFAULTS,
+        "hydra.sweep.dir": in_quotes(str(folder)),
+        "hydra.job.config.override_dirname.exclude_keys": f"[{','.join(map(in_quotes, excluded))}]",
+    }
+    if "direction" in master.hydra.sweeper and "hydra.sweeper.direction" not in given:  # Optuna's would be minimize
+        if "training.monitor" in swept:
+            raise UserError("training.monitor: jobs with different objectives cannot be compared; give one value")
+        settings["hydra.sweeper.direction"] = "minimize" if master.training.monitor == "valid_loss" else "maximize"
+    if "max_failure_rate" in master.hydra.sweeper:
+        settings["hydra.sweeper.max_failure_rate"] = "1"  # Optuna's 0 would stop at the first failed job
+    return [f"{key}={value}" for key, value in settings.items() if key not in given or key == "hydra.sweep.dir"]
+
+
+def _known_jobs(
+    hydra: Hydra, master: DictConfig, overrides: Sequence[str], excluded: Sequence[str]
+) -> list[list[str]] | None:
+    """Return the swept arguments of every job of Hydra's own sweeper, and None for another sweeper."""
+    sweeper = master.hydra.sweeper
+    if sweeper._target_ != BasicSweeperConf._target_:
+        return None
+    words = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
+    words += [word for word in overrides if not re.match(r"[+~]*hydra\b", word)]
+    parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(words)
+    (jobs,) = BasicSweeper.split_arguments(parsed, None)
+    return [[word for word in job if key_of(word) not in excluded] for job in jobs]

@@ -1,0 +1,183 @@
+"""A folder from nmt-export output= is complete: nmt-translate needs neither the run nor torch for it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.encode import encode
+from nmt.commands.export import export
+from nmt.commands.heatmap import heatmap
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+from nmt.inference.onnx.deployment import PACKAGES
+from nmt.inference.onnx.folder import exported_engines
+from nmt.inference.translator import Translator
+
+LINES = ["the dog sees a cat", "", "a red house"]
+# Runs a command with sys.argv, and prints the distributions whose modules it imported, one per line, to stderr.
+COMMAND = """
+import importlib.metadata, sys
+{hide}
+from nmt.commands.shell import run
+from nmt.commands.translate import translate
+try:
+    run(translate)
+finally:
+    owners = importlib.metadata.packages_distributions()
+    files = [name for name, module in list(sys.modules.items()) if getattr(module, "__file__", None)]
+    names = {{owner for name in files for owner in owners.get(name.partition(".")[0], ())}}
+    print(*sorted(names), sep="\\n", file=sys.stderr)
+"""
+HIDE_TORCH = "sys.modules['torch'] = None"
+
+
+def run_translate(*arguments: str, hide: str = "") -> subprocess.CompletedProcess[str]:
+    text = "".join(f"{line}\n" for line in LINES)
+    command = [sys.executable, "-c", COMMAND.format(hide=hide), *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+    """A deployment in a folder without the run."""
+    run = shutil.copytree(model, tmp_path_factory.mktemp("source") / "run")
+    folder = tmp_path_factory.mktemp("deployments") / "mine"
+    export([f"model={run}", f"output={folder}"])
+    shutil.rmtree(run)
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["auto", "onnx", "onnx-int8"])
+def test_a_copied_deployment_translates_with_the_listed_packages(
+    deployed: Path, model: Path, tmp_path: Path, engine: str
+) -> None:
+    place = shutil.copytree(deployed, tmp_path / "elsewhere")
+    process = run_translate(f"model={place}", f"engine={engine}")
+    assert process.returncode == 0, process.stderr
+    if engine != "onnx-int8":
+        assert process.stdout.splitlines() == Translator.load(model, engine="torch").texts(LINES)
+    imported = {name.lower() for name in process.stderr.splitlines() if not name.startswith("engine: ")}
+    assert imported - {"nmt-memory-attention", "setuptools", "packaging"} == {*listed(place)} - {"hydra-core"}
+
+
+def listed(place: Path) -> dict[str, str]:
+    """Return the version range of each package in the folder's requirements.txt."""
+    lines = (place / "requirements.txt").read_text().splitlines()
+    return dict(re.fullmatch(r"([\w-]+)(.*)", line).groups() for line in lines if not line.startswith("#"))  # type: ignore[union-attr]
+
+
+def installed_with(packages: dict[str, str]) -> set[str]:
+    """Return the packages that pip installs with these, in lower case, and the toolkit, which pip installs alone."""
+    names, waiting = {"nmt-memory-attention", "setuptools"}, list(packages)  # setuptools loads in every Python
+    while waiting:
+        name = waiting.pop().lower()
+        if name not in names:
+            names.add(name)
+            needed = importlib.metadata.requires(name) or []
+            waiting += [re.match(r"[\w.-]+", item)[0] for item in needed if ";" not in item]  # type: ignore[index]
+    return names
+
+
+def test_required_packages_are_those_of_the_toolkit(deployed: Path) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    packages = listed(deployed)
+    assert {f"{name}{versions}" for name, versions in packages.items()} <= set(project["dependencies"])
+    assert (deployed / "requirements.txt").read_text() == PACKAGES.read_text()
+    heavy = {"torch", "pytorch-lightning", "pyarrow", "sacrebleu", "matplotlib", "onnx", "onnxscript", "rich"}
+    assert not heavy & installed_with(packages)
+
+
+def test_readme_names_the_folder_and_its_engines(deployed: Path) -> None:
+    readme = (deployed / "README.md").read_text()
+    assert "nmt-translate model=mine < in.txt > out.txt" in readme and "pip install -r mine/requirements.txt" in readme
+    assert "`engine=onnx` (default), `engine=onnx-int8`" in readme and "shortlist" not in readme
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        (translate, ["engine=torch"], "wrote it for engine=onnx and engine=onnx-int8 only; name the folder of the tra"),
+        (translate, ["memory=memories"], "wrote it for engine=onnx and engine=onnx-int8 only"),
+        (translate, ["device=cuda"], "device=cuda: .* holds only ONNX graphs, which run on the CPU; remove device="),
+        (translate, ["shortlist=true"], "shortlist=true: .* has no shortlist; write one with nmt-export"),
+        (encode, ["output=memories"], "wrote it for engine=onnx and engine=onnx-int8 only"),
+        (export, ["output=again"], "wrote it for engine=onnx and engine=onnx-int8 only"),
+        (heatmap, ["src=text", "output=pictures"], "wrote it for engine=onnx and engine=onnx-int8 only"),
+    ],
+)
+def test_what_a_deployment_cannot_do_is_refused(
+    deployed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[[list[str]], None],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("a cat\n")
+    with pytest.raises(UserError, match=message):
+        command([f"model={deployed}", *arguments])
+    assert [file.name for file in tmp_path.iterdir()] == ["text"]
+
+
+def test_scores_from_python_are_refused(deployed: Path) -> None:
+    from nmt import Translator
+
+    with pytest.raises(UserError, match="name the folder of the training run"):
+        Translator.load(deployed).score([("a cat", "a")])
+
+
+def test_missing_torch_is_reported_with_its_installation(deployed: Path, model: Path) -> None:
+    process = run_translate(f"model={model}", hide=HIDE_TORCH)
+    fix = "install torch with pip install nmt-memory-attention"
+    assert process.stderr.startswith(f"error: engine=torch: torch is not installed; {fix}, or use engine=onnx\n")
+    process = run_translate(f"model={deployed}", "engine=torch", hide=HIDE_TORCH)
+    assert process.stderr.startswith(f"error: model={deployed}: ") and f"training run, and {fix}\n" in process.stderr
+    assert process.returncode == 2
+
+
+def test_a_missing_package_is_one_line() -> None:
+    code = "import sys; from nmt.commands.shell import run; run(lambda arguments: __import__('absent.part'))"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
+    assert (process.returncode, process.stderr) == (2, f"error: the package absent is not installed; {fix}\n")
+
+
+def test_damage_in_a_deployment_is_an_error_not_a_fallback(deployed: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(deployed, tmp_path / "mine")
+    (place / "step.onnx").write_bytes(b"half")
+    with pytest.raises(UserError, match="step.onnx: cannot be read as a graph .wrong checksum."):
+        Translator.load(place)
+    about = json.loads((place / "about.json").read_text())
+    (place / "about.json").write_text(json.dumps({**about, "format": 1}))
+    with pytest.raises(UserError, match="has graphs of another version; write them with nmt-export model=RUN output="):
+        Translator.load(place)
+    assert exported_engines(place) == []
+
+
+def test_export_into_an_existing_folder_changes_nothing(deployed: Path, model: Path) -> None:
+    before = {file.name: file.read_bytes() for file in deployed.iterdir()}
+    with pytest.raises(UserError, match="output=.*: already exists; choose another folder"):
+        export([f"model={model}", f"output={deployed}"])
+    assert {file.name: file.read_bytes() for file in deployed.iterdir()} == before
+
+
+def test_sequential_attention_has_no_deployment(make_model: Callable[..., Path], tmp_path: Path) -> None:
+    model = make_model({"_target_": "nmt.attention.DeltaAttention"})
+    with pytest.raises(UserError, match="Delta attention needs torch to encode the source; remove output= and "):
+        export([f"model={model}", f"output={tmp_path}/mine"])
+    assert not (tmp_path / "mine").exists()
+    export([f"model={model}", "engine=onnx"])
+    shutil.copytree(model / "onnx", tmp_path / "copy")
+    with pytest.raises(UserError, match="copy: torch has to encode the source; name the folder of the training run"):
+        Translator.load(tmp_path / "copy")

@@ -1,0 +1,180 @@
+"""Sweeps are composed by Hydra: their jobs, their folders, their plug-ins, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.train import train
+from nmt.config import train_config
+from nmt.config.multirun import job_name, read_multirun
+from nmt.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def jobs_of(*words: str) -> list[list[str]]:
+    jobs = read_multirun(words).jobs
+    assert jobs is not None
+    return [job.swept for job in jobs]
+
+
+def test_jobs_are_the_product_of_all_values() -> None:
+    expected = [list(words) for words in product(["attention=luong", "attention=none"], ["seed=1", "seed=2", "seed=3"])]
+    assert jobs_of("attention=luong,none", "seed=1,2,3", "training.max_epochs=7") == expected
+    assert jobs_of("attention=choice(luong,none)", "seed=range(1,4)") == expected
+
+
+def test_glob_sweeps_over_the_choices_of_a_group() -> None:
+    assert {word for (word,) in jobs_of("attention=glob(*_paper)")} == {
+        "attention=covariance_paper",
+        "attention=memory_paper",
+    }
+
+
+@pytest.mark.parametrize("text", ["jürgen.en", "it's.en", "a b.en", "a(1).en", "'a,b.en'"])
+def test_special_characters_in_fixed_text_are_kept(text: str) -> None:
+    multirun = read_multirun([f"init_from={text}", "seed=1,2"])
+    assert multirun.fixed == [f"init_from={text}", "export=false"]
+    assert jobs_of(f"init_from={text}", "seed=1,2") == [["seed=1"], ["seed=2"]]
+
+
+def test_listed_text_may_have_any_letters() -> None:
+    (first,), (second,) = jobs_of("init_from=jürgen,zoë")
+    assert [first, second] == ["init_from='jürgen'", "init_from='zoë'"]
+    assert job_name([first]) != job_name([second])
+
+
+def test_key_of_a_swept_group_may_be_set_where_the_default_lacks_it() -> None:
+    multirun = read_multirun(["attention=luong,local", "attention.score=dot"])
+    assert multirun.jobs is not None
+    for job in multirun.jobs:
+        assert train_config([*job.fixed, *job.swept])["attention"]["score"] == "dot"
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (["seed=1,2"], "runs/sweep"),
+        (["seed=1,2", "name=mine"], "runs/mine"),
+        (["seed=1,2", "name=mine", "runs=other"], "other/mine"),
+        (["seed=1,2", "+experiment=memory_paper"], "runs/memory_paper"),
+        (["+experiment=memory_paper,covariance_paper"], "runs/sweep"),
+        (["seed=1,2", "hydra.sweep.dir=a/b"], "a/b"),
+    ],
+    ids=str,
+)
+def test_folder_is_named_by_the_sweep(words: list[str], folder: str) -> None:
+    assert read_multirun(words).folder == Path(folder)
+
+
+def test_jobs_have_different_valid_folder_names() -> None:
+    values = ["a/b", "a_b", "a:b", "'a/b'", "x" * 300, "x" * 301, "[1,2]", "[1;2]", "..", "é"]
+    names = [job_name([f"init_from={value}", "seed=1"]) for value in values]
+    assert len(set(names)) == len(values)
+    for name in names:
+        assert len(name) < 150 and not set(name) & set('/\\:*?"<>|')
+    assert (
+        job_name(["seed=1", "+attention=luong"]) == job_name(["attention=luong", "seed=1"]) == "attention=luong,seed=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["seed=1,x"], "seed=x: must be a whole number (conf/train.yaml) (job seed=x)"),
+        (["attention=luong,memry"], "attention=memry: no such choice; did you mean memory?"),
+        (["attention=luong,none", "lr=3"], "lr: no such key; use optimizer.lr"),
+        (
+            ["attention=luong,local", "attention.window=3"],
+            "attention.window: no such key; attention=local has it (job att",
+        ),
+        (["seed=1,2", "name=a,b"], "name=a,b: names the sweep; give one name"),
+        (["seed=1,2", "name=a/b"], "name=a/b: must be the name of a folder"),
+        (["seed=1,2", "runs=a,b"], "runs=a,b: is the parent folder of the sweep"),
+        (["seed=1,2", "resume=true"], "resume=true: a sweep continues by itself; repeat its command"),
+        (["seed=1,2", "hydra.run.dir=x"], "hydra.run.dir=x: has no effect here; remove it"),
+        (["seed=1,2", "hydra.job.chdir=true"], "hydra.job.chdir=true: has no effect here; remove it"),
+        (["seed=1,2", "hydra/launcher=job"], "hydra/launcher=job: no such choice; choose from basic"),
+        (["seed=1,2", "hydra.sweep.folder=x"], "hydra.sweep.folder: no such key"),
+        (["seed=interval(1,2)"], "BasicSweeper does not support sweep type"),
+        (["seed=1,2", "-x"], "-x: no such option"),
+    ],
+    ids=str,
+)
+def test_wrong_sweep_is_refused_before_any_job_starts(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        train(["-m", *words])
+    assert message in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_of_a_single_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    (tmp_path / "runs" / "demo" / "summary.json").write_text("{}")
+    with pytest.raises(UserError, match="name=demo: runs/demo is a single run, not a sweep; choose another name="):
+        train(["-m", "seed=1,2", "name=demo"])
+
+
+@pytest.mark.parametrize("words", [["seed=1,2"], ["attention=luong,none"], ["seed=range(1,3)"]])
+def test_several_values_without_m_lead_to_m(words: list[str]) -> None:
+    with pytest.raises(UserError, match="; to train once per value, add -m"):
+        train(words)
+
+
+def test_launcher_without_m_leads_to_m() -> None:
+    with pytest.raises(UserError, match="hydra/launcher=joblib: has an effect only in a sweep; add -m"):
+        train(["hydra/launcher=joblib"])
+
+
+PLUGINS = {  # module, setting, extra of pyproject.toml
+    "hydra_plugins.hydra_joblib_launcher": ("hydra/launcher=joblib", "sweeps"),
+    "hydra_plugins.hydra_submitit_launcher": ("hydra/launcher=submitit_slurm", "submitit"),
+    "hydra_plugins.hydra_optuna_sweeper": ("hydra/sweeper=optuna", "optuna"),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("hydra_plugins.hydra_joblib_launcher", ["hydra.launcher.n_jobs=2"]),
+        ("hydra_plugins.hydra_submitit_launcher", ["hydra.launcher.partition=gpu", "hydra.launcher.timeout_min=60"]),
+        ("hydra_plugins.hydra_optuna_sweeper", ["hydra.sweeper.n_trials=5"]),
+    ],
+)
+def test_plugin_is_composed_or_its_extra_is_named(module: str, words: Sequence[str]) -> None:
+    setting, extra = PLUGINS[module]
+    try:
+        __import__(module)
+    except ImportError:
+        with pytest.raises(UserError, match=rf"{setting}: not installed; run: pip install .*\[{extra}\]"):
+            read_multirun([setting, *words, "seed=1,2"])
+        pytest.skip(f"{module} is not installed")
+    multirun = read_multirun([setting, *words, "seed=1,2"])
+    assert (multirun.jobs is None) == (extra == "optuna")
+
+
+@pytest.mark.parametrize(
+    ("monitor", "direction"),
+    [
+        ("valid_loss", "minimize"),
+        ("valid_bleu", "maximize"),
+        ("valid_chrf", "maximize"),
+        ("valid_accuracy", "maximize"),
+    ],
+)
+def test_direction_follows_the_monitored_value(monitor: str, direction: str) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is not installed")
+    words = ["hydra/sweeper=optuna", f"training.monitor={monitor}", "optimizer.lr=interval(0.001,0.01)"]
+    assert f"hydra.sweeper.direction={direction}" in read_multirun(words).overrides
+    given = read_multirun([*words, "hydra.sweeper.direction=minimize"]).overrides
+    assert [word for word in given if "direction" in word] == ["hydra.sweeper.direction=minimize"]
+    with pytest.raises(UserError, match="jobs with different objectives cannot be compared"):
+        read_multirun(["hydra/sweeper=optuna", "training.monitor=valid_loss,valid_bleu"])

@@ -1,0 +1,72 @@
+"""Word links: the formats of other tools, how they count, and files that are read in the wrong way."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.text.links import Links, LinkSettings, parse_links
+
+SENTENCES = [("a b c d", "x y"), ("e", "z"), ("f g h", "u v w")]
+
+
+def links(sure: set[tuple[int, int]], possible: set[tuple[int, int]]) -> Links:
+    return Links(frozenset(sure), frozenset(sure | possible))
+
+
+EXPECTED = [links({(0, 0), (3, 1)}, {(1, 0)}), links(set(), set()), links({(2, 2)}, {(0, 1)})]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("0-0 3-1 1p0\n\n2-2 0?1", LinkSettings()),
+        ("1-1 4-2 2?1\n\n3-3 1p2", LinkSettings(base=1)),
+        ("0-0 1-3 0p1\n\n2-2 1p0", LinkSettings(swap=True)),
+        ("1 1 1 S\n1 4 2\n1 2 1 P\n3 3 3 S\n3 1 2 P", LinkSettings(base=1)),
+        ("0003 3 3\n0003 1 2 P 0.75\n\n0001 1 1 S 1\n0001 4 2 0.5\n0001 2 1 P", LinkSettings(base=1)),
+        ("0 0 0 S\n0 3 1 S\n0\t1\t0\tP\n2 2 2 S\n2 0 1 P", LinkSettings()),
+        ("1 1 1 S\n1 2 4 S\n1 1 2 P\n3 3 3 S\n3 2 1 P", LinkSettings(base=1, swap=True)),
+    ],
+    ids=["pharaoh", "from-1", "swapped", "naacl", "naacl-any-order", "naacl-from-0", "naacl-swapped"],
+)
+def test_every_format_gives_the_same_links(text: str, settings: LinkSettings) -> None:
+    lines = text.split("\n")
+    assert parse_links(lines, "gold", settings) == EXPECTED
+    assert parse_links(lines, "gold", settings, sentences=SENTENCES) == EXPECTED
+
+
+def test_naacl_file_may_end_before_the_last_sentence() -> None:
+    assert parse_links(["1 1 1 S"], "gold", LinkSettings(1), count=3) == [
+        links({(0, 0)}, set()),
+        links(set(), set()),
+        links(set(), set()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings", "message"),
+    [
+        (["0-0", "", "x"], LinkSettings(), "gold:3: 'x': not a link; write i-j (sure), ipj or i?j (possible)"),
+        (["0-0", "", "1--2"], LinkSettings(), "gold:3: '1--2': not a link"),
+        (["0-0", "", f"1-{'9' * 5000}"], LinkSettings(), "gold:3: '1-999"),
+        (["1 1 1 S", "2 1 1 X"], LinkSettings(1), "gold:2: '2 1 1 X': not a link; write sentence i j S"),
+        (["1 1 1 S", "0-0"], LinkSettings(1), "gold:2: '0-0': not a link"),
+        (["1 1 1 S", "9 1 1 S"], LinkSettings(1), "gold has links of sentence 9 for 3 sentences"),
+        (["0-0"], LinkSettings(), "gold has 1 line of links for 3 sentences"),
+        (["0-1", "", ""], LinkSettings(1, key="alignments"), "gold:1: '0-1' counts words from 0, not from 1;"
+         " set alignments_base=0"),
+        (["3-0", "1-1", ""], LinkSettings(), "gold:2: 1-1 points outside the sentences of 1 and 1 word;"
+         " check links_base=0"),
+        (["4-2 1-1", "1-1", "3-3"], LinkSettings(), "words look counted from 1; set links_base=1"),
+        (["1-3", "0-0", ""], LinkSettings(swap=False), "gold:1: 1-3 points outside the sentences of 4 and 2 words;"
+         " sides look swapped; add links_swap=true"),
+        (["3-1", "0-0", ""], LinkSettings(swap=True), "sides look swapped; remove links_swap=true"),
+        (["1-3", "0-0", ""], LinkSettings(), "sides look swapped; write source-target links"),
+    ],
+)  # fmt: skip
+def test_wrong_links_give_one_line_with_the_fix(lines: list[str], settings: LinkSettings, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_links(lines, "gold", settings, sentences=SENTENCES)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200

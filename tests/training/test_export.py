@@ -1,0 +1,94 @@
+"""A finished run is exported, and no failure of the export costs the run anything."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import random_model, tiny_config
+from tiny import TINY
+
+import nmt
+from nmt.commands.train import train
+from nmt.errors import Interrupted
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx import export as exporter
+from nmt.inference.onnx.folder import OnnxModel, exported_engines
+from nmt.model.decoder import LSTMDecoder
+from nmt.text.tokenizer import Tokenizer
+from nmt.training.export import export_run
+
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
+TOKENIZER = Tokenizer.train(["a small dog sees red houses"], vocab_size=280)
+
+
+def test_finished_run_translates_with_its_graphs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs: list[nmt.Run] = []
+    thread = threading.Thread(target=lambda: runs.append(nmt.train(*ONE_EPOCH, "export=true")))
+    thread.start()
+    thread.join()
+    (result,) = runs
+    assert exported_engines(result.folder) == ["onnx"]
+    assert re.search(r"^exported in \d+\.\d s; export=false skips this$", capsys.readouterr().err, re.MULTILINE)
+    translator = nmt.Translator.load(result.folder)
+    assert isinstance(translator.runtime, OnnxModel)
+    lines = ["ban des gin", "kor"]
+    assert translator.texts(lines) == nmt.Translator.load(result.folder, engine="torch").texts(lines)
+
+
+def fail(*args: Any, **kwargs: Any) -> None:
+    raise RuntimeError("no such\noperator")
+
+
+def test_failed_export_leaves_a_finished_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exporter, "write_graph", fail)
+    train([*ONE_EPOCH, "export=true", "trust=[builders]"])
+    out, error = capsys.readouterr()
+    command = f"nmt-export model={run.relative_to(Path.cwd())} 'trust=[builders]'"
+    assert f"\nwarning: not exported: no such operator; repeat with: {command}\n" in error
+    assert "translate with: nmt-translate" in out
+    assert (run / "summary.json").exists() and not [*run.glob("*onnx*"), *run.glob(".onnx*")]
+
+
+def test_export_false_skips_the_export(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "write_graph", fail)
+    train([*ONE_EPOCH])
+    assert (run / "summary.json").exists() and not (run / "onnx").exists()
+
+
+class OtherDecoder(LSTMDecoder):
+    """A decoder that does not declare that it can be exported."""
+
+
+def save_run(folder: Path, target: str) -> TrainedModel:
+    decoder = {"_target_": target}
+    config = tiny_config({"_target_": "nmt.attention.LuongAttention"}, decoder=decoder) | {"trust": [__name__]}
+    trained = TrainedModel(random_model(config, vocabulary=280), TOKENIZER, TOKENIZER, config, 40)
+    save_folder(folder, trained)
+    return trained
+
+
+def test_a_decoder_without_graphs_is_named(tmp_path: Path) -> None:
+    lines: list[str] = []
+    export_run(save_run(tmp_path, f"{__name__}.OtherDecoder"), tmp_path, trust=[], log=lines.append)
+    message = f"not exported: {__name__}.OtherDecoder: nmt-export cannot export this decoder; use engine=torch"
+    assert lines[1:] == [message]
+    assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_interrupted_export_says_how_to_repeat_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*args: Any) -> None:
+        raise Interrupted(signal.SIGINT)
+
+    monkeypatch.setattr(exporter, "write_graph", stop)
+    lines: list[str] = []
+    with pytest.raises(Interrupted):
+        export_run(save_run(tmp_path, "nmt.model.LSTMDecoder"), tmp_path, trust=[], log=lines.append)
+    assert lines[1:] == [f"export stopped; {tmp_path} has finished; export it with: nmt-export model={tmp_path}"]
+    assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]

@@ -1,0 +1,138 @@
+"""Which model a run keeps: the monitored score decides, and the validation loss where scores are equal or near zero."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import TINY
+
+from nmt.commands.train import train
+from nmt.training.checkpoints import BestCheckpoints
+from nmt.training.module import TranslationTask
+
+WORDS = [*TINY, "data.train_pairs=100", "data.test_pairs=1", "attention=none"]
+WORDS = [word for word in WORDS if "slots" not in word]
+# BLEU and loss of each epoch, and the epoch (from 0) whose model must be kept.
+CASES = {
+    "near zero": ([0.02, 0.01], [5.79, 5.17], 1),
+    "near zero, then worse": ([0.01, 0.9], [5.17, 5.79], 0),
+    "at the threshold": ([0.99, 1.0], [5.1, 5.9], 1),
+    "equal as printed": ([50.004, 49.996, 50.001], [1.2, 1.1, 1.3], 1),
+    "different as printed": ([50.01, 50.0], [1.2, 1.1], 0),
+    "equal in both": ([50.0, 50.0], [1.2, 1.2], 1),
+}
+
+
+def script_validations(patch: pytest.MonkeyPatch, bleu: list[float], loss: list[float]) -> None:
+    """Replace the scores of each epoch's validation by these."""
+    original = TranslationTask.log_dict
+
+    def log_dict(self: TranslationTask, values: dict[str, Any], **options: Any) -> None:
+        original(self, {**values, "valid_loss": torch.tensor(loss[self.current_epoch])}, **options)
+
+    def on_validation_epoch_end(self: TranslationTask) -> None:
+        self.log("valid_bleu", bleu[self.current_epoch])
+        self.log("valid_chrf", bleu[self.current_epoch])
+
+    patch.setattr(TranslationTask, "log_dict", log_dict)
+    patch.setattr(TranslationTask, "on_validation_epoch_end", on_validation_epoch_end)
+
+
+def kept_epochs(run: Path) -> list[int]:
+    return sorted(int(file.name.split("=")[1].split("-")[0]) for file in (run / "checkpoints").glob("best-*"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_model_with_the_lower_loss_is_kept_where_scores_cannot_decide(
+    run: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bleu, loss, kept = CASES[case]
+    script_validations(monkeypatch, bleu, loss)
+    train([*WORDS, f"training.max_epochs={len(bleu)}"])
+    assert kept_epochs(run) == [kept]
+    stored = torch.load(next((run / "checkpoints").glob("best-*")))["state_dict"]
+    weights = torch.load(run / "model.pt")["weights"]
+    assert all(torch.equal(stored[f"model.{name}"], weight) for name, weight in weights.items())
+
+
+def test_resumed_run_keeps_the_same_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_validations(monkeypatch, [0.02, 0.01, 0.03], [5.1, 5.7, 5.2])
+    for epoch in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(TranslationTask, "training_step", stop_in_epoch(epoch))
+            with pytest.raises(KeyboardInterrupt):
+                train([*WORDS, "training.max_epochs=3"] if epoch == 1 else ["resume=true"])
+    train(["resume=true"])
+    assert kept_epochs(run) == [0]
+
+
+def stop_in_epoch(epoch: int) -> Any:
+    original = TranslationTask.training_step
+    pending = [signal.SIGINT]
+
+    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.current_epoch == epoch and pending:
+            signal.raise_signal(pending.pop())
+        return original(self, batch, index)
+
+    return training_step
+
+
+@pytest.mark.parametrize(
+    ("bleu", "loss", "epochs"),
+    [
+        ([0.5, 0.4, 0.3, 0.2, 0.1], [5.0, 4.0, 3.0, 2.0, 1.0], 5),  # the loss falls: progress
+        ([0.1, 0.2, 0.3, 0.4, 0.5], [1.0, 2.0, 3.0, 4.0, 5.0], 3),  # only chance improves the score
+    ],
+)
+def test_patience_counts_the_same_progress(
+    run: Path, bleu: list[float], loss: list[float], epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_validations(monkeypatch, bleu, loss)
+    train([*WORDS, "training.max_epochs=5", "training.patience=2"])
+    steps = [line for line in (run / "metrics.csv").read_text().splitlines()[1:] if line.split(",")[3]]
+    assert len(steps) == epochs
+
+
+SCORES = st.floats(0, 100, width=32) | st.sampled_from([0.0, 0.5, 0.99, 1.0, 1.004, 50.0, 50.001])
+LOSSES = st.floats(0, 9, width=32) | st.sampled_from([1.0, 2.0])
+
+
+@given(st.lists(st.tuples(SCORES, LOSSES), min_size=1, max_size=8), st.integers(1, 3), st.integers(0, 8))
+def test_best_checkpoints_are_the_first_of_all_when_sorted(
+    values: list[tuple[float, float]], keep: int, resumed: int
+) -> None:
+    """Also with a resumption in between. The naive version sorts all epochs at once, the latest first."""
+    settings = {"monitor": "valid_bleu", "keep_best": keep}
+    with TemporaryDirectory() as folder:
+        best = EmptyCheckpoints(Path(folder), settings)
+        for epoch, (bleu, loss) in enumerate(values):
+            if epoch == resumed:
+                state, best = best.state_dict(), EmptyCheckpoints(Path(folder), settings)
+                best.load_state_dict(state)
+            metrics = {"epoch": torch.tensor(epoch), "valid_bleu": torch.tensor(bleu), "valid_loss": torch.tensor(loss)}
+            best._save_monitor_checkpoint(SimpleNamespace(), metrics)  # type: ignore[arg-type]
+            best.remove_replaced()
+
+    def naive(epoch: int) -> tuple[float, float, int]:
+        bleu, loss = values[epoch]
+        printed = float(f"{bleu:.2f}") if bleu >= 1 else 0.0
+        return -printed, loss, -epoch
+
+    expected = sorted(range(len(values)), key=naive)[:keep]
+    assert [int(Path(path).name.split("=")[1].split("-")[0]) for path in best._best_first()] == expected
+
+
+class EmptyCheckpoints(BestCheckpoints):
+    """Writes empty files."""
+
+    def _save_checkpoint(self, trainer: Any, filepath: str) -> None:
+        Path(filepath).touch()

@@ -1,0 +1,123 @@
+"""How a run starts: its folder is announced, a start's text is kept, and a finished run can be trained further."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import SMALL, interrupt_at, on_prepared
+
+from nmt.commands.train import train
+from nmt.config import read_yaml
+from nmt.errors import UserError
+from nmt.text.corpus import Corpus
+
+FURTHER = ["training.max_epochs=1", "training.decode_sentences=2", "search.max_length=4", "device=cpu", "threads=1"]
+
+
+def training_text(folder: Path) -> list[str]:
+    return Corpus.open(folder / "train.arrow").sources()
+
+
+def printed_commands(message: str) -> list[list[str]]:
+    """Return the arguments of each nmt-train command in the message."""
+    return [shlex.split(line.partition("nmt-train ")[2]) for line in message.splitlines() if "nmt-train " in line]
+
+
+def test_folder_is_announced_before_the_first_epoch(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for line in ("run: runs/demo", "run: runs/demo-2, because runs/demo exists"):
+        train([*SMALL, "training.max_epochs=1"])
+        assert capsys.readouterr().err.splitlines()[0] == line
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train([*SMALL, "name=other"])
+    capsys.readouterr()
+    train(["name=other", "resume=true"])
+    assert capsys.readouterr().err.splitlines()[0] == "run: runs/other, resumed"
+
+
+def test_start_keeps_its_generated_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train([f"init_from={finished}", "name=next", *FURTHER])
+    assert f"text: that of init_from={finished}; data= chooses other text" in capsys.readouterr().err
+    following = finished.parent / "next"
+    assert read_yaml(following / "config.yaml")["data"] == read_yaml(finished / "config.yaml")["data"]
+    assert training_text(following / "data") == training_text(finished / "data")
+
+
+def test_setting_of_the_text_changes_the_text_of_the_start(finished: Path) -> None:
+    train([f"init_from={finished}", "name=next", *FURTHER, "data.train_pairs=50"])
+    before, after = (read_yaml(finished.parent / name / "config.yaml")["data"] for name in ("demo", "next"))
+    assert after == {**before, "train_pairs": 50} and after["_target_"] == "nmt.tasks.copy.generate"
+
+
+def test_start_keeps_its_prepared_text_also_when_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train([*on_prepared("mine", "data.lowercase=true"), "training.max_epochs=1"])
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=0)
+        with pytest.raises(KeyboardInterrupt):
+            train([f"init_from={run}", "name=next", *FURTHER])
+    train(["name=next", "resume=true"])
+    before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
+    assert (
+        after["data"] == before["data"] == {"_target_": after["data"]["_target_"], "folder": "mine", "lowercase": True}
+    )
+
+
+@pytest.mark.parametrize("choice", ["argument", "experiment"])
+def test_other_text_replaces_that_of_the_start(finished: Path, choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data=generated", "data.train_pairs=30", "data.valid_pairs=4", "data.test_pairs=2"]
+    if choice == "experiment":
+        (Path("mine") / "experiment").mkdir(parents=True)
+        text = "# @package _global_\ndata: {train_pairs: 30, valid_pairs: 4, test_pairs: 2}\n"
+        (Path("mine") / "experiment" / "generated.yaml").write_text(text)
+        words = ["--config-dir=mine", "+experiment=generated"]
+    train([f"init_from={finished}", "name=next", *FURTHER, *words])
+    assert read_yaml(finished.parent / "next" / "config.yaml")["data"]["_target_"] == "nmt.tasks.grammar.generate"
+    assert "text: that of" not in capsys.readouterr().err
+
+
+def test_start_without_text_is_refused(finished: Path) -> None:
+    lines = (finished / "config.yaml").read_text().splitlines()
+    first, last = lines.index("data:"), lines.index("tokenizer:")
+    (finished / "config.yaml").write_text("\n".join([*lines[:first], *lines[last:]]))
+    with pytest.raises(UserError, match=r"init_from=\S*demo: its config\.yaml names no text; choose one with data="):
+        train([f"init_from={finished}", "name=next"])
+    assert not (finished.parent / "next").exists()
+
+
+def test_printed_commands_train_a_finished_run_further(finished: Path) -> None:
+    with pytest.raises(UserError, match="runs/demo has finished after 2 epochs; for 2 more: ") as error:
+        train(["resume=true"])
+    more, new = printed_commands(str(error.value))
+    train(more)  # exactly as printed
+    assert json.loads((finished / "summary.json").read_text())["epochs"] == 4
+    train([*SMALL, "name=uninterrupted", "training.max_epochs=4"])
+    names = ("demo", "uninterrupted")
+    weights, expected = (torch.load(finished.parent / name / "model.pt")["weights"] for name in names)
+    assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
+    train(new)
+    assert (finished.parent / "demo-2" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("words", [["training.max_epochs=2"], ["training.max_epochs=1"], ["training.keep_best=1"]])
+def test_finished_run_is_not_resumed_for_no_more_epochs(finished: Path, words: list[str]) -> None:
+    before = {file: file.stat().st_mtime_ns for file in finished.rglob("*")}
+    with pytest.raises(UserError, match="has finished after 2 epochs"):
+        train(["resume=true", *words])
+    assert {file: file.stat().st_mtime_ns for file in finished.rglob("*")} == before
+
+
+def test_run_that_stopped_early_names_a_new_run_only(run: Path) -> None:
+    words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.max_epochs=9"]
+    train([*SMALL, *words, "runs=elsewhere", "name=it's mine"])
+    with pytest.raises(UserError, match="has finished; for a new run from its model: nmt-train") as error:
+        train(["runs=elsewhere", "name=it's mine", "resume=true", "training.max_epochs=12"])
+    (new,) = printed_commands(str(error.value))
+    train(new)
+    assert Path("elsewhere/it's mine-2/summary.json").is_file()

@@ -1,0 +1,179 @@
+"""``nmt-train -m``: each job is the single run with its settings, and a second call trains only what is missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import TINY, interrupt_at, record_batches
+
+from nmt.commands.sweep_table import group_by_seed, mean_and_deviation
+from nmt.commands.train import train
+from nmt.config import read_yaml
+from nmt.errors import UserError
+
+SMALL = [word for word in TINY if "slots" not in word]
+SMALL += ["data.train_pairs=100", "training.max_epochs=1", "training.decode_sentences=0"]
+SWEPT = [*SMALL, "training.monitor=valid_loss", "attention=luong,none", "seed=1,2", "name=kinds"]
+JOBS = [f"attention={kind},seed={seed}" for kind in ("luong", "none") for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def swept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which a sweep of four jobs has finished. Only for reading, or for calls that train nothing."""
+    folder = tmp_path_factory.mktemp("swept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        train(["-m", *SWEPT])
+    return folder
+
+
+@pytest.fixture
+def swept(swept_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to that folder and return the folder of the sweep."""
+    monkeypatch.chdir(swept_once)
+    return swept_once / "runs" / "kinds"
+
+
+def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(*_: Any, **__: Any) -> None:
+        raise AssertionError("a finished job was trained again")
+
+    monkeypatch.setattr("nmt.training.run.fit", fit)
+
+
+def summary(folder: Path) -> Any:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
+    assert sorted(folder.name for folder in swept.iterdir() if folder.is_dir()) == JOBS
+    for job in JOBS:
+        config = read_yaml(swept / job / "config.yaml")
+        kind = {"LuongAttention": "luong", "NoAttention": "none"}[config["attention"]["_target_"].rpartition(".")[2]]
+        assert f"attention={kind},seed={config['seed']}" == job
+    single = [word for word in SWEPT if not word.startswith(("attention", "seed", "name"))]
+    train([*single, "attention=luong", "seed=2", "name=single"])
+    job, expected = summary(swept / "attention=luong,seed=2"), summary(Path("runs/single"))
+    assert (job["test"], job["valid_best"]) == (expected["test"], expected["valid_best"])
+
+
+def test_table_has_mean_and_sample_deviation_over_the_seeds(swept: Path) -> None:
+    with (swept / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["attention"] for row in rows] == ["luong", "none"]
+    for row in rows:
+        summaries = [summary(swept / f"attention={row['attention']},seed={seed}") for seed in (1, 2)]
+        losses = [item["valid_best"] for item in summaries]
+        assert float(row["valid_loss_mean"]) == pytest.approx(np.mean(losses))
+        assert float(row["valid_loss_sd"]) == pytest.approx(np.std(losses, ddof=1))
+        assert float(row["chrf_mean"]) == pytest.approx(np.mean([item["test"]["chrf"] for item in summaries]))
+        assert float(row["tokens_per_s_mean"]) == pytest.approx(np.mean([item["tokens_per_s"] for item in summaries]))
+        assert (row["n"], row["unfinished"], row["aer_mean"] == "") == ("2", "0", row["attention"] == "none")
+    jobs = json.loads((swept / "sweep.json").read_text())
+    assert [job["settings"] for job in jobs] == [{"attention": job[10:15].strip(","), "seed": job[-1]} for job in JOBS]
+    assert [job["objective"] for job in jobs] == [summary(swept / job)["valid_best"] for job in JOBS]
+
+
+def test_second_call_trains_nothing_and_prints_the_same_table(
+    swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    before = (swept / "sweep.csv").read_text()
+    forbid_training(monkeypatch)
+    train(["-m", *SWEPT])
+    output = capsys.readouterr()
+    assert output.err.count("has finished already; skipped") == 4
+    assert (swept / "sweep.csv").read_text() == before
+    assert "runs/kinds: mean ± standard deviation over n jobs" in output.out
+    for name in ("luong", "none", "BLEU", "valid loss"):
+        assert name in output.out
+
+
+def test_changed_setting_is_refused_before_any_job_starts(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_training(monkeypatch)
+    with pytest.raises(UserError) as caught:
+        train(["-m", *SWEPT, "attention=luong", "search.beam_size=2"])
+    message = "runs/kinds/attention=luong,seed=1: was trained with search.beam_size=5, not search.beam_size=2; choose"
+    assert message in str(caught.value)
+
+
+def test_interrupted_sweep_continues(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    words = [*SMALL, "training.monitor=valid_loss", "attention=none", "batches.max_tokens=300"]
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=2)
+        with pytest.raises(KeyboardInterrupt):
+            train(["-m", *words, "seed=1,2"])
+    assert "stopped; 0 of 2 jobs have finished; repeat the command" in capsys.readouterr().err
+    assert not (run.parent / "sweep" / "seed=2").exists()
+    steps = record_batches(monkeypatch)
+    train(["-m", *words, "seed=1,2"])
+    batches = len(steps)
+    train([*words, "seed=1", "name=whole"])
+    one_run = len(steps) - batches
+    assert batches < 2 * one_run
+    assert summary(run.parent / "sweep" / "seed=1")["test"] == summary(run.parent / "whole")["test"]
+    assert (run.parent / "sweep" / "seed=2" / "summary.json").is_file()
+
+
+def test_failed_job_is_named_and_the_others_go_on(run: Path, capsys: Any) -> None:
+    words = [*SMALL, "training.monitor=valid_loss", "name=sizes"]
+    with pytest.raises(UserError) as caught:
+        train(["-m", *words, "tokenizer.vocab_size=20000,280"])
+    sweep = run.parent / "sizes"
+    assert "1 of 2 jobs failed" in str(caught.value)
+    assert "sizes/tokenizer.vocab_size=20000: tokenizer.vocab_size=20000: this text yields at" in str(caught.value)
+    assert (sweep / "tokenizer.vocab_size=280" / "summary.json").is_file()
+    with (sweep / "sweep.csv").open(newline="") as file:
+        rows = {row["tokenizer.vocab_size"]: row for row in csv.DictReader(file)}
+    assert {size: (row["n"], row["unfinished"]) for size, row in rows.items()} == {
+        "280": ("1", "0"),
+        "20000": ("0", "1"),
+    }
+
+
+def test_joblib_launcher_has_the_results_of_the_sequential_one(swept: Path, tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed")
+    words = ["-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", *SWEPT, f"runs={tmp_path}", "seed=1"]
+    train([word for word in words if word != "seed=1,2"])
+    for kind in ("luong", "none"):
+        parallel, sequential = tmp_path / "kinds" / f"attention={kind}", swept / f"attention={kind},seed=1"
+        assert summary(parallel)["test"] == summary(sequential)["test"]
+        assert "epoch 1" in Path(f"{parallel}.log").read_text()
+
+
+def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean() -> None:
+    records = [
+        {"settings": {"seed": "1", "a": "x"}, "status": "finished", "bleu": 1.0},
+        {"settings": {"seed": "2", "a": "x"}, "status": "failed"},
+        {"settings": {"seed": "3", "a": "x"}, "status": "finished", "bleu": 4.0},
+        {"settings": {"seed": "1", "a": "y"}, "status": "finished", "bleu": None},
+    ]
+    keys = ("chrf", "aer", "valid_loss", "tokens_per_s", "seconds")
+    x, y = group_by_seed([{**dict.fromkeys(keys), **record} for record in records])
+    assert (x.settings, x.finished, x.unfinished, x.values["bleu"]) == ({"a": "x"}, 2, ["seed=2"], [1.0, 4.0])
+    assert (y.finished, y.values["bleu"]) == (1, [])
+    assert mean_and_deviation([1.0, 4.0]) == (2.5, pytest.approx(np.std([1, 4], ddof=1)))
+    assert mean_and_deviation([3.0]) == (3.0, None)
+    assert mean_and_deviation([]) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore")  # Optuna 2 raises deprecation warnings of SQLAlchemy 2
+def test_optuna_minimises_the_loss_and_survives_failed_trials(run: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is not installed")
+    words = [word for word in SMALL if "vocab_size" not in word]
+    words += [
+        "hydra/sweeper=optuna",
+        "hydra/sweeper/sampler=grid",
+        "hydra.sweeper.n_trials=3",
+        "training.patience=null",
+    ]
+    with pytest.raises(UserError, match="1 of 3 jobs failed"):
+        train(["-m", *words, "training.monitor=valid_loss", "attention=none", "tokenizer.vocab_size=20000,280,300"])
+    sweep = run.parent / "sweep"
+    losses = {size: summary(sweep / f"tokenizer.vocab_size={size}")["valid_best"] for size in (280, 300)}
+    best = read_yaml(sweep / "optimization_results.yaml")
+    assert best["best_value"] == min(losses.values()) == losses[int(best["best_params"]["tokenizer.vocab_size"])]
