@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,7 +203,7 @@ class _Trainer(pl.Trainer):
 
 
 def _trainer(
-    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
 ) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from nmt.commands import translate as module
 from nmt.commands.streams import input_groups
 from nmt.inference.oversized import OnFailure
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
+pytestmark = pytest.mark.attack("streamed Unicode lines")
 EXAMPLES = pytest.mark.parametrize("examples", [50, pytest.param(2000, marks=pytest.mark.slow)])
 # Everything that UTF-8 can hold, except the line break; and words of the model, so that some lines have translations.
 LINE = st.one_of(

@@ -23,6 +23,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import graphs
+from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
@@ -199,6 +200,18 @@ def test_forged_shortlist_is_refused(tmp_path: Path, change: dict[str, np.ndarra
         Shortlist.load(tmp_path / "a.npz", source_vocabulary=290, target_vocabulary=290)
 
 
+def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime would print to stdout, among the translations, that it tries again."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Unknown", ["x"], ["y"])], "graph", [x], [y])
+    opset = onnx.helper.make_opsetid("", 18)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString()
+    (tmp_path / "x.onnx").write_bytes(model.replace(b"Unknown", b"Unknow\xff"))
+    with pytest.raises(UserError, match=r"x\.onnx: cannot be read as a graph"):
+        open_session(tmp_path / "x.onnx", 1)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
 def test_sequential_attentions_are_encoded_by_torch(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:])
@@ -306,7 +319,7 @@ class TestFolder:
         about = json.loads(file.read_text())
         file.write_text(json.dumps({**about, "format": about["format"] - 1}))
         assert exported_engines(other) == []
-        with pytest.raises(UserError, match="engine=onnx-int8: .* of another version; write them with nmt-export"):
+        with pytest.raises(UserError, match="engine=onnx-int8: .* has graphs of format .*; write them with nmt-export"):
             open_onnx(other, "onnx-int8")
 
     def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:

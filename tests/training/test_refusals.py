@@ -50,6 +50,7 @@ def test_closed_stdout(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run / "summary.json").is_file()
 
 
+@pytest.mark.attack("damaged checkpoint, resumed")
 @pytest.mark.parametrize(
     "change",
     [
