@@ -113,8 +113,8 @@ def test_source_in_parts_works_or_is_refused_by_name(translator: Translator) -> 
     else:
         require_streaming(translator)
         parts = [encode_line(translator, line, piece_length=2, trace=True) for line in LINES]
-        whole = translator.translate(LINES)
-        for translation, expected in zip(translate_encoded(translator, parts, alignments=True), whole, strict=True):
+        direct = translator.translate(LINES)
+        for translation, expected in zip(translate_encoded(translator, parts, alignments=True), direct, strict=True):
             assert translation.text == expected.text
             np.testing.assert_allclose(translation.alignment, expected.alignment, atol=1e-5)
 
