@@ -147,12 +147,21 @@ def _stop_signals() -> Iterator[list[int]]:
         received.append(number)
         raise Interrupted(number)
 
+    def end(unraisable: sys.UnraisableHookArgs) -> None:
+        """End at once if Python has to ignore Interrupted, as in a destructor or in a lock of the import system."""
+        if not isinstance(unraisable.exc_value, Interrupted):
+            hook(unraisable)
+            return
+        os._exit(_report(unraisable.exc_value))
+
+    hook, sys.unraisablehook = sys.unraisablehook, end
     numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in numbers:
         signal.signal(number, stop)
     try:
         yield received
     finally:
+        sys.unraisablehook = hook
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
 

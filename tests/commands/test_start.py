@@ -101,6 +101,26 @@ run(command, [])
         assert finish(code.format(int(stop)), []) == (status, b"", line)
 
 
+def test_signal_that_python_would_ignore_ends_the_program() -> None:
+    """An exception in a destructor cannot be raised; Python would print a traceback and go on."""
+    code = """
+import signal
+from nmt.commands.shell import run
+
+class Destructor:
+    def __del__(self):
+        signal.raise_signal({0})
+
+def command(_):
+    Destructor()
+    print("went on")
+
+run(command, [])
+"""
+    for stop, (status, line) in ENDINGS.items():
+        assert finish(code.format(int(stop)), []) == (status, b"", line)
+
+
 def test_installed_programs_and_scripts_are_these() -> None:
     scripts: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     assert scripts == {f"nmt-{command}": f"nmt.commands.programs:{command}" for command in COMMANDS}
