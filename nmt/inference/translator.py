@@ -134,13 +134,6 @@ class Translator:
         """Return ``line`` in lower case if the model was trained on lower-cased text."""
         return line.lower() if self.lowercase else line
 
-    def ignores_case(self, lowercase: bool | None) -> bool:
-        """Return whether scores of this model ignore case.
-
-        ``lowercase`` decides; for None, they do if the model was trained on lower-cased text.
-        """
-        return self.lowercase if lowercase is None else lowercase
-
     def texts(
         self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
     ) -> list[str]:
