@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from nmt.alignment.page import Example
     from nmt.inference.forced_decoding import ForcedDecoding
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.translation import Translation
+    from nmt.inference.translator import Translator
 
     Links = frozenset[tuple[int, int]]
 
