@@ -159,13 +159,11 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1
-        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
-            raise UserError(
-                f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
-                "remove it, train on longer sources, or use another attention"
-            )
+        lengths = corpus.source_lengths + 1  # </s>
+        try:
+            attention.check_length(torch.from_numpy(lengths))
+        except ValueError as error:
+            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
