@@ -141,7 +141,7 @@ def open_preferred(
     except UserError as error:
         if deployed or (shortlist and engines):
             raise
-        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=3)
+        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
         return None
     return model
 
