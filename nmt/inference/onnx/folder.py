@@ -199,6 +199,11 @@ def open_onnx(
     )
 
 
+def stored_engines(run: Path) -> list[OnnxEngineName]:
+    """Return the engines of the last export into a run's folder, whose model may have changed since."""
+    return [name for name, suffix in GRAPH_SUFFIX.items() if (run / FOLDER / f"step{suffix}.onnx").is_file()]
+
+
 def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.ndarray, np.ndarray] | None:
     """Return ``best`` and ``frequent`` of the shortlist in a run's folder; None if it has none.
 
