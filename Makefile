@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DOCS_STAMP := $(VENV)/installed-docs
 
-.PHONY: train test lint types docs wheel clean
+.PHONY: train test attacks lint types docs wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+# All attacks with 10,000 trials per kind of file. The fast ones also run in "make test".
+attacks: $(STAMP)
+	$(BIN)/python benchmarks/attacks.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -20,7 +24,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m pytest -n 2 tests/test_readme.py
+	$(BIN)/python -m pytest -n 2 tests/test_readme.py tests/test_docs.py
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
 
 wheel: $(STAMP)

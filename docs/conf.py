@@ -25,6 +25,7 @@ extensions = [
     "docstrings",
     "internal_links",
     "mathml",
+    "measured",
     "repository_pages",
 ]
 exclude_patterns = ["_build", "_ext"]

@@ -39,7 +39,8 @@ class Evaluation(NamedTuple):
 class Heatmap:
     """The attention of one sentence pair between words; Jupyter shows it as a table.
 
-    ``weights`` (J, I) has one row per target word and one column per source word.
+    ``weights`` (J, I) has one row per target word and one column per source word. Words of scripts without spaces are
+    split into pieces.
     """
 
     weights: np.ndarray
@@ -182,15 +183,14 @@ class Translator(InferenceTranslator):
 
     def heatmap(self, source: str, target: str | None = None) -> Heatmap:
         """Return what the model attends to when it produces ``target``, or its own translation of ``source``."""
-        from nmt.alignment.word_weights import fit_word_weights
+        from nmt.alignment.unspaced import display_weights
 
         self._require_attention()
         own = target is None
         target = self.texts([source])[0] if target is None else target
         decoding = self.score([(source, target)])[0]
-        words = source.split(), target.split()
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
-        return Heatmap(fit_word_weights(decoding, *words), *words, title)
+        return Heatmap(*display_weights(decoding, self.match_case(source), target), title)
 
     def _require_attention(self) -> None:
         if not self.attention.reads_source:

@@ -16,6 +16,8 @@ settings.register_profile(
 )
 settings.load_profile("nmt")
 
+pytest_plugins = ["attack_table"]
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -33,22 +33,25 @@ def read_page(app: Sphinx, name: str, source: list[str]) -> None:
         origin = docs.parent / app.config.repository_pages[name]
         source[0] = origin.read_text(encoding="utf-8")
         app.env.note_dependency(str(origin))
-    source[0] = rewrite_links(source[0], origin, page, pages)
+    source[0] = rewrite_links(source[0], origin, page, docs, pages)
 
 
-def rewrite_links(text: str, origin: Path, page: Path, pages: dict[Path, Path]) -> str:
+def rewrite_links(text: str, origin: Path, page: Path, docs: Path, pages: dict[Path, Path]) -> str:
     """Return the text of the file ``origin`` with relative links that work in ``page``.
 
-    ``pages`` maps files of the repository to pages of the site. The site contains copies of other linked files. Folders
-    outside docs/ get no link.
+    ``pages`` maps files of the repository to pages of the site, ``docs``. The site contains copies of other linked
+    files. Folders get no link. A page that is named by its file is named by its title.
     """
 
     def rewrite(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(origin.parent / link["path"]))
         if target.is_dir():
             return link["label"]
-        relative = os.path.relpath(pages.get(target, target), page.parent)
-        is_copy = relative.startswith("..") and target.suffix == ".md" and target not in pages
-        return f"[{link['label']}]({'path:' if is_copy else ''}{relative}{link['anchor'] or ''})"
+        destination = pages.get(target, target)
+        is_page = destination.suffix == ".md" and destination.is_relative_to(docs)
+        is_copy = destination.suffix == ".md" and not is_page
+        label = "" if is_page and link["label"].endswith(".md") and not link["anchor"] else link["label"]
+        relative = os.path.relpath(destination, page.parent)
+        return f"[{label}]({'path:' if is_copy else ''}{relative}{link['anchor'] or ''})"
 
     return LINK.sub(rewrite, text)

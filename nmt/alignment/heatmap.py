@@ -5,13 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nmt.alignment.characters import xml_safe
+from nmt.alignment.fonts import font_families
 from nmt.errors import UserError
 from nmt.storage import replace_file
 from nmt.text.links import Link
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MAX_LABELS = 120  # a side with more tokens has no room for labels; matplotlib numbers it from 0, as links are
 MAX_LABEL_LENGTH = 40  # characters
@@ -31,11 +36,11 @@ def save_heatmap(
 
     The suffix of ``path`` selects PNG or SVG. Colours go from 0 to the largest weight; ``signed`` uses a diverging
     colour map centred on 0. ``gold`` links (source, target) are outlined. A side of more than ``MAX_LABELS`` tokens
-    is numbered. Raises UserError for any other suffix, or if the file cannot be written.
+    is numbered. Raises UserError for any other suffix, or if the file cannot be written. Warns of characters that no
+    installed font has.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
     if path.suffix not in (".png", ".svg"):
         raise UserError(f"{path}: unsupported format; use .png or .svg")
@@ -53,19 +58,37 @@ def save_heatmap(
         vmin=-limit if signed else 0,
         vmax=limit,
     )
-    if len(source) <= MAX_LABELS:
-        axes.set_xticks(range(len(source)), _labels(source), rotation=60, ha="left", parse_math=False)
-    if len(target) <= MAX_LABELS:
-        axes.set_yticks(range(len(target)), _labels(target), parse_math=False)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    for i, j in gold or ():
-        axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="tab:orange", linewidth=1.5))
-    axes.set_xlabel(xml_safe(title), parse_math=False)
-    figure.colorbar(image, ax=axes, shrink=0.6)
+    _label_axes(axes, _labels(source), _labels(target), xml_safe(title))
+    _outline(axes, gold or ())
+    figure.colorbar(image, ax=axes, shrink=0.6, label="attention weight")
     with warnings.catch_warnings(), replace_file(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
         figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # room for long labels
+
+
+def _label_axes(axes: Axes, source: list[str], target: list[str], title: str) -> None:
+    style: dict[str, Any] = {"parse_math": False, "fontfamily": font_families([*source, *target, title])}
+    if len(source) <= MAX_LABELS:
+        axes.set_xticks(range(len(source)), source, rotation=60, ha="left", rotation_mode="anchor", **style)
+    if len(target) <= MAX_LABELS:
+        axes.set_yticks(range(len(target)), target, **style)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("source")
+    axes.set_ylabel("target")
+    axes.set_title(title, fontsize="medium", loc="left", **style)
+
+
+def _outline(axes: Axes, gold: Collection[Link]) -> None:
+    from matplotlib.patches import Rectangle
+
+    style: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.5}
+    for i, j in gold:
+        axes.add_patch(Rectangle((i - 0.5, j - 0.5), 1, 1, **style))
+    if gold:
+        example = Rectangle((0, 0), 1, 1, label="gold link", **style)
+        axes.legend(handles=[example], loc="upper left", bbox_to_anchor=(0, 0), frameon=False)  # below the picture
 
 
 def _labels(tokens: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nmt.text.links import Link
+from nmt.text.links import Link, Links
 
 
 def argmax_links(weights: np.ndarray) -> frozenset[Link]:
@@ -22,3 +22,8 @@ def argmax_links(weights: np.ndarray) -> frozenset[Link]:
 def format_pharaoh(links: Iterable[Link]) -> str:
     """Return the links as ``i-j`` items, counted from 0 and sorted by source word."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def format_gold(links: Links) -> str:
+    """Return gold links as ``i-j`` (sure) and ``ipj`` (possible) items, as ``parse_links`` reads them."""
+    return " ".join(f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.sure | links.possible))

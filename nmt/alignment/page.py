@@ -20,14 +20,16 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
 p.words { margin: .2rem 0 } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default }
 p.words span:focus { outline: 2px solid hsl(var(--hue) 70% 50%) }
-div.scroll { overflow-x: auto } table { border-collapse: collapse; margin-top: .75rem }
+div.scroll { overflow: auto; max-height: 90vh; margin-top: .75rem } table { border-collapse: separate; border-spacing: 0 }
 th { font-weight: 400; font-size: .8rem; text-align: right; padding: 0 .4rem; white-space: nowrap }
-thead th { height: 6.5rem; vertical-align: bottom; padding: 0; width: 1.5rem } thead th div { writing-mode: sideways-lr; margin: auto }
-td { width: 1.5rem; height: 1.3rem; border: 1px solid var(--rule) } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
+thead th { vertical-align: bottom; padding: 0; width: 1.5rem; position: sticky; top: 0; z-index: 1 }
+thead th div { writing-mode: vertical-rl; margin: auto; padding: .2rem 0 }
+th { background: var(--paper) } tbody th, thead th.corner { position: sticky; left: 0 } thead th.corner { z-index: 2; padding: .4rem }
+td { min-width: 1.5rem; height: 1.3rem; border: solid var(--rule); border-width: 0 1px 1px 0 } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
 small { opacity: .75 }
 """
 TABLE_STYLE = """
-.nmt thead th div { writing-mode: sideways-lr; margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
+.nmt thead th div { writing-mode: vertical-rl; margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
 """
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {
@@ -93,7 +95,8 @@ def _table(example: Example, signed: bool) -> str:
         f"<tr><th>{_escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    corner = '<th class="corner">source →<br>target ↓</th>'
+    return f"<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
 
 
 def _escape(text: str) -> str:

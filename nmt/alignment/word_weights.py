@@ -38,10 +38,13 @@ def piece_weights(translation: AlignedTranslation, *, signed: bool) -> np.ndarra
 
 def word_weights(translation: AlignedTranslation) -> np.ndarray:
     """Return the weight (J, I) of each source word for each target word, without ``</s>``."""
-    source_words, target_words = translation.source_words, translation.target_words
+    return merge_pieces(inner_weights(translation), translation.source_words, translation.target_words)
+
+
+def inner_weights(translation: AlignedTranslation) -> np.ndarray:
+    """Return the raw weights (T, S) without ``</s>``."""
     # Counts come from the words: a translation that was cut at its maximum length has no </s> to drop.
-    inner = _raw_weights(translation)[: len(target_words), : len(source_words)]
-    return merge_pieces(inner, source_words, target_words)
+    return _raw_weights(translation)[: len(translation.target_words), : len(translation.source_words)]
 
 
 def fit_word_weights(translation: AlignedTranslation, source: Sequence[str], target: Sequence[str]) -> np.ndarray:

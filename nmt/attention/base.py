@@ -24,13 +24,13 @@ from nmt.arguments import check_arguments
 class Memory(NamedTuple):
     """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it."""
 
-    slots: Tensor  # (B, R, D)  mixed by reads
-    mass: Tensor  # (B, R)  Σ_s trace
-    length: Tensor  # (B,)  number of source states written so far, int64
-    keys: Tensor | None = None  # (B, R, A)  projected once; only for kinds that compare queries with keys
-    mask: Tensor | None = None  # (B, R)  True = real; None if every slot is real
-    peak: Tensor | None = None  # (B, R)  running maximum of log write weights, for a softmax over source positions
-    trace: Tensor | None = None  # (B, R, S)  share of source s in slot r; optional, because it grows with S
+    slots: Tensor  #: (B, R, D)  mixed by reads
+    mass: Tensor  #: (B, R)  Σ_s trace
+    length: Tensor  #: (B,)  number of source states written so far, int64
+    keys: Tensor | None = None  #: (B, R, A)  projected once; only for kinds that compare queries with keys
+    mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
+    peak: Tensor | None = None  #: (B, R)  running maximum of log write weights, for a softmax over source positions
+    trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, because it grows with S
 
 
 class Attention(nn.Module):
@@ -40,13 +40,13 @@ class Attention(nn.Module):
     sets the attributes below, as class or instance attributes. Other code asks for them and never for a class.
     """
 
-    context_size: int  # D
-    reads_source: bool = True  # False: contexts are empty and there is no alignment
-    streaming: bool = True  # ``append`` works, so a source can be written in parts
-    streaming_advice: str = "attention=covariance"  # the override to suggest if ``streaming`` is False
-    signed: bool = False  # alignments can be negative
-    sequential: bool = False  # source states must be written one after the other, because k_s depends on the memory
-    max_source_length: int | None = None  # maximum number of source states; None: unlimited
+    context_size: int  #: D
+    reads_source: bool = True  #: False: contexts are empty and there is no alignment
+    streaming: bool = True  #: ``append`` works, so a source can be written in parts
+    streaming_advice: str = "attention=covariance"  #: the override to suggest if ``streaming`` is False
+    signed: bool = False  #: alignments can be negative
+    sequential: bool = False  #: source states must be written one after the other, because k_s depends on the memory
+    max_source_length: int | None = None  #: maximum number of source states; None: unlimited
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Let the constructor of each kind raise ValueError for arguments that do not fit their annotations."""

@@ -20,7 +20,7 @@ Decay = Callable[[Tensor], Tensor]
 class DecayingAttention(Attention):
     """A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots."""
 
-    rank: int  # R
+    rank: int  #: R, the number of slots
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> tuple[Decay, Tensor, Tensor]:
         """Return the decay of ``memory`` by the states (B, S, E), their weights (B, R, S) and values (B, S, D).

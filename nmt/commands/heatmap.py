@@ -36,7 +36,8 @@ HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or fo
 Writes one picture per pair, named by its line number, or one HTML page. Prints the name of each file written.
 
 granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
-a target word's pieces. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
+a target word's pieces. Words of scripts without spaces, such as Chinese or Thai, are split into their pieces, except
+with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
 in two colours, the others are normalised over the source.
 In a picture, a side of more than 120 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
@@ -143,10 +144,10 @@ def _examples(
             empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
             continue
         target = targets[row] if targets is not None else getattr(pair, "text", "")
-        weights, columns, rows = _weights(
-            pair, translator.match_case(sources[row]), target, options.granularity, signed
-        )
-        yield Example(row + 1, weights, columns, rows, golds[row] if golds is not None else None)
+        gold = None if golds is None else golds[row]
+        source = translator.match_case(sources[row])
+        weights, columns, rows = _weights(pair, source, target, options, signed)
+        yield Example(row + 1, weights, columns, rows, gold)
     if empty:
         print_message(
             f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: one side is empty"
@@ -166,14 +167,17 @@ def _align(
 
 
 def _weights(
-    pair: ForcedDecoding | Translation, source: str, target: str, granularity: str, signed: bool
+    pair: ForcedDecoding | Translation, source: str, target: str, options: Heatmap, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
+    from nmt.alignment.unspaced import display_weights
     from nmt.alignment.word_weights import fit_word_weights, piece_weights
 
-    if granularity == "piece":
+    if options.granularity == "piece":
         return piece_weights(pair, signed=signed), pair.source_tokens, pair.tokens
-    columns, rows = source.split(), target.split()
+    if options.links is None:
+        return display_weights(pair, source, target)
+    columns, rows = source.split(), target.split()  # the words that gold links count
     return fit_word_weights(pair, columns, rows), columns, rows
 
 
@@ -186,9 +190,10 @@ def _draw(
     from nmt.storage import write_lines
 
     origin = "own translation" if options.tgt is None else "force-decoded"
+    model, source = Path(options.model).resolve().name, Path(options.src).name
     if options.format == "html":
         examples = list(_page_examples(examples, options))
-        title = f"Alignments of {Path(options.src).name}"
+        title = f"Alignments of {source} by {model}"
         note = f"{origin}, by {options.granularity}"
         page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
         write_lines(folder / "alignments.html", page.rstrip("\n").split("\n"))
@@ -196,7 +201,7 @@ def _draw(
         return
     for example in examples:
         file = folder / f"{example.number:04}.{options.format}"
-        title = f"{Path(options.src).name}, line {example.number}, {origin}"
+        title = f"{model}, {translator.attention.name} attention\n{source}, line {example.number}, {origin}"
         save_heatmap(
             example.weights, example.source, example.target, file, title=title, signed=signed, gold=example.gold
         )

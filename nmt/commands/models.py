@@ -37,12 +37,7 @@ def load_model(
     translator = Translator.load(
         folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
     )
-    if not isinstance(translator.runtime, OnnxModel):
-        if threads is not None:
-            import torch
-
-            torch.set_num_threads(threads)
-    elif engine == "auto":
+    if engine == "auto" and isinstance(translator.runtime, OnnxModel):
         print_message(f"engine: {translator.runtime.engine_name}")
     return translator
 

@@ -21,8 +21,8 @@ FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
-PLACES = ("name", "runs", "resume", "trust")  # settings without influence on the model
-TRUSTING = ("trust", "--config-dir", "hydra")  # keys that decide whose code runs
+PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
+TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
 
@@ -116,7 +116,9 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
         if not key.startswith(FIXED):
             continue
         if key not in stored:
-            raise UserError(f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version")
+            raise UserError(
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version; start a new run"
+            )
         if value != stored[key]:
             raise UserError(
                 f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "
@@ -129,14 +131,21 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     stored, wanted = _flatten(read_yaml(folder / CONFIG_FILE)), _flatten(config)
     ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
-        if key in PLACES or key.startswith(ignored) or stored.get(key, MISSING) == wanted.get(key, MISSING):
+        if (
+            key.partition(".")[0] in PLACES
+            or key.startswith(ignored)
+            or stored.get(key, MISSING) == wanted.get(key, MISSING)
+        ):
             continue
         before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
 
 
 def trust_arguments(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that decide whose code runs or what is read; only the user may give them, each time."""
+    """Return the arguments that decide whose code runs, what is read, and where logs go.
+
+    Only the user may give them, each time.
+    """
     return [word for word in join_options(arguments) if key_of(word).startswith(TRUSTING) or _reads(word)]
 
 

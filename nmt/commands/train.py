@@ -187,7 +187,12 @@ def _print_summary(result: TrainingResult) -> None:
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", counted(summary["epochs"], "epoch"))
     table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
     for label, file in (
+        ("test source", "test.source.txt"),
+        ("references", "test.references.txt"),
         ("translations", "test.translations.txt"),
+        ("translation links", "test.translations.links.txt"),
+        ("reference links", "test.references.links.txt"),
+        ("gold links", "test.gold.links.txt"),
         ("alignments", "alignments.html"),
         ("heatmaps", "heatmaps"),
         ("learning curve", "curve.png"),

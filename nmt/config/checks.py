@@ -35,6 +35,10 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
             f"training.decode_sentences=0: training.monitor={monitor} needs translations; "
             "set training.decode_sentences=200 or training.monitor=valid_loss"
         )
+    if config.get("logger") is not None:
+        from nmt.training.tracker import tracker_problems
+
+        yield from tracker_problems(config)
     yield from tokenizer_conflicts(config["tokenizer"])
     yield from _search_conflicts(config)
     if not is_prepared(config["data"]):

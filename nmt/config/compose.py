@@ -182,5 +182,6 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             with open_dict(composed):
                 del composed["hydra"]
             return composed, choices
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: attention=null
+        # ValueError: attention=null; TypeError: attention=[[luong]]
+        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
             raise UserError(explain(error, name, overrides, folders)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.arguments import suggestion
 from nmt.config.hints import advice
+from nmt.config.init_from import key_of
 from nmt.config.plain import config_dir
 
 # Launchers and sweepers, and the extra of this package that installs each.
@@ -25,7 +27,7 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match[1]
-        if name == "train" and (config_dir() / key).is_dir():  # a group without a default, such as experiment
+        if name == "train" and os.path.isdir(config_dir() / key):  # a group without a default, such as experiment
             word = next(word for word in overrides if word.startswith(f"{key}="))
             return f"{key}: no such key; did you mean +{word}?"
         groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
@@ -37,8 +39,8 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
         group, _, option = match[1].partition("/")
         choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
         return f"{group}={option}: no such choice{suggestion(option, choices)}; choose from {', '.join(choices)}"
-    if "Config group override must be" in text:
-        groups = [word for word in overrides if (config_dir() / word.partition("=")[0]).is_dir()]
+    groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
+    if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
     return one_line(error)
 
@@ -56,7 +58,7 @@ def _explain_plugin(choice: str, text: str) -> str:
 def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
     try:
         return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError):  # another override is wrong too
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError):  # another override is wrong too
         return compose(name)
 
 

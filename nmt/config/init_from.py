@@ -29,8 +29,8 @@ def inherit_settings(
     read from its own folder. Raises UserError where the run has no configuration.
     """
     folder = config["init_from"]
-    if folder is None:
-        return config
+    if not isinstance(folder, str):
+        return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
     merged, overridden = deepcopy(config), {key_of(word) for word in arguments}
     if text:

@@ -17,7 +17,7 @@ NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity: typing hashes it in a union, and bounds is a dict
 class Plugin:
     """A block with a ``_target_``, whose other keys are arguments of that class or function."""
 
@@ -61,6 +61,7 @@ OPTIMIZER = Plugin(
     "nmt.training.optimizers.OPTIMIZER",
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
+LOGGER = Plugin("nmt.training.tracker.LOGGER")
 SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 
 
@@ -96,6 +97,7 @@ class Training:
     monitor: Literal["valid_bleu", "valid_chrf", "valid_loss", "valid_accuracy"]
     patience: Count | None
     keep_best: Count
+    keep_every_n_epochs: Count | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
 
@@ -124,6 +126,7 @@ class Train:
     resume: bool
     init_from: str | None
     trust: list[str]
+    logger: Annotated[Any, LOGGER] | None = None
 
 
 @dataclass(frozen=True)

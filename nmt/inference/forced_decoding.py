@@ -10,9 +10,9 @@ import torch
 
 from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import word_weights
-from nmt.errors import counted
+from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
-from nmt.inference.translator import Translator
+from nmt.inference.translator import SCORES_NOT_FINITE, Translator
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 
@@ -36,16 +36,18 @@ def force_decode(
     """Decode each source with its given target instead of the model's own choices.
 
     If memory runs out, smaller batches are used. A source that the attention or the machine's memory cannot hold raises
-    SourceTooLong. With ``on_failure``, it calls ``on_failure(row, reason)`` instead and its result is empty with a
-    ``log_prob`` of -inf.
+    SourceTooLong, and a pair whose probability or alignment is not finite raises UserError. With ``on_failure``, both
+    call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
     _require_equal_length(sources, targets)
     failed = ForcedDecoding([], [], [], [], np.zeros((0, 0)), float("-inf"))
 
-    def decode(rows: slice) -> list[ForcedDecoding]:
-        return _in_order(_decode_batches(translator, sources[rows], targets[rows]))
+    def decode(rows: slice) -> list[ForcedDecoding | None]:
+        decodings = _decode_batches(translator, sources[rows], targets[rows])
+        return _in_order((row, decoding if _is_finite(decoding) else None) for row, decoding in decodings)
 
-    return run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+    decoded: list[ForcedDecoding | None] = run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+    return _report_unscored(decoded, failed=failed, on_failure=on_failure)
 
 
 def forced_links(
@@ -53,16 +55,37 @@ def forced_links(
 ) -> list[frozenset[tuple[int, int]]]:
     """Return links (source word, target word) of each pair: every target word links to its largest weight.
 
-    Only the alignments of one batch are in memory at a time. A source that is too long is handled as in
-    ``force_decode``; its set of links is empty.
+    Only the alignments of one batch are in memory at a time. A source that is too long, and a pair whose scores are not
+    finite, is handled as in ``force_decode``; its set of links is empty.
     """
     _require_equal_length(sources, targets)
+    failed: frozenset[tuple[int, int]] = frozenset()
 
-    def link(rows: slice) -> list[frozenset[tuple[int, int]]]:
+    def link(rows: slice) -> list[frozenset[tuple[int, int]] | None]:
         decodings = _decode_batches(translator, sources[rows], targets[rows])
-        return _in_order((row, argmax_links(word_weights(decoding))) for row, decoding in decodings)
+        return _in_order(
+            (row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else None) for row, decoding in decodings
+        )
 
-    return run_in_halves(link, sources, failed=frozenset(), on_failure=on_failure)
+    linked: list[frozenset[tuple[int, int]] | None] = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
+    return _report_unscored(linked, failed=failed, on_failure=on_failure)
+
+
+def _is_finite(decoding: ForcedDecoding) -> bool:
+    return bool(np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all())
+
+
+def _report_unscored(results: Sequence[Result | None], *, failed: Result, on_failure: OnFailure | None) -> list[Result]:
+    """Replace each None, a pair whose scores are not finite, by ``failed``, and report it.
+
+    Raises UserError instead if ``on_failure`` is None.
+    """
+    for row, result in enumerate(results):
+        if result is None:
+            if on_failure is None:
+                raise UserError(f"pairs[{row}]: {SCORES_NOT_FINITE}")
+            on_failure(row, SCORES_NOT_FINITE)
+    return [failed if result is None else result for result in results]
 
 
 def _require_equal_length(sources: Sequence[str], targets: Sequence[str]) -> None:

@@ -88,12 +88,14 @@ class Translator:
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
-        ``threads`` and ``shortlist`` apply to the ONNX engines only; set torch's threads with
-        ``torch.set_num_threads``. ``trust`` names packages besides nmt whose classes the model may use. Raises
-        UserError if the folder holds no model for this engine.
+        ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
+        to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
+        if the folder holds no model for this engine.
         """
         if engine not in get_args(EngineName):
             raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
+        if threads is not None and threads < 1:
+            raise UserError(f"threads={threads}: must be at least 1; remove it to use all cores")
         if engine != "torch":
             from nmt.inference.onnx.folder import open_onnx, open_preferred
 
@@ -105,10 +107,10 @@ class Translator:
             else:
                 runtime = open_onnx(Path(folder), engine, **settings)
             if runtime is not None:
-                return cls(runtime, load_trained=lambda: _load_trained(folder, device, trust))
+                return cls(runtime, load_trained=lambda: _load_trained(folder, device, threads, trust))
         if shortlist:
             raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
-        return cls(_load_trained(folder, device, trust))
+        return cls(_load_trained(folder, device, threads, trust))
 
     @cached_property
     def trained(self) -> TrainedModel:
@@ -231,7 +233,7 @@ class Translator:
         )
 
 
-def _load_trained(folder: str | Path, device: str, trust: Sequence[str]) -> TrainedModel:
+def _load_trained(folder: str | Path, device: str, threads: int | None, trust: Sequence[str]) -> TrainedModel:
     from nmt.inference.onnx.folder import is_deployment
 
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
@@ -242,8 +244,12 @@ def _load_trained(folder: str | Path, device: str, trust: Sequence[str]) -> Trai
         )
     if install:
         raise UserError(f"engine=torch: torch is not installed; {install}, or use engine=onnx")
+    import torch
+
     from nmt.inference.model_folder import choose_device, load_folder
 
+    if threads is not None:
+        torch.set_num_threads(threads)
     trained = load_folder(Path(folder), trust=trust)
     trained.model.to(choose_device(device))
     return trained

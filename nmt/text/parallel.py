@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypedDict
@@ -62,8 +63,8 @@ class ParallelFiles:
             if name is None:
                 if key != "links":
                     yield f"data.{part}.{key}=null: must be given, as data.{part}.{key}=FILE"
-            elif not (file := self.folder / name).is_file():
-                yield f"data.{part}.{key}={file}: {'a folder, not a file' if file.is_dir() else 'no such file'}"
+            elif not os.path.isfile(file := self.folder / name):  # unlike Path.is_file, also for names of any length
+                yield f"data.{part}.{key}={file}: {'a folder, not a file' if os.path.isdir(file) else 'no such file'}"
 
 
 def _names(files: Files) -> dict[str, str | None]:

@@ -32,13 +32,16 @@ class Tokenizer:
         self._model = _load(serialized, place)
         self._from_model, self._to_model = _id_maps(self._model)
         self._renumbered = self._to_model != list(range(len(self._to_model)))
-        self._pieces = [*SPECIALS, *(self._model.id_to_piece(i) for i in self._to_model[len(SPECIALS) :])]
-        # The byte of each byte-fallback piece.
-        self._bytes = {
-            our_id: int(self._pieces[our_id][3:5], 16)
-            for our_id, model_id in enumerate(self._to_model)
-            if model_id >= 0 and self._model.is_byte(model_id)
-        }
+        try:
+            self._pieces = [*SPECIALS, *(self._model.id_to_piece(i) for i in self._to_model[len(SPECIALS) :])]
+            # The byte of each byte-fallback piece.
+            self._bytes = {
+                our_id: int(self._pieces[our_id][3:5], 16)
+                for our_id, model_id in enumerate(self._to_model)
+                if model_id >= 0 and self._model.is_byte(model_id)
+            }
+        except ValueError:  # a piece is not UTF-8, or a byte piece not <0x..>
+            raise _not_a_model(place) from None
         byte_ids = {byte: our_id for our_id, byte in self._bytes.items()}
         complete = len(byte_ids) == 256
         self._stand_in_ids = [byte_ids[byte] for byte in STAND_IN.encode()] if complete else []
@@ -168,11 +171,15 @@ def _load(serialized: bytes, place: str) -> sentencepiece.SentencePieceProcessor
     model = sentencepiece.SentencePieceProcessor()
     try:
         loaded = bool(serialized) and model.LoadFromSerializedProto(serialized)
-    except RuntimeError:
+    except (RuntimeError, UnicodeDecodeError):  # its message quotes a piece that is not UTF-8
         loaded = False
     if not loaded or model.get_piece_size() == 0:
-        raise UserError(f"{place}: not a SentencePiece model; give a .model file from spm_train or nmt-prepare")
+        raise _not_a_model(place)
     return model
+
+
+def _not_a_model(place: str) -> UserError:
+    return UserError(f"{place}: not a SentencePiece model; give a .model file from spm_train or nmt-prepare")
 
 
 def _id_maps(model: sentencepiece.SentencePieceProcessor) -> tuple[list[int], list[int]]:

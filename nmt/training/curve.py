@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.storage import replace_file
 from nmt.training.metrics import COLUMNS, read_rows
 
+MIN_SPAN = 2.0  # BLEU: a smaller range would draw noise as if it were progress
 
-def save_curve(metrics: Path, picture: Path) -> None:
+
+def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
     """Plot losses (nats per piece) and validation BLEU against updates, from the CSV file ``metrics``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -22,16 +25,27 @@ def save_curve(metrics: Path, picture: Path) -> None:
             losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
     losses.set_xlabel("updates")
     losses.set_ylabel("loss (nats per piece)")
-    losses.set_ylim(bottom=0)
+    losses.set_ylim(0, 1.05 * losses.get_ylim()[1])
+    losses.set_title(title, parse_math=False)  # the name of a run may contain $
     losses.grid(alpha=0.3)
     if points := columns.get("valid_bleu"):
         scores = losses.twinx()
         scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
-        scores.set_ylim(0, 100)
+        scores.set_ylim(*score_limits([value for _, value in points]))
         scores.set_ylabel("BLEU")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     with replace_file(picture) as temporary:
         figure.savefig(temporary, dpi=120, format="png")
+
+
+def score_limits(scores: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis for these scores in percent: their range and a margin, within [0, 100]."""
+    low, high = min(scores), max(scores)
+    missing = max(0.0, MIN_SPAN - (high - low))
+    low, high = low - missing / 2, high + missing / 2
+    shift = max(0.0, -low) - max(0.0, high - 100)
+    margin = 0.05 * (high - low)
+    return max(0.0, low + shift - margin), min(100.0, high + shift + margin)
 
 
 def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:

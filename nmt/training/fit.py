@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 
 from nmt.attention.base import Attention
@@ -21,7 +22,15 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import AtomicCheckpoints, BestCheckpoints, Diverged, LastCheckpoint, Stopped
+from nmt.training.checkpoints import (
+    KEYS,
+    AtomicCheckpoints,
+    BestCheckpoints,
+    Diverged,
+    EpochCheckpoints,
+    LastCheckpoint,
+    Stopped,
+)
 from nmt.training.data import CorpusBatches
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
@@ -53,7 +62,9 @@ class Fitted(NamedTuple):
     stop_signal: int | None
 
 
-def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool) -> Fitted:
+def fit(
+    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
+) -> Fitted:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
@@ -65,11 +76,13 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
     refuse_longer(trained.model.attention, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
-    callbacks = [progress, best, last, LearningRateMonitor("epoch")]
+    callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
+    if (interval := config["training"]["keep_every_n_epochs"]) is not None:
+        callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
     if patience is not None:
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
-        trainer = _trainer(config, folder, callbacks)
+        trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
     data = CorpusBatches(
         prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
@@ -85,7 +98,7 @@ def fit(config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: 
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
-    kept = best.read(last.path)
+    kept = best.read(last.path, trained.model)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
     trained.model.load_state_dict(kept.weights)
@@ -123,7 +136,9 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     start = None
     if checkpoint is not None and config["init_from"] is not None:
-        longest = read_checkpoint(checkpoint)["portable"]["longest_source"]
+        longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
+        if type(longest) is not int or not 1 <= longest < 2**31:
+            raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
     elif config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
@@ -189,7 +204,9 @@ class _Trainer(pl.Trainer):
         return False
 
 
-def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback]) -> pl.Trainer:
+def _trainer(
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]
     device = choose_device(config["device"])
@@ -202,7 +219,7 @@ def _trainer(config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callbac
         gradient_clip_val=settings["clip_norm"],
         callbacks=callbacks,
         plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
-        logger=[MetricsFile(folder), TensorBoardFiles(folder)],
+        logger=[MetricsFile(folder), TensorBoardFiles(folder), *trackers],
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,

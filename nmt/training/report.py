@@ -11,9 +11,9 @@ import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import format_pharaoh
+from nmt.alignment.links import argmax_links, format_gold, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import fit_word_weights, piece_weights
+from nmt.alignment.word_weights import fit_word_weights, piece_weights, word_weights
 from nmt.errors import print_message
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode, forced_links
@@ -26,24 +26,35 @@ from nmt.training.fit import Fitted
 from nmt.training.metrics import METRICS_FILE
 from nmt.training.optional import optional, warn
 
+GROUP = 4096  # test sentences that are translated at once: their alignments are in memory
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
 
 
-def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path) -> dict[str, Any]:
-    """Write every result file of a run into ``folder`` and return the contents of ``summary.json``."""
+def report(
+    config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path, origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write every result file of a run into ``folder`` and return the contents of ``summary.json``.
+
+    ``origin`` is the ``provenance`` of the run.
+    """
+    attention = config["attention"]["_target_"].rpartition(".")[2]
     if (folder / METRICS_FILE).is_file():
         with optional(f"{folder}/curve.png"):
-            save_curve(folder / METRICS_FILE, folder / "curve.png")
+            save_curve(folder / METRICS_FILE, folder / "curve.png", title=f"{folder.resolve().name}: {attention}")
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),
         "seconds": round(fitted.seconds, 1),
         "epochs": fitted.epochs,
+        "kept_epoch": fitted.kept,
         "valid_best": fitted.best,
-        "attention": config["attention"]["_target_"].rpartition(".")[2],
+        "attention": attention,
+        "seed": config["seed"],
+        "settings": "config.yaml",
         "signatures": {},
+        **origin,
     }
     if test is not None:
         summary.update(test_report(config, Translator(fitted.trained), test, folder))
@@ -53,17 +64,19 @@ def report(config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folde
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
-    sources, references = test.sources(), test.targets()
-    hypotheses = translator.texts(
-        sources, SearchOptions(**config["search"]), on_failure=_failure_warning("translation")
-    )
+    sources, references, golds = test.sources(), test.targets(), test.links()
+    write_lines(folder / "test.source.txt", sources)
+    write_lines(folder / "test.references.txt", references)
+    hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
     write_lines(folder / "test.translations.txt", hypotheses)
     scores = corpus_scores(hypotheses, references)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
+    if golds is not None:
+        write_lines(folder / "test.gold.links.txt", [format_gold(gold) for gold in golds])
     if translator.attention.reads_source:
+        write_lines(folder / "test.translations.links.txt", own_links)
         links = forced_links(translator, sources, references, on_failure=_failure_warning("alignment"))
-        golds = test.links()
-        write_lines(folder / "test.alignments.pharaoh", [format_pharaoh(sentence_links) for sentence_links in links])
+        write_lines(folder / "test.references.links.txt", [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
         with optional(f"{folder}: alignments.html and heatmaps"):
@@ -71,11 +84,30 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
 
-def _failure_warning(missing: str) -> Callable[[int, str], None]:
-    """Return an ``on_failure`` function that prints which test sentence is too long for the model or the machine."""
+def _translate(translator: Translator, sources: Sequence[str], options: SearchOptions) -> tuple[list[str], list[str]]:
+    """Return the translations, and their word links in Pharaoh format (empty without attention)."""
+    texts, links = [], []
+    for first in range(0, len(sources), GROUP):
+        translations = translator.translate(
+            sources[first : first + GROUP],
+            options,
+            alignments=translator.attention.reads_source,
+            on_failure=_failure_warning("translation", first=first),
+        )
+        for best in translations:
+            texts.append(best.text)
+            links.append("" if best.alignment is None else format_pharaoh(argmax_links(word_weights(best))))
+    return texts, links
+
+
+def _failure_warning(missing: str, *, first: int = 0) -> Callable[[int, str], None]:
+    """Return an ``on_failure`` function that prints which test sentence is too long for the model or the machine.
+
+    Its rows start at the sentence ``first``.
+    """
 
     def on_failure(row: int, reason: str) -> None:
-        warn(f"test sentence {row + 1}: {reason}; it has no {missing}")
+        warn(f"test sentence {first + row + 1}: {reason}; it has no {missing}")
 
     return on_failure
 

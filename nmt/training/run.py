@@ -21,7 +21,9 @@ from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown
+from nmt.training.provenance import provenance
 from nmt.training.report import report
+from nmt.training.tracker import Tracker, open_tracker
 
 NEEDED_PARTS = ("train", "valid")
 SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
@@ -54,7 +56,8 @@ def train_into(
     try:
         with lock_run(folder):
             _remove_partial_files(folder)
-            return _train(folder, config, pairs, store_config, log)
+            with open_tracker(config, folder) as tracker:
+                return _train(folder, config, pairs, store_config, log, tracker)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -70,6 +73,7 @@ def _train(
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
     log: Callable[[str], None],
+    tracker: Tracker | None,
 ) -> TrainingResult:
     started = time.perf_counter()
     keep_freed_memory()
@@ -87,7 +91,10 @@ def _train(
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
     store_config(config)
-    fitted = fit(config, prepared, folder, resume=config["resume"])
+    origin = provenance(config["device"])  # of the code that trains, which may change until the end
+    if tracker is not None:
+        tracker.start(config, folder, resumed=config["resume"])
+    fitted = fit(config, prepared, folder, resume=config["resume"], tracker=tracker)
     if fitted.stop_signal is not None:
         return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
     monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
@@ -101,7 +108,9 @@ def _train(
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")
-    summary = report(config, fitted, test, folder)
+    summary = report(config, fitted, test, folder, origin)
+    if tracker is not None:
+        tracker.log_summary(summary)
     if config["export"]:
         export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)

@@ -114,6 +114,7 @@ def test_word_without_weight_has_no_link() -> None:
     assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
 
 
+@pytest.mark.filterwarnings("ignore:no installed font has")
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 @pytest.mark.parametrize("signed", [False, True])
 def test_heatmap_accepts_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
@@ -141,18 +142,18 @@ def test_page_replaces_control_characters_visibly() -> None:
     assert "<h1>a\ufffdb</h1>" in page and "\ud800" not in page.encode("utf-8").decode()
 
 
-def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *, signed: bool = False) -> Axes:
+def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Axes:
     """Save a heatmap of ``matrix`` and return its axes."""
     figures: list[Figure] = []
     save = Figure.savefig
 
-    def record(self: Figure, *args: Any, **options: Any) -> None:
+    def record(self: Figure, *args: Any, **settings: Any) -> None:
         figures.append(self)
-        save(self, *args, **options)
+        save(self, *args, **settings)
 
     monkeypatch.setattr(Figure, "savefig", record)
     target, source = ([f"{side}{k}" for k in range(size)] for side, size in zip("ts", matrix.shape, strict=True))
-    save_heatmap(matrix, source, target, path, signed=signed)
+    save_heatmap(matrix, source, target, path, **options)
     return figures[0].axes[0]
 
 
@@ -165,6 +166,17 @@ def test_heatmap_colours_reach_the_largest_weight(
 ) -> None:
     axes = draw_axes(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
     assert axes.images[0].get_clim() == limits
+
+
+def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = draw_axes(np.ones((2, 3)), tmp_path / "picture.png", monkeypatch, gold=[(0, 1)], title="demo, Luong")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
+    assert axes.get_title(loc="left") == "demo, Luong"
+    legend = axes.get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["gold link"]
+    figure = axes.get_figure()
+    assert figure is not None and figure.axes[1].get_ylabel() == "attention weight"
+    assert draw_axes(np.ones((2, 3)), tmp_path / "plain.png", monkeypatch).get_legend() is None
 
 
 def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +213,7 @@ def test_page_is_self_contained_and_escaped() -> None:
     page = alignment_page([Example(7, np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
     assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
     assert "src=" not in page and "http" not in page
+    assert '<th class="corner">source →<br>target ↓</th>' in page
     assert '<section id="s7"><h2>7</h2>' in page
     assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 1.000)"' in page
     assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page

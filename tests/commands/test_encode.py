@@ -100,11 +100,19 @@ def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe
         translate([f"model={model}", f"memory={tmp_path}/memories"])
 
 
+@pytest.mark.parametrize("settings", [[], ["input=empty"]], ids=["pipe", "file"])
 def test_empty_input_gives_no_memories_and_no_translations(
-    model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Reader
+    settings: list[str],
+    model: Path,
+    tmp_path: Path,
+    pipe_in: Pipe,
+    read_output: Reader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
     pipe_in(b"")
-    encode([f"model={model}", f"output={tmp_path}/memories"])
+    encode([f"model={model}", f"output={tmp_path}/memories", *settings])
     translate([f"model={model}", f"memory={tmp_path}/memories"])
     assert read_output() == []
 

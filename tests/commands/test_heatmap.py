@@ -59,6 +59,27 @@ def drawn_weights(
     return pictures
 
 
+def test_titles_name_model_and_attention(model: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
+    monkeypatch.chdir(model)
+    for target, origin in ([f"tgt={files}/tgt"], "force-decoded"), ([], "own translation"):
+        heatmap(["model=.", f"src={files}/src", f"output={files}/o", "limit=1", "search.max_length=9", *target])
+        assert titles.pop() == f"{model.name}, Bahdanau attention\nsrc, line 1, {origin}"
+
+
+def test_chinese_sentence_is_split_into_pieces(model: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (files / "src").write_text("我喜欢猫 dog\n", encoding="utf-8")
+    (files / "tgt").write_text("Hund\n", encoding="utf-8")
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"]
+    ((weights, source, target),) = drawn_weights(arguments, monkeypatch)
+    assert (source, target) == (["我", "喜", "欢", "猫", "dog"], ["Hund"])  # the tokenizer knows no Chinese pieces
+    np.testing.assert_allclose(weights.sum(), 1)
+    (files / "links").write_text("1-0\n")
+    ((weights, source, _),) = drawn_weights([*arguments, f"links={files}/links"], monkeypatch)
+    assert source == ["我喜欢猫", "dog"] and weights.shape == (1, 2)  # gold links count words
+
+
 def test_word_weights_of_given_pairs_are_force_decoded(
     model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,23 @@ import yaml
 from nmt.commands.train import train
 from nmt.config import config_dir, read_yaml, train_config
 from nmt.errors import UserError
+
+COMMANDS = sorted(file.stem for file in (config_dir() / "..").resolve().glob("scripts/*.py"))
+
+
+def test_ascii_terminal_shows_help_and_errors() -> None:
+    code = (
+        "import sys\nfrom importlib import import_module\nfrom nmt.commands.shell import run\n"
+        "for name in sys.argv[1:]:\n"
+        "    for argument, expected in (('--help', 0), ('s\\u00f6=1', 2)):\n"
+        "        try: run(getattr(import_module('nmt.commands.' + name), name), [argument])\n"
+        "        except SystemExit as end: assert end.code == expected, (name, argument, end.code)"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    process = subprocess.run([sys.executable, "-c", code, *COMMANDS], env=environment, capture_output=True)
+    assert process.returncode == 0, process.stderr
+    assert (process.stdout + process.stderr).isascii()
+    assert process.stderr.count(b"s\\xf6") == len(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from nmt.commands.export import export
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
 
+pytestmark = pytest.mark.attack("kill -9 of commands")
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 

@@ -40,6 +40,17 @@ def test_no_input_gives_no_output(model: Path, pipe_in: Pipe, read_output: Reade
     assert read_output() == []
 
 
+@pytest.mark.parametrize(("name", "data"), [("in.txt", b""), ("in.gz", gzip.compress(b""))])
+def test_empty_file_gives_an_empty_file(
+    name: str, data: bytes, model: Path, tmp_path: Path, read_output: Reader
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    translate([f"model={model}", f"input={tmp_path / name}"])
+    assert read_output() == []
+    translate([f"model={model}", f"input={tmp_path / name}", f"output={tmp_path}/out", f"alignments={tmp_path}/links"])
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "links").read_bytes() == b""
+
+
 def test_many_lines_keep_their_order(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     lines = [LINES[n % 5].strip() * (1 + n % 3) for n in range(1100)]  # more than two groups
     pipe_in("".join(f"{line}\n" for line in lines).encode())

@@ -18,6 +18,7 @@ from nmt.model.build import ATTENTION, ENCODER
 from nmt.tasks.sources import load_pairs
 from nmt.training.optimizers import OPTIMIZER, SCHEDULE
 
+pytestmark = pytest.mark.attack("classes that a file names")
 GROUPS = ("data", "encoder", "attention", "optimizer", "schedule")
 
 

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 import torch
+from attack_table import Trials
 from builders import random_model, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -89,15 +90,24 @@ def in_parts(lines: list[str], random: Random) -> Iterator[list[str]]:
 
 
 @EXAMPLES
-@pytest.mark.parametrize("engine", ["torch", "onnx"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(engine, marks=pytest.mark.attack(f"batch invariance, {engine}"))
+        for engine in ("torch", "onnx", "onnx-int8")
+    ],
+)
 @pytest.mark.usefixtures("threads")
-def test_translation_does_not_depend_on_its_batch(engine: EngineName, examples: int, folder: Path) -> None:
+def test_translation_does_not_depend_on_its_batch(
+    engine: EngineName, examples: int, folder: Path, trials: Trials
+) -> None:
     by_threads = translators(folder, engine)
     total = Differences()
 
     @settings(max_examples=examples, deadline=None)
     @given(LINES, SEARCHES, st.sampled_from([1, 2, 3]), st.sampled_from([12, 40, 4096]), st.randoms())
     def check(lines: list[str], options: SearchOptions, count: int, max_tokens: int, random: Random) -> None:
+        trials.add()
         torch.set_num_threads(1)
         by_threads[1].max_tokens = 4096
         alone = [by_threads[1].translate([line], options, alignments=False)[0] for line in lines]
@@ -112,6 +122,8 @@ def test_translation_does_not_depend_on_its_batch(engine: EngineName, examples: 
             for compared in (differences, total):
                 compared.add(translation, alone[row])
         note(str(differences))
+        trials.measure("hypotheses with other tokens", total.tokens)
+        trials.measure("largest relative difference of scores", total.score)
         assert differences.tokens == 0 and differences.score <= TOLERANCE
 
     check()

@@ -23,6 +23,7 @@ from nmt.model.encoder import LSTMEncoder
 from nmt.storage import write_checkpoint
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.attack("forged model.pt")
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 LOW_RANK = {"_target_": "nmt.attention.LowRankAttention", "slots": 5, "key_size": 4}
 MULTI_HEAD = {"_target_": "nmt.attention.MultiHeadAttention", "inner": LUONG, "heads": 2}

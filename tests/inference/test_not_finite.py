@@ -8,8 +8,11 @@ import pytest
 import torch
 from builders import random_model, tiny_config
 
+from nmt.commands.evaluate import evaluate
+from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
@@ -51,6 +54,36 @@ def test_memories_without_finite_scores_are_reported(folder: Path) -> None:
     translator = Translator.load(folder, engine="torch", device="cpu")
     with pytest.raises(UserError, match="the model's scores are not finite"):
         translate_encoded(translator, [encode_line(translator, "a dog")])
+
+
+def test_given_translations_without_finite_scores_are_reported(folder: Path) -> None:
+    translator = Translator.load(folder, engine="torch", device="cpu")
+    failed: list[tuple[int, str]] = []
+    for function, empty in ((force_decode, -torch.inf), (forced_links, frozenset())):
+        results = function(translator, LINES, LINES, on_failure=lambda *failure: failed.append(failure))
+        assert [getattr(result, "log_prob", result) for result in results] == [empty] * 3
+        with pytest.raises(UserError, match=r"^pairs\[0\]: the model's scores are not finite"):
+            function(translator, LINES, LINES)
+    assert failed == [(row, SCORES_NOT_FINITE) for row in range(3)] * 2
+
+
+def test_evaluation_warns_of_each_pair(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").write_text("a dog\ntwo cats\n")
+    (tmp_path / "links").write_text("0-0\n1-1\n")
+    evaluate([f"model={folder}", *(f"{key}={tmp_path}/in" for key in ("src", "tgt")), f"links={tmp_path}/links"])
+    output = capsys.readouterr()
+    assert [line for line in output.err.splitlines() if "not aligned" in line] == [
+        f"warning: {tmp_path}/in:{row}: {SCORES_NOT_FINITE}; it is not aligned" for row in (1, 2)
+    ]
+    assert "AER 1.0000" in output.out  # no link is found
+
+
+def test_heatmap_draws_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").write_text("a dog\n")
+    heatmap([f"model={folder}", *(f"{key}={tmp_path}/in" for key in ("src", "tgt")), f"output={tmp_path}/pictures"])
+    output = capsys.readouterr()
+    assert output.err.splitlines() == [f"warning: {tmp_path}/in:1: {SCORES_NOT_FINITE}; it is not aligned"]
+    assert output.out == "" and not list((tmp_path / "pictures").iterdir())
 
 
 def test_command_warns_of_each_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import onnx
 import pytest
+import torch
 from builders import random_model
 from torch import Tensor
 
@@ -22,6 +23,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import graphs
+from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
@@ -107,6 +109,16 @@ def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypa
     assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
 
 
+def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:
+    before = torch.get_num_threads()
+    translator = Translator.load(short_run, engine="onnx", threads=3)
+    engine = translator.runtime.engine(trace=False)
+    for session in (engine._step, engine._align):  # type: ignore[attr-defined]
+        assert session.get_session_options().intra_op_num_threads == 3
+    assert translator.trained and torch.get_num_threads() == 3
+    torch.set_num_threads(before)
+
+
 def record_checksum(file: Path) -> None:
     """Record the checksum of a changed file in ``about.json`` beside it."""
     about = json.loads((file.parent / "about.json").read_text())
@@ -186,6 +198,18 @@ def test_forged_shortlist_is_refused(tmp_path: Path, change: dict[str, np.ndarra
     np.savez_compressed(tmp_path / "a.npz", **arrays)  # a few bytes could become gigabytes
     with pytest.raises(UserError, match=r"a.npz: cannot be read \(its members are compressed or overlap\)"):
         Shortlist.load(tmp_path / "a.npz", source_vocabulary=290, target_vocabulary=290)
+
+
+def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime would print to stdout, among the translations, that it tries again."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Unknown", ["x"], ["y"])], "graph", [x], [y])
+    opset = onnx.helper.make_opsetid("", 18)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9).SerializeToString()
+    (tmp_path / "x.onnx").write_bytes(model.replace(b"Unknown", b"Unknow\xff"))
+    with pytest.raises(UserError, match=r"x\.onnx: cannot be read as a graph"):
+        open_session(tmp_path / "x.onnx", 1)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
@@ -295,7 +319,7 @@ class TestFolder:
         about = json.loads(file.read_text())
         file.write_text(json.dumps({**about, "format": about["format"] - 1}))
         assert exported_engines(other) == []
-        with pytest.raises(UserError, match="engine=onnx-int8: .* of another version; write them with nmt-export"):
+        with pytest.raises(UserError, match="engine=onnx-int8: .* has graphs of format .*; write them with nmt-export"):
             open_onnx(other, "onnx-int8")
 
     def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:

@@ -196,6 +196,14 @@ def test_words_are_correct_if_the_model_marks_spaces_as_suffixes() -> None:
         assert tokenizer.decode(pieces) == word
 
 
+@pytest.mark.parametrize(("old", "new"), [("ä".encode(), b"\xc3\xc3"), (b"<0x41>", b"<0xZZ>")])
+def test_a_damaged_piece_is_rejected(old: bytes, new: bytes) -> None:
+    model = Tokenizer.train(["ein ä"], vocab_size=266).to_bytes()
+    assert model.count(old) == 1
+    with pytest.raises(UserError, match="mine: not a SentencePiece model"):
+        Tokenizer.from_bytes(model.replace(old, new), "mine")
+
+
 @pytest.mark.parametrize("content", [b"", b"no model", bytes(1000), "größe".encode() * 50])
 def test_a_file_that_is_not_a_model_is_rejected(tmp_path, content: bytes) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "spm.model"

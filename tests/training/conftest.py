@@ -53,3 +53,24 @@ def stopped(run: Path, stopped_once: Path) -> Path:
     """A copy of that folder, as ``runs/demo``."""
     shutil.copytree(stopped_once, run)
     return run
+
+
+@pytest.fixture(scope="session")
+def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run. Only for copying."""
+    from tiny import SMALL
+
+    from nmt.commands.train import train
+
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        train(SMALL)
+    return folder / "runs" / "demo"
+
+
+@pytest.fixture
+def finished(run: Path, finished_once: Path) -> Path:
+    """A copy of that folder, as ``runs/demo``."""
+    shutil.copytree(finished_once, run)
+    return run

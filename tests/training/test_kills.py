@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from attack_table import Trials
 from kills import KILLED, train_in_child
 from tiny import TINY, interrupt_at, validations
 
 from nmt.commands.train import train
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.attack("kill -9 in training")
 WORDS = [*TINY, "training.max_epochs=3", "training.monitor=valid_loss", "batches.max_tokens=1500"]
 BETWEEN = "rename best-epoch=1-.*before rename last"  # the new best checkpoint is written, the last one is not
 
@@ -114,7 +116,7 @@ def test_lost_best_checkpoint_falls_back_to_what_exists(
 
 @pytest.mark.slow
 def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
-    tmp_path: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, uninterrupted: Path, trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = len((uninterrupted.parents[1] / "events.log").read_text().splitlines())
     resumed = 0
@@ -123,5 +125,6 @@ def test_run_killed_at_any_change_of_its_folder_ends_as_the_uninterrupted_one(
         place.mkdir()
         monkeypatch.chdir(place)
         resumed += resume_killed_run(place / "runs" / "demo", uninterrupted, moment)
+        trials.add()
     print(f"{events} kills, {resumed} resumed")
     assert resumed > events / 3

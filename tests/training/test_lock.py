@@ -15,6 +15,7 @@ from nmt.errors import UserError
 from nmt.training.lock import LOCK_FILE, lock_run
 from nmt.training.module import TranslationTask
 
+pytestmark = pytest.mark.attack("two processes on one run")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 

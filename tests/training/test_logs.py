@@ -80,7 +80,7 @@ def test_log_or_picture_that_cannot_be_written_costs_nothing_else(
     train(["resume=true"])
     warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert warnings and all(name in line for line in warnings)
-    results = {"summary.json", "test.translations.txt", "test.alignments.pharaoh", "metrics.csv", "alignments.html"}
+    results = {"summary.json", "test.translations.txt", "test.references.links.txt", "metrics.csv", "alignments.html"}
     assert all((stopped / file).is_file() for file in results - {name})
 
 

@@ -65,7 +65,7 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
     page = (tmp_path / "alignments.html").read_text(encoding="utf-8")
     assert page.count("<section") == 1 and page.count("<td") == 2 * 2
     assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
-    lines = (tmp_path / "test.alignments.pharaoh").read_text().splitlines()
+    lines = (tmp_path / "test.references.links.txt").read_text().splitlines()
     assert [len(line.split()) for line in lines] == [120, 2, 1, 2]
 
 
@@ -75,8 +75,11 @@ def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: 
     assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn\n"
     assert {file.name for file in tmp_path.iterdir()} == {
         "test.arrow",
+        "test.source.txt",
+        "test.references.txt",
         "test.translations.txt",
-        "test.alignments.pharaoh",
+        "test.translations.links.txt",
+        "test.references.links.txt",
     }
 
 

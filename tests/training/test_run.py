@@ -46,20 +46,21 @@ def test_describe_setting_shows_class_and_settings() -> None:
 class TestRun:
     def test_run_writes_all_files(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         train([*TINY, "name=demo"])
+        printed = capsys.readouterr()
         summary = json.loads((run / "summary.json").read_text())
         assert set(summary["test"]) == {"bleu", "chrf", "aer"}
         assert 0 <= summary["test"]["aer"] <= 1
         assert summary["tokens_per_s"] > 0 and summary["seconds"] > 0
         assert {"bleu", "chrf", "aer"} <= set(summary["signatures"])
         assert summary["attention"] == "MemoryAttention"
-        assert len((run / "test.translations.txt").read_text().split("\n")) == 8 + 1
-        assert len((run / "test.alignments.pharaoh").read_text().split("\n")) == 8 + 1
+        for name in ("source", "references", "translations", "translations.links", "references.links", "gold.links"):
+            assert len((run / f"test.{name}.txt").read_text().split("\n")) == 8 + 1, name
+            assert f"runs/demo/test.{name}.txt" in printed.out
         assert len(list((run / "heatmaps").glob("*.png"))) == 6
         for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv"):
             assert (run / name).stat().st_size > 0, name
         assert list((run / "tensorboard").glob("events.*"))
         assert (run / "checkpoints" / "last.ckpt").is_file()
-        printed = capsys.readouterr()
         assert "MemoryAttention(slots=3," in printed.out
         assert "version:" in printed.out and "translating the test set …" in printed.err
 
@@ -72,7 +73,7 @@ class TestRun:
         train([*(word for word in TINY if "slots" not in word), "attention=none"])
         assert json.loads((run / "summary.json").read_text())["test"]["aer"] is None
         assert (run / "test.translations.txt").is_file()
-        for name in ("test.alignments.pharaoh", "alignments.html", "heatmaps"):
+        for name in ("test.references.links.txt", "test.translations.links.txt", "alignments.html", "heatmaps"):
             assert not (run / name).exists(), name
 
     @pytest.mark.parametrize(

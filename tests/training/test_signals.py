@@ -21,6 +21,7 @@ from nmt.errors import Interrupted
 from nmt.training.module import TranslationTask
 from nmt.training.run import train_into
 
+pytestmark = pytest.mark.attack("signals in training")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from tiny import TINY, interrupt_at, on_prepared
+from tiny import SMALL, interrupt_at, on_prepared
 
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.corpus import Corpus
 
-SMALL = [*TINY, "data.train_pairs=60", "data.test_pairs=2"]
 FURTHER = ["training.max_epochs=1", "training.decode_sentences=2", "search.max_length=4", "device=cpu", "threads=1"]
-
-
-@pytest.fixture(scope="module")
-def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run. Only for copying."""
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        train(SMALL)
-    return folder / "runs" / "demo"
-
-
-@pytest.fixture
-def finished(run: Path, finished_once: Path) -> Path:
-    """A copy of that folder, as ``runs/demo``."""
-    shutil.copytree(finished_once, run)
-    return run
 
 
 def training_text(folder: Path) -> list[str]:

@@ -20,6 +20,8 @@ TINY = [
     "export=false",
 ]
 
+SMALL = [*TINY, "data.train_pairs=60", "data.test_pairs=2"]
+
 
 def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
     """Run nmt-prepare with these settings into ``folder``, and return the arguments of a tiny run on it."""

@@ -20,8 +20,8 @@ nmt-export of nmt-memory-attention {version} wrote this folder. It is complete: 
 
 Install with Python 3.11, 3.12 or 3.13; torch is not needed. `make wheel` in the toolkit's source builds the wheel:
 
-    pip install --no-deps nmt_memory_attention-{version}-py3-none-any.whl
     pip install -r {name}/requirements.txt
+    pip install --no-deps nmt_memory_attention-{version}-py3-none-any.whl
 
 Translate, one sentence per line:
 

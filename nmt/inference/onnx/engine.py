@@ -112,7 +112,9 @@ def open_session(file: Path, threads: int | None) -> Any:
     # Spinning threads block the cores for the threads of the next graph, which halves the speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        # Without a fallback, because that one prints to stdout, among the translations.
+        providers = ["CPUExecutionProvider"]
+        return onnxruntime.InferenceSession(str(file), options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{file}: cannot be read as a graph ({reason}); write it again with nmt-export") from None

@@ -1,0 +1,109 @@
+"""Weights between words for display, where words of scripts without spaces are split into their pieces."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from nmt.alignment.word_weights import AlignedTranslation, inner_weights, merge_pieces
+
+SPACE = "▁"  # how SentencePiece writes a space
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+# Scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Chinese and Japanese.
+UNSPACED = re.compile(
+    "[\u0e00-\u0e7f\u0e80-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+class TranslationWithTokens(AlignedTranslation, Protocol):
+    """An aligned translation that also gives its tokens."""
+
+    @property
+    def source_tokens(self) -> list[str]: ...
+
+    @property
+    def tokens(self) -> list[str]: ...
+
+
+class Display(NamedTuple):
+    """Weights (T, S), with the labels of its columns (source) and rows (target)."""
+
+    weights: np.ndarray
+    source: list[str]
+    target: list[str]
+
+
+def display_weights(translation: TranslationWithTokens, source: str, target: str) -> Display:
+    """Return the weights between the words of ``source`` and ``target``.
+
+    A word of a script without spaces, such as a Chinese sentence, is split into its pieces. As in ``fit_word_weights``,
+    words that the tokenizer loses get weight 0.
+    """
+    columns, column_of = split_words(source.split(), translation.source_tokens, translation.source_words)
+    rows, row_of = split_words(target.split(), translation.tokens, translation.target_words)
+    weights = merge_pieces(inner_weights(translation), column_of, row_of)[: len(rows), : len(columns)]
+    missing = [(0, len(rows) - weights.shape[0]), (0, len(columns) - weights.shape[1])]
+    return Display(np.pad(weights, missing), columns, rows)
+
+
+def split_words(
+    words: Sequence[str], pieces: Sequence[str], word_of_piece: Sequence[int]
+) -> tuple[list[str], list[int]]:
+    """Return labels, one per word or per piece of an unspaced word, and the label index of each piece of a word.
+
+    ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. Pieces of words beyond ``words`` get
+    indices beyond the labels.
+    """
+    pieces_of: dict[int, list[str]] = {}
+    for piece, word in zip(pieces, word_of_piece, strict=False):
+        pieces_of.setdefault(word, []).append(piece)
+    labels: list[str] = []
+    indices: list[int] = []
+    for number in range(max([len(words) - 1, *word_of_piece]) + 1):
+        parts = pieces_of.get(number, [])
+        if parts and number < len(words) and UNSPACED.search(words[number]):
+            for label, count in _characters(parts):
+                indices += [len(labels)] * count
+                labels.append(label)
+        else:
+            indices += [len(labels) + max(0, number - len(words))] * len(parts)
+            labels += words[number : number + 1]
+    return labels, indices
+
+
+def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each piece, and the number of pieces that it takes.
+
+    A space sign joins the next piece. Pieces that spell one character in UTF-8 bytes count as one. A piece that begins
+    with a mark, such as a Thai vowel above its consonant, joins the piece before it.
+    """
+    text, count = "", 0
+    for part, size in _decoded(pieces):
+        if text and part and not unicodedata.category(part[0]).startswith("M"):
+            yield text, count
+            text, count = "", 0
+        text, count = text + part, count + size
+    if count:
+        yield text, count
+
+
+def _decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each piece without spaces; the bytes of one character are one text, of several pieces."""
+    pending, count = b"", 0
+    for piece in pieces:
+        match = BYTE.fullmatch(piece)
+        part = bytes([int(match[1], 16)]) if match else b""
+        if pending and not (part and 0x80 <= part[0] < 0xC0):  # not a further byte of the same character
+            yield pending.decode(errors="replace"), count
+            pending, count = b"", 0
+        if part:
+            pending, count = pending + part, count + 1
+        else:
+            yield piece.replace(SPACE, ""), 1
+    if pending:
+        yield pending.decode(errors="replace"), count

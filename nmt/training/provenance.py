@@ -1,0 +1,83 @@
+"""Origin of a run: version and commit of the toolkit, versions of its libraries, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.inference.model_folder import choose_device
+
+LIBRARIES = ("torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy")
+GIT_TIMEOUT_S = 10
+
+
+def provenance(device: str) -> dict[str, Any]:
+    """Return what ``summary.json`` records about toolkit, libraries and machine."""
+    return {
+        "toolkit": {"version": import_module("nmt").__version__, **commit(Path(__file__).parents[2])},
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
+        "machine": {
+            "system": platform.system(),
+            "processor": _processor(),
+            "threads": torch.get_num_threads(),
+            "device": _device(device),
+        },
+    }
+
+
+def commit(checkout: Path) -> dict[str, Any]:
+    """Return the git commit of ``checkout`` and whether tracked files were changed since.
+
+    Both are None unless the folder itself is a checkout: an installed package may lie inside someone else's.
+    """
+    unknown = {"commit": None, "changed": None}
+    if not (checkout / ".git").exists():
+        return unknown
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    git = ["git", "--no-optional-locks", "-C", str(checkout)]
+    outputs = []
+    for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]):
+        try:
+            outputs.append(
+                subprocess.run(
+                    [*git, *words],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env=environment,
+                    timeout=GIT_TIMEOUT_S,
+                ).stdout.strip()
+            )
+        except (OSError, subprocess.SubprocessError):  # git is missing, or refuses a folder of another user
+            return unknown
+    return {"commit": outputs[0], "changed": bool(outputs[1])}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """Return the processor's name; Linux reports it in a file only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _device(name: str) -> str:
+    device = choose_device(name)
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

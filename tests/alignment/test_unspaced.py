@@ -1,0 +1,82 @@
+"""Words of scripts without spaces are split into pieces for display."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from nmt.alignment.unspaced import display_weights, split_words
+from nmt.alignment.word_weights import fit_word_weights
+from nmt.text.tokenizer import Tokenizer
+
+
+class Translation(NamedTuple):
+    alignment: np.ndarray
+    source_words: list[int]
+    target_words: list[int]
+    source_tokens: list[str]
+    tokens: list[str]
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces", "word_of_piece", "labels", "indices"),
+    [
+        (["the", "dog"], ["▁the", "▁d", "og", "</s>"], [0, 1, 1], ["the", "dog"], [0, 1, 1]),
+        (["我喜欢猫"], ["▁我", "喜欢", "猫", "</s>"], [0, 0, 0], ["我", "喜欢", "猫"], [0, 1, 2]),
+        (["猫", "cats"], ["▁", "猫", "▁cat", "s"], [0, 0, 1, 1], ["猫", "cats"], [0, 0, 1, 1]),
+        (["แมวดำ"], ["▁แมว", "ดำ"], [0, 0], ["แมว", "ดำ"], [0, 1]),
+        (["犬猫"], ["▁", "<0xE7>", "<0x8A>", "<0xAC>", "猫"], [0] * 5, ["犬", "猫"], [0, 0, 0, 0, 1]),
+        (["กันดี"], ["▁ก", "ั", "น", "ด", "ี"], [0] * 5, ["กั", "น", "ดี"], [0, 0, 1, 2, 2]),
+        (["กัน"], ["ก", "<0xE0>", "<0xB8>", "<0xB1>", "น"], [0] * 5, ["กั", "น"], [0, 0, 0, 0, 1]),
+        (["a", "lost", "猫犬"], ["▁a", "▁猫", "犬"], [0, 2, 2], ["a", "lost", "猫", "犬"], [0, 2, 3]),
+        (["a"], ["▁a", "▁b", "▁c"], [0, 1, 2], ["a"], [0, 1, 2]),
+        (["한국어", "is"], ["▁한", "국어", "▁is"], [0, 0, 1], ["한국어", "is"], [0, 0, 1]),
+        ([], ["</s>"], [], [], []),
+    ],
+    ids=[
+        "spaced",
+        "chinese",
+        "space-sign",
+        "thai",
+        "bytes",
+        "marks",
+        "bytes-of-marks",
+        "lost-word",
+        "surplus-words",
+        "korean",
+        "empty",
+    ],
+)
+def test_words_are_split_where_the_script_has_no_spaces(
+    words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
+) -> None:
+    assert split_words(words, pieces, word_of_piece) == (labels, indices)
+
+
+def test_weights_of_spaced_text_are_word_weights() -> None:
+    raw = np.random.default_rng(0).random((4, 5))
+    translation = Translation(raw, [0, 0, 1], [0, 1, 1, 2], ["▁a", "b", "▁c", "</s>"], ["▁x", "▁y", "y", "▁z", "</s>"])
+    for source, target in (("ab c", "x yy z"), ("ab c d", "x yy"), ("ab", "x yy z w")):
+        display = display_weights(translation, source, target)
+        assert (display.source, display.target) == (source.split(), target.split())
+        np.testing.assert_allclose(display.weights, fit_word_weights(translation, display.source, display.target))
+
+
+def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
+    # Source 我 喜欢 猫 </s>, target x </s>: shares of the source without </s>.
+    raw = np.array([[0.1], [0.2], [0.3], [0.4]])
+    translation = Translation(raw, [0, 0, 0], [0], ["▁我", "喜欢", "猫", "</s>"], ["▁x"])
+    display = display_weights(translation, "我喜欢猫", "x")
+    assert display.source == ["我", "喜欢", "猫"]
+    np.testing.assert_allclose(display.weights, [[1 / 6, 2 / 6, 3 / 6]])
+
+
+def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:
+    tokenizer = Tokenizer.train(["我喜欢猫 。", "猫喜欢我 。", "我们 喜欢 它"], vocab_size=275)
+    text = "我喜欢狗和猫 dogs 。"
+    ids = tokenizer.encode(text)
+    labels, indices = split_words(text.split(), tokenizer.pieces(ids), tokenizer.words(ids))
+    assert "".join(labels) == text.replace(" ", "") and len(labels) > 4
+    assert sorted(set(indices)) == list(range(len(labels))) and indices == sorted(indices)

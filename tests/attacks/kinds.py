@@ -1,0 +1,312 @@
+"""The kinds of stored files, and how the toolkit reads and uses each of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from mutations import damage_bytes, damage_member, damage_text
+from runner import Trial
+from safetensors.torch import load, save_file
+
+from nmt.commands.runs import refuse_changed_settings, resumed_arguments
+from nmt.config import read_yaml, to_yaml, train_config
+from nmt.config.compose import train_problems
+from nmt.config.init_from import inherit_model
+from nmt.errors import UserError, printable
+from nmt.inference import memory_file
+from nmt.inference.engines import OnnxEngineName
+from nmt.inference.memories import translate_encoded
+from nmt.inference.model_folder import TrainedModel, load_folder
+from nmt.inference.onnx.folder import open_onnx
+from nmt.inference.onnx.layout import ABOUT, FOLDER
+from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.storage import checksum
+from nmt.text.batches import collate
+from nmt.text.prepare import SETTINGS_FILE, open_prepared, write_settings
+from nmt.text.specials import EOS, UNK
+from nmt.text.tokenizer import Tokenizer
+from nmt.training.checkpoints import AtomicCheckpoints
+from nmt.training.curve import read_metrics, save_curve
+from nmt.training.metrics import MetricsFile, read_rows
+from nmt.training.optional import optional
+
+FINISHED = Path("runs/finished")
+ABOUT_FILE = FINISHED / FOLDER / ABOUT
+SECRET = "NMT_CANARY"  # an environment variable that no result may contain
+GREEDY = SearchOptions(beam_size=1, max_length=4)
+LONGEST_MESSAGE = 10_000  # a message quotes the value of a setting
+LINES = ["ban gin", "", "des \u2581日"]
+Use = Callable[[Path], object]
+"""Reads the files in the current folder and uses the result. Returns what the reader gave, for a comparison.
+
+Its argument is the damaged file.
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of stored file, and how it is damaged.
+
+    ``files`` are patterns of file names. ``damage`` returns a description and a damaged copy. ``forge`` then writes
+    checksums again, as an attacker would, also in the file ``beside``.
+    With ``free``, a damaged file may also give other values, because nothing says which ones were written.
+    ``by_key``: a message may name the setting instead of the file.
+    """
+
+    files: tuple[str, ...]
+    use: Use
+    damage: Callable[[bytes, Random], tuple[str, bytes]] = damage_bytes
+    forge: Callable[[Path], None] | None = None
+    beside: Path | None = None
+    free: bool = False
+    by_key: bool = False
+
+
+def digest(value: Any) -> Any:
+    """Return nested plain data with a tuple instead of each tensor, so that ``==`` compares values, also NaN."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(value, dict):
+        return {key: digest(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [digest(item) for item in value]
+    return repr(value)
+
+
+@functools.cache
+def trained() -> TrainedModel:
+    return load_folder(FINISHED)
+
+
+@functools.cache
+def fingerprint() -> str:
+    return memory_file.fingerprint(trained())
+
+
+@functools.cache
+def config(name: str) -> dict[str, Any]:
+    return read_yaml(Path("runs") / name / "config.yaml")
+
+
+def use_model(file: Path) -> object:
+    model = load_folder(file.parent)
+    texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
+    assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
+    return memory_file.fingerprint(model), texts, digest(model.config)
+
+
+def use_checkpoint(file: Path) -> object:
+    return digest(AtomicCheckpoints().load_checkpoint(file))
+
+
+def use_inherited_config(file: Path) -> object:
+    """Read the model settings of a run that another run starts from."""
+    start = {**config("stopped"), "init_from": str(file.parent)}
+    inherited = inherit_model(start, [], None)
+    if problems := train_problems(inherited):
+        raise UserError(*problems)
+    return without_secret(inherited)
+
+
+def use_resumed_config(file: Path) -> object:
+    refuse_changed_settings(config("stopped"), file.parent)
+    return "no setting of the model or of the text has changed"
+
+
+def use_arguments(file: Path) -> object:
+    words = resumed_arguments(file.parent, ["name=stopped", "resume=true"])
+    if zlib.crc32(file.read_bytes()) % 4:  # Hydra takes 50 ms
+        return words
+    return without_secret(train_config(words, resumed=file.parent))
+
+
+def without_secret(settings: dict[str, Any]) -> object:
+    """Return the settings, which a run would store. They must contain no environment variable."""
+    text = to_yaml(settings)
+    assert os.environ[SECRET] not in text, "the settings contain an environment variable"
+    return text
+
+
+def use_metrics(file: Path) -> object:
+    before = read_rows(file)[0]
+    MetricsFile(file.parent).forget(1 << 62)
+    rows, damaged = read_rows(file)
+    assert not damaged and rows == [row for row in before if int(row[0]) < 1 << 62]
+    if len(rows) % 16 == 0:  # drawing takes time
+        with optional("curve.png"):
+            save_curve(file, file.with_name("curve.png"))
+    return {name: repr(points) for name, points in read_metrics(file).items()}
+
+
+def use_export(file: Path) -> object:
+    """Load and use the graphs of which ``file`` is one."""
+    engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
+    shortlist = "short" in file.name or file == ABOUT_FILE
+    runtime = open_onnx(FINISHED, engine, threads=1, shortlist=shortlist)
+    texts = Translator(runtime).texts(LINES, GREEDY, on_failure=lambda *_: None)
+    assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
+    return texts, runtime.lowercase, runtime.attention, runtime.torch_encodes
+
+
+def use_shortlist(file: Path) -> object:
+    sizes = [len(tokenizer) for tokenizer in (trained().source, trained().target)]
+    shortlist = Shortlist.load(file, source_vocabulary=sizes[0], target_vocabulary=sizes[1])
+    ids = shortlist.candidates([[5, 6, EOS], [sizes[0] - 1]])
+    assert ids.min() >= 0 and ids.max() < sizes[1] and EOS in ids
+    shortlist.weight[ids], shortlist.bias[ids]
+    return [(array.dtype, array.shape, array.tobytes()) for array in vars(shortlist).values()]
+
+
+def use_tokenizer(file: Path) -> object:
+    tokenizer = Tokenizer.from_file(file)
+    results = []
+    for line in ("ban gin", "x \u2581日😀\0", ""):
+        ids = tokenizer.encode(line)
+        assert all(0 <= piece < len(tokenizer) for piece in ids)
+        text = tokenizer.decode(ids)
+        assert "\n" not in text
+        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(ids)))
+    return tokenizer.to_bytes(), tokenizer.decode(range(len(tokenizer))), results
+
+
+def use_memories(_: Path) -> object:
+    lines = [
+        memory_file.load_memory(file, trained(), model=fingerprint())
+        for file in memory_file.memory_files(Path("memories"))
+    ]
+    translations = translate_encoded(Translator(trained()), lines, GREEDY, alignments=True)
+    return digest([tuple(line) for line in lines]), [translation.text for translation in translations]
+
+
+def use_forged_memory(file: Path) -> object:
+    line = memory_file.load_memory(file, trained(), model=fingerprint())
+    return translate_encoded(Translator(trained()), [line], GREEDY)[0].text
+
+
+def forge_memory(file: Path) -> None:
+    """Write the digest of the damaged content, if the format can hold it."""
+    content = file.read_bytes()
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        tensors = load(content)
+    except Exception:
+        return
+    metadata.pop("digest", None)
+    save_file(tensors, file, {**metadata, "digest": memory_file._digest(metadata, tensors)})
+
+
+def use_prepared(_: Path) -> object:
+    """Return what training and evaluation see of the text."""
+    prepared = open_prepared(Path("prepared"))
+    seen = []
+    for part, corpus in prepared.corpora.items():
+        batch = collate(corpus, range(len(corpus)))
+        for ids, tokenizer in ((batch.source, prepared.source), (batch.target_out, prepared.target)):
+            assert int(ids.min()) >= 0 and int(ids.max()) < len(tokenizer)
+        rows = [[side.tolist() for side in corpus.ids(row)] for row in range(len(corpus))]
+        assert all(piece == UNK or piece > EOS for row in rows for side in row for piece in side)
+        seen.append((part, rows, corpus.sources(), corpus.targets(), corpus.links()))
+    return seen, prepared.lowercase, prepared.tokenizer, prepared.source.to_bytes(), prepared.target.to_bytes()
+
+
+def forge_prepared(_: Path) -> None:
+    settings = json.loads((Path("prepared") / SETTINGS_FILE).read_bytes())
+    write_settings(Path("prepared"), {name: settings[name] for name in ("lowercase", "tokenizer")})
+
+
+def forge_export(file: Path) -> None:
+    about = json.loads(ABOUT_FILE.read_bytes())
+    about["checksums"][file.name] = checksum(file)
+    ABOUT_FILE.write_text(json.dumps(about))
+
+
+GRAPHS = ("runs/finished/onnx/*.onnx", "runs/finished/onnx/source.model")
+KINDS = {
+    "model.pt": Kind(("runs/finished/model.pt",), use_model),
+    "model.pt, right checksums": Kind(("runs/finished/model.pt",), use_model, damage_member, free=True),
+    "checkpoint": Kind(("runs/stopped/checkpoints/last.ckpt",), use_checkpoint),
+    "checkpoint, right checksums": Kind(
+        ("runs/stopped/checkpoints/last.ckpt",), use_checkpoint, damage_member, free=True
+    ),
+    "config.yaml, init_from": Kind(
+        ("runs/finished/config.yaml",), use_inherited_config, damage_text, free=True, by_key=True
+    ),
+    "config.yaml, resume": Kind(("runs/stopped/config.yaml",), use_resumed_config, damage_text),
+    "arguments.json": Kind(("runs/stopped/arguments.json",), use_arguments, damage_text, free=True, by_key=True),
+    "metrics.csv": Kind(("runs/stopped/metrics.csv",), use_metrics, damage_text, free=True),
+    "about.json": Kind((str(ABOUT_FILE),), use_export, damage_text, free=True),
+    "export": Kind((*GRAPHS, "runs/finished/onnx/shortlist.npz"), use_export),
+    "graphs, right checksums": Kind(GRAPHS, use_export, forge=forge_export, beside=ABOUT_FILE, free=True),
+    "shortlist.npz": Kind(("runs/finished/onnx/shortlist.npz",), use_shortlist, free=True),
+    "shortlist.npz, right checksums": Kind(
+        ("runs/finished/onnx/shortlist.npz",), use_shortlist, damage_member, free=True
+    ),
+    "tokenizer": Kind(("prepared/source.model",), use_tokenizer, free=True),
+    "memories": Kind(("memories/*",), use_memories),
+    "memory, right digest": Kind(("memories/*.safetensors",), use_forged_memory, forge=forge_memory, free=True),
+    "prepared text": Kind(("prepared/*",), use_prepared),
+    "prepared text, right checksums": Kind(
+        ("prepared/*.arrow",), use_prepared, forge=forge_prepared, beside=Path("prepared") / SETTINGS_FILE, free=True
+    ),
+}
+
+
+def file_trial(folder: Path, name: str) -> Trial:
+    """Return the trials of the kind ``name``: damage one of its files in ``folder``, then read and use it."""
+    os.chdir(folder)
+    os.environ[SECRET] = "the-value-of-a-secret"
+    kind = KINDS[name]
+    files = sorted(file for pattern in kind.files for file in Path().glob(pattern))
+    content = {file: file.read_bytes() for file in [*files, *([kind.beside] if kind.beside else [])]}
+    expected = {file: kind.use(file) for file in files}
+    for file in files:
+        file.write_bytes(content[file])  # metrics.csv is written again when it is used
+
+    def trial(random: Random) -> tuple[str, Callable[[], str]]:
+        file = random.choice(files)
+        what, damaged = kind.damage(content[file], random)
+
+        def run() -> str:
+            try:
+                file.write_bytes(damaged)
+                if kind.forge is not None:
+                    kind.forge(file)
+                result = kind.use(file)
+            except UserError as error:
+                require_one_line(error, (file.name, str(file.parent)) if not kind.by_key else ())
+                return "refused"
+            finally:
+                for place, original in content.items():
+                    if place in (file, kind.beside):
+                        place.write_bytes(original)
+            if result == expected[file]:
+                return "equal"
+            assert kind.free, "accepted, with another result"
+            return "other"
+
+        return f"{file}: {what}", run
+
+    return trial
+
+
+def require_one_line(error: UserError, names: Sequence[str]) -> None:
+    """Raise AssertionError unless each problem is shown as one line, and the first contains one of ``names``."""
+    for problem in error.problems:
+        line = printable(problem)
+        controls = any(character < " " or character == "\x7f" for character in line)
+        assert line.strip() and not controls and len(line.splitlines()) == 1, f"message: {line[:300]!r}"
+        assert len(line) < LONGEST_MESSAGE, f"message: {line[:300]!r}"
+    assert not names or any(name in error.problems[0] for name in names), f"message without a file: {error}"

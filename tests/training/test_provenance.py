@@ -1,0 +1,124 @@
+"""A run's folder says where the run comes from, and keeps the checkpoints that were asked for."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import SMALL, interrupt_at
+
+import nmt
+from nmt.commands.train import train
+from nmt.training.curve import save_curve, score_limits
+from nmt.training.provenance import commit
+
+
+def test_summary_records_seed_settings_versions_and_machine(finished: Path) -> None:
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["seed"] == 1 and (finished / summary["settings"]).is_file()
+    assert summary["toolkit"]["version"] == nmt.__version__
+    names = {"torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy"}
+    assert summary["versions"] == {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in names},
+    }
+    assert summary["machine"]["threads"] == 1 and summary["machine"]["processor"]
+
+
+def git(folder: Path, *words: str) -> str:
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    command = ["git", "-C", str(folder), *name, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+
+
+def test_commit_is_that_of_the_checkout_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "file").write_text("a")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-qm", "x")
+    expected = git(tmp_path, "rev-parse", "HEAD")
+    assert commit(tmp_path) == {"commit": expected, "changed": False}
+    (tmp_path / "untracked").touch()
+    assert commit(tmp_path)["changed"] is False
+    (tmp_path / "file").write_text("b")
+    assert commit(tmp_path) == {"commit": expected, "changed": True}
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a git hook
+    assert commit(tmp_path)["commit"] == expected
+    (tmp_path / "site-packages").mkdir()  # an environment inside someone else's checkout
+    assert commit(tmp_path / "site-packages") == {"commit": None, "changed": None}
+    monkeypatch.setenv("PATH", "")
+    assert commit(tmp_path) == {"commit": None, "changed": None}
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
+def test_score_axis_fits_the_scores(scores: list[float]) -> None:
+    low, high = score_limits(scores)
+    span = max(max(scores) - min(scores), 2.0)
+    assert 0 <= low <= min(scores) and max(scores) <= high <= 100
+    assert high - low <= 1.1 * span + 1e-9 and high - low >= 2 - 1e-9
+
+
+def test_curve_is_titled_with_the_name_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+
+    titles: list[str] = []
+    original = Axes.set_title
+
+    def set_title(self: Axes, label: str, *args: Any, **options: Any) -> Any:
+        titles.append(label)
+        return original(self, label, *args, **options)
+
+    monkeypatch.setattr(Axes, "set_title", set_title)
+    monkeypatch.chdir(tmp_path)
+    train([*SMALL, "training.max_epochs=1", r"name=a$\b$"])
+    assert titles[0] == r"a$\b$: MemoryAttention"
+
+
+def test_curve_without_scores_is_drawn(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.csv"
+    metrics.write_text("step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr\n5,0,,1.5,0.5,,,\n")
+    save_curve(metrics, tmp_path / "curve.png", title="demo")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def epoch_checkpoints(run: Path) -> dict[str, int]:
+    return {file.name: torch.load(file)["epoch"] for file in (run / "checkpoints").glob("epoch=*.ckpt")}
+
+
+def test_checkpoint_of_every_epoch_is_kept_also_when_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*SMALL, "training.max_epochs=3", "training.keep_every_n_epochs=1"]
+    train([*words, "name=uninterrupted"])
+    expected = epoch_checkpoints(run.parent / "uninterrupted")
+    assert sorted(expected.values()) == [0, 1, 2] and all(name.startswith("epoch=") for name in expected)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train(words)
+    run.rename(run.parent / "moved")
+    train(["name=moved", "resume=true"])
+    moved = run.parent / "moved"
+    assert epoch_checkpoints(moved) == expected
+    for name in expected:
+        states = [
+            torch.load(run.parent / place / "checkpoints" / name)["state_dict"] for place in ("moved", "uninterrupted")
+        ]
+        assert all(torch.equal(states[0][key], weight) for key, weight in states[1].items())
+
+
+def test_interval_of_kept_checkpoints_can_change(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=0)
+        with pytest.raises(KeyboardInterrupt):
+            train([*SMALL, "training.max_epochs=4"])
+    train(["resume=true", "training.keep_every_n_epochs=2"])
+    assert sorted(epoch_checkpoints(run).values()) == [1, 3]

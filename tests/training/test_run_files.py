@@ -1,0 +1,71 @@
+"""The files of a run's test set are those that the other commands read and write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import nmt
+from nmt.alignment.links import format_gold, format_pharaoh
+from nmt.commands.evaluate import evaluate
+from nmt.commands.translate import translate
+from nmt.inference.oversized import SourceTooLong
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.corpus import Corpus
+from nmt.text.links import Links, parse_pharaoh
+from nmt.training import report
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def test_files_hold_the_test_set(finished: Path) -> None:
+    corpus = Corpus.open(finished / "data" / "test.arrow")
+    golds = corpus.links()
+    assert golds is not None
+    assert lines(finished / "test.source.txt") == corpus.sources()
+    assert lines(finished / "test.references.txt") == corpus.targets()
+    assert [parse_pharaoh(line) for line in lines(finished / "test.gold.links.txt")] == golds
+
+
+def test_gold_links_are_read_back() -> None:
+    gold = Links(frozenset({(0, 0), (2, 1)}), frozenset({(0, 0), (2, 1), (10, 3), (1, 0)}))
+    assert format_gold(gold) == "0-0 1p0 2-1 10p3" and parse_pharaoh(format_gold(gold)) == gold
+
+
+def test_evaluation_of_the_files_has_the_scores_of_the_run(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, references, gold = (finished / f"test.{name}.txt" for name in ("source", "references", "gold.links"))
+    evaluate([f"model={finished}", f"src={source}", f"tgt={references}", f"links={gold}", "search.max_length=8"])
+    printed = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
+    test = json.loads((finished / "summary.json").read_text())["test"]
+    assert printed["BLEU"] == f"{test['bleu']:.2f}" and printed["chrF"] == f"{test['chrf']:.2f}"
+    assert printed["AER"] == f"{test['aer']:.4f}"
+
+
+def test_links_of_translations_and_references_are_those_of_the_commands(finished: Path) -> None:
+    words = [f"model={finished}", f"input={finished}/test.source.txt", "output=out.txt", "alignments=out.links"]
+    translate([*words, "search.max_length=8"])
+    assert lines(Path("out.txt")) == lines(finished / "test.translations.txt")
+    assert lines(Path("out.links")) == lines(finished / "test.translations.links.txt")
+    translator = nmt.Translator.load(finished)
+    pairs = zip(lines(finished / "test.source.txt"), lines(finished / "test.references.txt"), strict=True)
+    assert [format_pharaoh(links) for links in translator.align(pairs)] == lines(finished / "test.references.links.txt")
+
+
+def test_warnings_count_sentences_over_all_groups(
+    finished: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check_source_length(self: Translator, length: int) -> None:
+        if length > 9:
+            raise SourceTooLong("too long")
+
+    monkeypatch.setattr(report, "GROUP", 3)
+    monkeypatch.setattr(Translator, "check_source_length", check_source_length)
+    options = SearchOptions(beam_size=1, max_length=4)
+    texts, links = report._translate(nmt.Translator.load(finished), ["ban", "ban", "ban", "", "ban des " * 9], options)
+    assert len(texts) == len(links) == 5
+    assert "warning: test sentence 5: too long; it has no translation" in capsys.readouterr().err

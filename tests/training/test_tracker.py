@@ -1,0 +1,186 @@
+"""Experiment trackers get configuration, metrics and scores, and none of their errors costs a run its report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import SMALL, interrupt_at
+
+from nmt.commands.runs import resumed_arguments
+from nmt.commands.train import train
+from nmt.config import read_yaml
+from nmt.errors import UserError
+from nmt.training import tracker as module
+
+# A logger as Lightning's are: a new log has a new number, an existing one continues.
+STAND_IN = """
+from pytorch_lightning.loggers import Logger
+
+LOGS = {}
+FAILING = set()
+
+
+class StandIn(Logger):
+    def __init__(self, *, project: str, run_name: str, run_id: str | None = None) -> None:
+        super().__init__()
+        if project == "refused":
+            raise ValueError("no such\\nproject")
+        self.run_name, self.run_id = run_name, run_id
+
+    def call(self, name, *values):
+        if name in FAILING:
+            raise ConnectionError("server\\nis down")
+        self.run_id = self.run_id or f"id-{len(LOGS)}"
+        LOGS.setdefault(self.run_id, []).append((name, *values))
+
+    @property
+    def name(self):
+        raise AssertionError("may ask a server")
+
+    @property
+    def version(self):
+        return self.run_id
+
+    @property
+    def experiment(self):
+        return self
+
+    def log_hyperparams(self, params):
+        self.call("params", self.run_name, params)
+
+    def log_metrics(self, metrics, step):
+        self.call("metrics", metrics, step)
+
+    def finalize(self, status):
+        self.call("finalize", status)
+
+    def finish(self, exit_code):
+        self.call("finish", exit_code)
+"""
+LOGGED = [*SMALL, "--config-dir=mine", "trust=[stand_in_tracker]", "logger=mine"]
+
+
+@pytest.fixture(autouse=True)
+def stand_in(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module of the stand-in, which ``logger=mine`` chooses."""
+    (run.parents[1] / "stand_in_tracker.py").write_text(STAND_IN)
+    (run.parents[1] / "mine" / "logger").mkdir(parents=True)
+    (run.parents[1] / "mine" / "logger" / "mine.yaml").write_text("_target_: stand_in_tracker.StandIn\nproject: x\n")
+    monkeypatch.syspath_prepend(run.parents[1])
+    import stand_in_tracker  # type: ignore[import-not-found]
+
+    yield stand_in_tracker
+    del sys.modules["stand_in_tracker"]
+
+
+def scores(folder: Path) -> dict[str, float]:
+    test: dict[str, float] = json.loads((folder / "summary.json").read_text())["test"]
+    return test
+
+
+def points(calls: list[tuple[Any, ...]], name: str) -> list[tuple[int, float]]:
+    return [
+        (step, metrics[name])
+        for kind, *values in calls
+        if kind == "metrics"
+        for metrics, step in [values]
+        if name in metrics
+    ]
+
+
+def test_configuration_metrics_and_scores_arrive_once(run: Path, stand_in: Any) -> None:
+    train(LOGGED)
+    (calls,) = stand_in.LOGS.values()
+    assert calls[0] == ("params", "demo", read_yaml(run / "config.yaml"))
+    assert calls[-2:] == [("finalize", "success"), ("finish", 0)]
+    with (run / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("valid_loss", "valid_bleu", "train_loss"):
+        assert points(calls, name) == [(int(row["step"]), float(row[name])) for row in rows if row[name]]
+    for name, score in scores(run).items():
+        (point,) = points(calls, f"test_{name}")
+        assert point == (int(rows[-1]["step"]), score)
+
+
+def test_resumed_run_continues_its_log(run: Path, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=0)
+        with pytest.raises(KeyboardInterrupt):
+            train(LOGGED)
+    (calls,) = stand_in.LOGS.values()
+    assert calls[-2:] == [("finalize", "failed"), ("finish", 1)]
+    train(["resume=true", "--config-dir=mine", "trust=[stand_in_tracker]"])
+    assert len(stand_in.LOGS) == 1 and [call[0] for call in calls].count("params") == 1
+    assert [step for step, _ in points(calls, "valid_loss")] == sorted(
+        {step for step, _ in points(calls, "valid_loss")}
+    )
+    assert calls[-1] == ("finish", 0)
+
+
+def test_stranger_cannot_redirect_the_log_of_a_resumed_run(tmp_path: Path) -> None:
+    (tmp_path / "arguments.json").write_text(json.dumps(["logger=mlflow", "logger.tracking_uri=http://elsewhere"]))
+    with pytest.raises(UserError, match="was started with 'logger.tracking_uri=http://elsewhere'; repeat it"):
+        resumed_arguments(tmp_path, ["resume=true"])
+
+
+@pytest.mark.parametrize("failing", ["params", "metrics", "finalize", "finish"])
+def test_error_of_a_tracker_is_one_warning(
+    run: Path, failing: str, stand_in: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.FAILING.add(failing)
+    train(LOGGED)
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    place = "logger stand_in_tracker.StandIn"
+    assert warnings == [f"warning: {place}: server is down; the run continues without it"]
+    assert scores(run)["aer"] is not None
+    (calls,) = stand_in.LOGS.values() or [[]]
+    if failing == "metrics":
+        assert [call[0] for call in calls] == ["params", "finalize", "finish"]  # still closed
+
+
+def test_failed_run_is_logged_as_failed(run: Path, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("nmt.training.module.TranslationTask.training_step", fail)
+    with pytest.raises(ZeroDivisionError):
+        train(LOGGED)
+    (calls,) = stand_in.LOGS.values()
+    assert calls[-2:] == [("finalize", "failed"), ("finish", 1)]
+
+
+def test_refused_settings_are_one_line_and_leave_no_folder(run: Path) -> None:
+    with pytest.raises(UserError, match="logger: stand_in_tracker.StandIn refuses its settings: no such project"):
+        train([*LOGGED, "logger.project=refused"])
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_missing_package_names_the_extra(run: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda package: None)
+    with pytest.raises(
+        UserError, match=rf"logger={name}: needs the extra {name}; in the clone: pip install '\.\[{name}\]'"
+    ):
+        train([*SMALL, f"logger={name}"])
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["logger=wandb", "logger._target_=os.system"], "package 'os' is not trusted"),
+        (["logger=wandb", "logger._target_=pytorch_lightning.Trainer"], "pytorch_lightning"),
+        (["logger=wandb", "+logger.id=x"], "logger.id=x: no such key"),
+        (["logger=mlflow", "logger.experiment_name=3"], "logger.experiment_name=3: must be text"),
+        (["logger.project=x"], "logger.project: no such key; logger=wandb has it"),
+    ],
+)
+def test_wrong_settings_are_refused(run: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        train([*SMALL, *words])
