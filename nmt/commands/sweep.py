@@ -46,8 +46,10 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     _check(multirun)
     call = uuid4().hex
     total = None if multirun.jobs is None else len(multirun.jobs)
+    multirun.folder.mkdir(parents=True, exist_ok=True)
     try:
-        run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
+        with lock_run(multirun.folder):
+            run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
     finally:
         records = _read_records(multirun.folder, call)
         finished = sum(record["status"] == "finished" for record in records)

@@ -16,6 +16,7 @@ from nmt.commands.sweep_table import group_by_seed, mean_and_deviation
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
+from nmt.training.lock import lock_run
 
 SMALL = [word for word in TINY if "slots" not in word]
 SMALL += ["data.train_pairs=100", "data.test_pairs=2", "training.max_epochs=1", "training.decode_sentences=0"]
@@ -186,3 +187,9 @@ def test_valid_loss_is_that_of_the_kept_epoch(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("".join(f"{row}\n" for row in rows))
     assert [_valid_loss(tmp_path, epoch) for epoch in (1, 2, 3, 4)] == [4.5, 3.5, 3.75, None]
     assert _valid_loss(tmp_path / "missing", 1) is None
+
+
+def test_sweep_runs_once_at_a_time(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_training(monkeypatch)
+    with lock_run(swept), pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"):
+        train(["-m", *SWEPT])
