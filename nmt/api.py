@@ -138,6 +138,7 @@ class Translator(InferenceTranslator):
 
     def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
         """Return the model's log-probability (``log_prob``) and alignment of each (source, translation) pair."""
+        _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import force_decode
 
         sources, targets = _sides(pairs)
@@ -145,9 +146,10 @@ class Translator(InferenceTranslator):
 
     def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
         """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
+        self._require_attention()
+        _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import forced_links
 
-        self._require_attention()
         sources, targets = _sides(pairs)
         return forced_links(self, sources, targets, on_failure=on_failure)
 

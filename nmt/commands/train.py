@@ -95,7 +95,7 @@ def train_or_resume(
     arguments: Sequence[str], folder: Path | None = None, pairs: Mapping[str, Any] | None = None
 ) -> TrainingResult:
     """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message."""
-    config = train_config(arguments)
+    config, chosen = train_config(arguments), False
     if config["resume"]:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
@@ -105,9 +105,9 @@ def train_or_resume(
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder)
     elif folder is None:
-        folder = new_folder(Path(config["runs"]), config["name"])
+        folder, chosen = new_folder(Path(config["runs"]), config["name"]), True
     try:
-        _announce(folder, config)
+        _announce(folder, config, chosen=chosen)
         return _train_into(folder, config, arguments, pairs)
     except BaseException:
         if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
@@ -115,13 +115,16 @@ def train_or_resume(
         raise
 
 
-def _announce(folder: Path, config: Mapping[str, Any]) -> None:
-    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
-    wanted = Path(config["runs"]) / config["name"]
+def _announce(folder: Path, config: Mapping[str, Any], *, chosen: bool) -> None:
+    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so.
+
+    ``chosen``: the folder is new, and has another name if that of the configuration was taken.
+    """
     if config["resume"]:
         print_message(f"run: {folder}, resumed")
         return
-    print_message(f"run: {folder}" + (f", because {wanted} exists" if folder != wanted else ""))
+    wanted = Path(config["runs"]) / config["name"]
+    print_message(f"run: {folder}" + (f", because {wanted} exists" if chosen and folder != wanted else ""))
     if trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
 

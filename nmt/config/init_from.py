@@ -50,7 +50,7 @@ def inherit_settings(
 def trains_on_the_same_text(config: Mapping[str, Any]) -> bool:
     """Return whether ``config`` has the data source of the run in ``init_from``."""
     folder = config["init_from"]
-    if folder is None:
+    if not isinstance(folder, str):
         return False
     start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")
     return isinstance(start.get("data"), dict) and _without_case(start["data"]) == config["data"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -159,13 +159,11 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1
-        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
-            raise UserError(
-                f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
-                "remove it, train on longer sources, or use another attention"
-            )
+        lengths = corpus.source_lengths + 1  # </s>
+        try:
+            attention.check_length(torch.from_numpy(lengths))
+        except ValueError as error:
+            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
@@ -205,7 +203,7 @@ class _Trainer(pl.Trainer):
 
 
 def _trainer(
-    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
 ) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]

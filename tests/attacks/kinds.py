@@ -21,7 +21,7 @@ from safetensors.torch import load, save_file
 from nmt.commands.runs import refuse_changed_settings, resumed_arguments
 from nmt.config import read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
-from nmt.config.init_from import inherit_model
+from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
 from nmt.inference import memory_file
 from nmt.inference.engines import OnnxEngineName
@@ -114,7 +114,7 @@ def use_checkpoint(file: Path) -> object:
 def use_inherited_config(file: Path) -> object:
     """Read the model settings of a run that another run starts from."""
     start = {**config("stopped"), "init_from": str(file.parent)}
-    inherited = inherit_model(start, [], None)
+    inherited = inherit_settings(start, [], None, text=False)
     if problems := train_problems(inherited):
         raise UserError(*problems)
     return without_secret(inherited)

@@ -14,6 +14,7 @@ from mutations import ODD_TOKENS
 from runner import Trial
 
 from nmt.commands import prepare
+from nmt.commands.align import Align
 from nmt.commands.encode import Encode
 from nmt.commands.evaluate import Evaluate
 from nmt.commands.export import Export
@@ -26,6 +27,7 @@ from nmt.errors import UserError
 TEXT = [f"data.{part}.{side}=text.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
 GROUPS = ("attention", "encoder", "optimizer", "schedule", "tokenizer")
 COMMANDS: dict[str, tuple[Any, list[str]]] = {
+    "align": (Align, ["model=runs/finished"]),
     "translate": (Translate, ["model=runs/finished"]),
     "evaluate": (Evaluate, ["model=runs/finished", "src=text.src", "tgt=text.tgt"]),
     "heatmap": (Heatmap, ["model=runs/finished", "src=text.src", "output=x"]),

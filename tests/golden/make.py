@@ -47,11 +47,10 @@ def make(folder: Path) -> None:
     prepare([*part.split(), "tokenizer.vocab_size=300", "output=prepared"])
     train([*TRAIN, "training.max_epochs=50", "name=finished"])
     train([*TRAIN, "training.max_epochs=2", "name=stopped"])
-    for name in ("model.pt", "summary.json"):  # as after kill -9 during the report
-        (folder / "runs" / "stopped" / name).unlink()
-    for run in (folder / "runs").iterdir():
-        for name in UNUSED:
-            file = run / name
+    # The interrupted run is as after kill -9 during its report.
+    for run, names in (("finished", UNUSED), ("stopped", (*UNUSED, "model.pt", "summary.json", "onnx"))):
+        for name in names:
+            file = folder / "runs" / run / name
             shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     shutil.rmtree(folder / "runs" / "finished" / "checkpoints")
     export(["model=runs/finished", "shortlist=5"])
