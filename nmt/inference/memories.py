@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -38,15 +37,15 @@ def require_streaming(translator: Translator) -> None:
     """Raise UserError if the model cannot encode a line part by part."""
     model = translator.trained.model
     encoder = model.encoder
-    if "state" not in inspect.signature(encoder.forward).parameters:
-        raise UserError(
-            f"piece_length: {class_path(encoder)} cannot encode a line in parts, its forward has no parameter `state`; "
-            "remove piece_length"
-        )
     if getattr(encoder, "bidirectional", False):
         raise UserError(
             "piece_length: this model's encoder reads in both directions and needs the whole line; "
             "remove piece_length, or train with encoder=lstm"
+        )
+    if not model.resumable:
+        raise UserError(
+            f"piece_length: {class_path(encoder)} cannot encode a line in parts, its forward lacks the parameters "
+            "`state` and `resumable`; remove piece_length"
         )
     if not model.attention.streaming:
         raise UserError(
@@ -85,7 +84,7 @@ def _encode_line(translator: Translator, line: str, piece_length: int | None, tr
         translator.check_source_length(length)
         row = torch.tensor([ids], device=device)
         mask = torch.ones_like(row, dtype=torch.bool)
-        encoded = model.encode(row, mask, trace=trace, resumable=True, before=encoded)
+        encoded = model.encode(row, mask, trace=trace, resumable=model.resumable, before=encoded)
         seed = sentence_seed(ids, seed)
         if trace:
             all_ids += ids

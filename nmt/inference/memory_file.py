@@ -163,7 +163,9 @@ def _example_shapes(model: Seq2Seq, trace: bool, dtype: torch.dtype) -> tuple[Sh
 
     def shapes(length: int) -> Shapes:
         ids = torch.zeros(1, length, dtype=torch.int64, device=device)
-        return _shapes(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=True))
+        return _shapes(
+            *model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=trace, resumable=model.resumable)
+        )
 
     return shapes(1), shapes(2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
@@ -21,6 +23,12 @@ class Seq2Seq(nn.Module):
         self.attention = attention
         self.decoder = decoder
 
+    @property
+    def resumable(self) -> bool:
+        """Whether the encoder can continue a source, so that a source can be encoded part by part."""
+        parameters = inspect.signature(self.encoder.forward).parameters
+        return {"state", "resumable"} <= parameters.keys() and not getattr(self.encoder, "bidirectional", False)
+
     def encode(
         self,
         ids: Tensor,
@@ -38,7 +46,8 @@ class Seq2Seq(nn.Module):
         """
         embedded = self.encoder.dropout(self.embedding(ids))
         if before is None:
-            states, final = self.encoder(embedded, mask, resumable=resumable)
+            settings = {"resumable": True} if resumable else {}  # other encoders need not accept it
+            states, final = self.encoder(embedded, mask, **settings)
             return self.attention.write(states, mask, trace=trace), final
         states, final = self.encoder(embedded, mask, before[1])
         return self.attention.append(before[0], states, mask), final
