@@ -48,7 +48,7 @@ html_math_renderer = "mathml"
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 180
+nb_execution_timeout = 300  # seconds per cell
 nb_merge_streams = True
 
 autodoc_member_order = "bysource"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the programs import this file before they handle signals, so it imports nothing
+    from typing import Any
 
-if TYPE_CHECKING:
     from nmt.api import Translator as Translator
     from nmt.api import train as train
 
@@ -16,5 +16,7 @@ __all__ = ["Translator", "__version__", "train"]
 def __getattr__(name: str) -> Any:
     # Imported on first use: `import nmt` and `nmt-… --help` must not wait for torch.
     if name in ("Translator", "train"):
+        from importlib import import_module
+
         return getattr(import_module("nmt.api"), name)
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")

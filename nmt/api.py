@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nmt.inference.forced_decoding import ForcedDecoding
 
 Pairs = Iterable[tuple[str, str]]
+Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
 
 
 class Evaluation(NamedTuple):
@@ -82,8 +84,18 @@ class Run:
         return read_metrics(self.folder / "metrics.csv")
 
 
-def train(*settings: str) -> Run:
+def train(
+    *settings: str,
+    train: Rows | None = None,
+    valid: Rows | None = None,
+    test: Rows | None = None,
+    columns: tuple[str, str] | None = None,
+) -> Run:
     """Train a model with the settings and checks of ``nmt-train``, such as ``train("name=quick", "attention=luong")``.
+
+    ``train``, ``valid`` and optionally ``test`` are the text, instead of a ``data`` setting: (source, target) tuples or
+    rows that are mappings, such as those of a Hugging Face ``Dataset``. ``columns`` are then the names of source and
+    target, in the row or in its column ``translation``.
 
     Progress goes to stderr. Raises UserError for anything that the user can fix, and Interrupted, a KeyboardInterrupt,
     if the run was stopped; its folder can be resumed with ``resume=true``.
@@ -93,10 +105,29 @@ def train(*settings: str) -> Run:
     for setting in settings:
         if not isinstance(setting, str):
             raise TypeError(f"{setting!r:.80}: {type(setting).__name__}; give settings as text, such as 'name=quick'")
-    result = run_training(settings)
+    given = {"train": train, "valid": valid, "test": test}
+    pairs = {part: rows for part, rows in given.items() if rows is not None}
+    words = [*_data_settings(settings, pairs, columns), *settings]
+    result = run_training(words, pairs or None)
     if result.stop_signal is not None or result.summary is None:
         raise Interrupted(result.stop_signal or signal.SIGINT)
     return Run(result.folder, result.summary)
+
+
+def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: tuple[str, str] | None) -> list[str]:
+    """Return the settings that describe text from Python. Raises UserError where other ``settings`` contradict them."""
+    if not pairs:
+        if columns is not None:
+            raise UserError("columns=: needs the rows as train= and valid=; remove it, or give them")
+        return []
+    for setting in settings:
+        if setting.startswith("data="):
+            raise UserError(f"{setting}: the text is given as {', '.join(f'{part}=' for part in pairs)}; remove one")
+    if columns is None:
+        return ["data=python"]
+    if isinstance(columns, str) or len(columns) != 2:
+        raise UserError(f"columns={columns!r}: must be the names of source and target, such as ('en', 'de')")
+    return ["data=python", f"data.columns={json.dumps(list(columns), ensure_ascii=False)}"]
 
 
 class Translator(InferenceTranslator):
@@ -107,6 +138,7 @@ class Translator(InferenceTranslator):
 
     def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
         """Return the model's log-probability (``log_prob``) and alignment of each (source, translation) pair."""
+        _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import force_decode
 
         sources, targets = _sides(pairs)
@@ -114,9 +146,10 @@ class Translator(InferenceTranslator):
 
     def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
         """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
+        self._require_attention()
+        _ = self.trained  # raises UserError without torch, which the next import needs
         from nmt.inference.forced_decoding import forced_links
 
-        self._require_attention()
         sources, targets = _sides(pairs)
         return forced_links(self, sources, targets, on_failure=on_failure)
 

@@ -39,11 +39,14 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     accepted = (*point.packages, *trust)
     module, _, name = target.rpartition(".")
     package = target.partition(".")[0]
+    if not (package and module and name):
+        raise UserError(f"_target_={target}: not a name; write package.module.Name")
     if not _within(module, accepted):
+        ours = {accepted.partition(".")[0] for accepted in point.packages}  # trusting all of torch would not help
         raise UserError(
-            f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]"
-            if package != "nmt"
-            else f"_target_={target}: not allowed here; name something of {' or '.join(point.packages)}"
+            f"_target_={target}: not allowed here; name something of {' or '.join(point.packages)}"
+            if package in ("nmt", *ours)
+            else f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]"
         )
     try:
         plugin = getattr(importlib.import_module(module), name)

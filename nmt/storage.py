@@ -15,7 +15,7 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,11 +164,11 @@ def write_checkpoint(path: Path, checkpoint: Mapping[str, Any]) -> None:
             raise OSError(errno.ENOSPC, str(error)) from None
 
 
-def read_checkpoint(path: Path, *, keys: Sequence[str] = ()) -> dict[str, Any]:
+def read_checkpoint(path: Path, *, keys: Mapping[str, type] | None = None) -> dict[str, Any]:
     """Read a dictionary that ``write_checkpoint`` wrote, with its tensors on the CPU.
 
     Only plain data and tensors are loaded, so a file from an unknown source cannot run code. Raises UserError if the
-    file is damaged, is not a checkpoint, or lacks one of ``keys``.
+    file is damaged, is not a checkpoint, or lacks one of ``keys`` with its type.
     """
     import torch
 
@@ -183,8 +183,8 @@ def read_checkpoint(path: Path, *, keys: Sequence[str] = ()) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read as a model ({reason}); it may be truncated or not a model") from None
     if not isinstance(checkpoint, dict):
         raise UserError(f"{path}: not a model of this toolkit; name a folder that nmt-train wrote")
-    if missing := [key for key in keys if key not in checkpoint]:
-        raise UserError(f"{path}: has no {missing[0]!r}; it is not a checkpoint that nmt-train wrote")
+    if wrong := [key for key, kind in (keys or {}).items() if not isinstance(checkpoint.get(key), kind)]:
+        raise UserError(f"{path}: has no valid {wrong[0]!r}; it is not a checkpoint that nmt-train wrote")
     return checkpoint
 
 

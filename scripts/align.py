@@ -1,4 +1,4 @@
-from nmt.commands.align import main
+from nmt.commands.programs import align
 
 if __name__ == "__main__":
-    main()
+    align()

@@ -1,4 +1,4 @@
-from nmt.commands.encode import main
+from nmt.commands.programs import encode
 
 if __name__ == "__main__":
-    main()
+    encode()

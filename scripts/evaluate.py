@@ -1,4 +1,4 @@
-from nmt.commands.evaluate import main
+from nmt.commands.programs import evaluate
 
 if __name__ == "__main__":
-    main()
+    evaluate()

@@ -1,4 +1,4 @@
-from nmt.commands.export import main
+from nmt.commands.programs import export
 
 if __name__ == "__main__":
-    main()
+    export()

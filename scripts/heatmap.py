@@ -1,4 +1,4 @@
-from nmt.commands.heatmap import main
+from nmt.commands.programs import heatmap
 
 if __name__ == "__main__":
-    main()
+    heatmap()

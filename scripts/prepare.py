@@ -1,4 +1,4 @@
-from nmt.commands.prepare import main
+from nmt.commands.programs import prepare
 
 if __name__ == "__main__":
-    main()
+    prepare()

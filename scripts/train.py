@@ -1,4 +1,4 @@
-from nmt.commands.train import main
+from nmt.commands.programs import train
 
 if __name__ == "__main__":
-    main()
+    train()

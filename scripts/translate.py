@@ -1,4 +1,4 @@
-from nmt.commands.translate import main
+from nmt.commands.programs import translate
 
 if __name__ == "__main__":
-    main()
+    translate()

@@ -361,9 +361,12 @@ def test_equal_checkpoints_have_equal_bytes(tmp_path: Path, monkeypatch: pytest.
 
 def test_missing_keys_of_a_checkpoint_are_reported(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "last.ckpt", {"epoch": 1})
-    assert read_checkpoint(tmp_path / "last.ckpt", keys=["epoch"]) == {"epoch": 1}
-    with pytest.raises(UserError, match=r"last\.ckpt: has no 'loops'; it is not a checkpoint that nmt-train wrote$"):
-        read_checkpoint(tmp_path / "last.ckpt", keys=["epoch", "loops", "callbacks"])
+    assert read_checkpoint(tmp_path / "last.ckpt", keys={"epoch": int}) == {"epoch": 1}
+    for keys in ({"epoch": int, "loops": dict, "callbacks": dict}, {"loops": list}):
+        with pytest.raises(UserError, match=r"last\.ckpt: has no valid 'loops'; it is not a checkpoint that nmt-train"):
+            read_checkpoint(tmp_path / "last.ckpt", keys=keys)
+    with pytest.raises(UserError, match=r"last\.ckpt: has no valid 'epoch'; "):
+        read_checkpoint(tmp_path / "last.ckpt", keys={"epoch": str})
 
 
 def test_a_compressed_checkpoint_is_refused(tmp_path: Path) -> None:

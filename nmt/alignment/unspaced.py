@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nmt.alignment.word_weights import AlignedTranslation, inner_weights, merge_pieces
+from nmt.alignment.word_weights import AlignedTranslation, fit_word_weights, inner_weights, merge_pieces
 
 SPACE = "▁"  # how SentencePiece writes a space
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -38,12 +38,15 @@ class Display(NamedTuple):
     target: list[str]
 
 
-def display_weights(translation: TranslationWithTokens, source: str, target: str) -> Display:
+def display_weights(translation: TranslationWithTokens, source: str, target: str, *, split: bool = True) -> Display:
     """Return the weights between the words of ``source`` and ``target``.
 
-    A word of a script without spaces, such as a Chinese sentence, is split into its pieces. As in ``fit_word_weights``,
-    words that the tokenizer loses get weight 0.
+    A word of a script without spaces, such as a Chinese sentence, is split into its pieces. Without ``split``, it is
+    not: gold links count words. As in ``fit_word_weights``, words that the tokenizer loses get weight 0.
     """
+    if not split:
+        words = source.split(), target.split()
+        return Display(fit_word_weights(translation, *words), *words)
     columns, column_of = split_words(source.split(), translation.source_tokens, translation.source_words)
     rows, row_of = split_words(target.split(), translation.tokens, translation.target_words)
     weights = merge_pieces(inner_weights(translation), column_of, row_of)[: len(rows), : len(columns)]

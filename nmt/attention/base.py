@@ -116,7 +116,7 @@ class Attention(nn.Module):
         if (longest := int(length.max())) > self.max_source_length:
             raise ValueError(
                 f"source of {longest:,} states: {type(self).__name__} holds at most {self.max_source_length:,}; "
-                "split the source, or train on longer ones"
+                "split the source, train on longer ones, or use another attention"
             )
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:

@@ -1,1 +1,1 @@
-"""The commands, one thin file each. ``scripts/`` and the installed ``nmt-…`` programs call their ``main``."""
+"""The commands, one thin file each. ``programs`` starts them: ``scripts/`` and the installed ``nmt-…`` call it."""

@@ -189,6 +189,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
     )
     if golds is not None:
         require_attention(translator, f"links={options.links}")
+        _ = translator.trained  # links need torch; its errors come before the translations
     sources = [pair.source for pair in pairs]
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
     hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]

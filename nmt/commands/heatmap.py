@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from nmt.alignment.page import Example
     from nmt.inference.forced_decoding import ForcedDecoding
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.translation import Translation
+    from nmt.inference.translator import Translator
 
     Links = frozenset[tuple[int, int]]
 
@@ -171,14 +172,11 @@ def _weights(
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
     from nmt.alignment.unspaced import display_weights
-    from nmt.alignment.word_weights import fit_word_weights, piece_weights
+    from nmt.alignment.word_weights import piece_weights
 
     if options.granularity == "piece":
         return piece_weights(pair, signed=signed), pair.source_tokens, pair.tokens
-    if options.links is None:
-        return display_weights(pair, source, target)
-    columns, rows = source.split(), target.split()  # the words that gold links count
-    return fit_word_weights(pair, columns, rows), columns, rows
+    return display_weights(pair, source, target, split=options.links is None)
 
 
 def _draw(

@@ -14,7 +14,8 @@ from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.translation import Translation
+    from nmt.inference.translator import Translator
 
 
 def load_model(

@@ -10,7 +10,7 @@ from typing import Any
 
 from nmt.config.compose import config_dir
 from nmt.config.init_from import CONFIG_FILE, MISSING, key_of, read_yaml
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.reading import read_json, refuse_links
 from nmt.tasks.sources import is_prepared
 
@@ -74,9 +74,8 @@ def _explain_finished(folder: Path, epochs: int | None, trust: Sequence[str]) ->
     if epochs is None:
         return [f"resume=true: {folder} has finished; for {new}"]
     more = shlex.join([*place, "resume=true", f"training.max_epochs={2 * epochs}", *trust])
-    plural = "s" * (epochs > 1)
     return [
-        f"resume=true: {folder} has finished after {epochs} epoch{plural}; for {epochs} more: nmt-train {more}",
+        f"resume=true: {folder} has finished after {counted(epochs, 'epoch')}; for {epochs} more: nmt-train {more}",
         f"for {new}",
     ]
 

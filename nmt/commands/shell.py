@@ -30,22 +30,26 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
     """
     try:
         _open_closed_streams()
-        with _stop_signals(), _one_line_warnings():
-            code = _exit_code(command, sys.argv[1:] if arguments is None else arguments)
+        with _stop_signals() as received, _one_line_warnings():
+            code = _exit_code(command, sys.argv[1:] if arguments is None else arguments, received)
     except KeyboardInterrupt as error:  # a signal that arrived while another error was being reported
         code = _report(error)
     sys.exit(code)
 
 
-def _exit_code(command: Callable[[list[str]], None], arguments: list[str]) -> int:
-    """Run the command, report its error if there is one, and return the exit code."""
+def _exit_code(command: Callable[[list[str]], None], arguments: list[str], received: list[int]) -> int:
+    """Run the command, report its error if there is one, and return the exit code.
+
+    An error after a signal in ``received`` is reported as that signal: libraries turn Interrupted into other errors
+    when it arrives while they are imported.
+    """
     code = 0
     try:
         import nmt.kernels  # noqa: F401 - raises UserError for an unknown NMT_KERNELS
 
         command(arguments)
     except BaseException as error:
-        code = _report(error)
+        code = _report(Interrupted(received[0]) if received and not isinstance(error, Interrupted) else error)
     try:
         if sys.stdout is not None:  # None if stdout is closed
             sys.stdout.flush()
@@ -128,25 +132,26 @@ def _open_closed_streams() -> None:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[None]:
+def _stop_signals() -> Iterator[list[int]]:
     """Raise Interrupted on SIGTERM and SIGHUP, as Python does on Ctrl-C, so that temporary files are deleted.
 
-    The same signal again ends the process at once. Signals that the parent process ignores, as ``nohup`` does, stay
-    ignored. After the block, every signal ends the process silently: Python's own handler prints a traceback.
+    Yields the list of the signals that arrive. The same signal again ends the process at once. Signals that the parent
+    process ignores, as ``nohup`` does, stay ignored. After the block, every signal ends the process silently: Python's
+    own handler prints a traceback.
     """
-    received: set[int] = set()
+    received: list[int] = []
 
     def stop(number: int, frame: Any) -> NoReturn:
         if number in received:
             os._exit(128 + number)
-        received.add(number)
+        received.append(number)
         raise Interrupted(number)
 
     numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     for number in numbers:
         signal.signal(number, stop)
     try:
-        yield
+        yield received
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)

@@ -23,7 +23,7 @@ from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
-from nmt.errors import Interrupted, counted, print_message
+from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.storage import write_lines
 
 if TYPE_CHECKING:
@@ -78,50 +78,60 @@ def train(arguments: list[str]) -> None:
     print(f"translate with: nmt-translate {shlex.join([f'model={result.folder}', *trust])} < in.txt > out.txt")
 
 
-def run_training(arguments: Sequence[str]) -> TrainingResult:
+def run_training(arguments: Sequence[str], pairs: Mapping[str, Any] | None = None) -> TrainingResult:
     """Train into a new folder, or resume a run, as the arguments say.
 
-    A stopped run prints on stderr how to resume it. One that never started to train leaves no folder. Raises UserError
-    for anything that the user can fix.
+    ``pairs`` are the sentence pairs of each part where the arguments contain ``data=python``. A stopped run prints on
+    stderr how to resume it. One that never started to train leaves no folder. Raises UserError for anything that the
+    user can fix.
     """
-    result = train_or_resume(arguments)
+    result = train_or_resume(arguments, pairs=pairs)
     if result.stop_signal is not None:
         _explain_resuming(result, arguments)
     return result
 
 
-def train_or_resume(arguments: Sequence[str], folder: Path | None = None) -> TrainingResult:
+def train_or_resume(
+    arguments: Sequence[str], folder: Path | None = None, pairs: Mapping[str, Any] | None = None
+) -> TrainingResult:
     """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message."""
-    config = train_config(arguments)
+    config, chosen = train_config(arguments), False
     if config["resume"]:
+        if pairs is not None:
+            raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
         place, max_epochs = Path(config["runs"]) / config["name"], config["training"]["max_epochs"]
         folder = run_to_resume(place, arguments, max_epochs=max_epochs)
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder)
     elif folder is None:
-        folder = new_folder(Path(config["runs"]), config["name"])
+        folder, chosen = new_folder(Path(config["runs"]), config["name"]), True
     try:
-        _announce(folder, config)
-        return _train_into(folder, config, arguments)
+        _announce(folder, config, chosen=chosen)
+        return _train_into(folder, config, arguments, pairs)
     except BaseException:
         if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
             shutil.rmtree(folder, ignore_errors=True)  # training never started
         raise
 
 
-def _announce(folder: Path, config: Mapping[str, Any]) -> None:
-    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
-    wanted = Path(config["runs"]) / config["name"]
+def _announce(folder: Path, config: Mapping[str, Any], *, chosen: bool) -> None:
+    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so.
+
+    ``chosen``: the folder is new, and has another name if that of the configuration was taken.
+    """
     if config["resume"]:
         print_message(f"run: {folder}, resumed")
         return
-    print_message(f"run: {folder}" + (f", because {wanted} exists" if folder != wanted else ""))
+    wanted = Path(config["runs"]) / config["name"]
+    print_message(f"run: {folder}" + (f", because {wanted} exists" if chosen and folder != wanted else ""))
     if trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
 
 
-def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str]) -> TrainingResult:
+def _train_into(
+    folder: Path, config: Mapping[str, Any], arguments: Sequence[str], pairs: Mapping[str, Any] | None
+) -> TrainingResult:
     """Train, and keep the arguments in the folder, so that its name is enough to resume the run."""
     from nmt.training.run import train_into
 
@@ -130,7 +140,7 @@ def _train_into(folder: Path, config: Mapping[str, Any], arguments: Sequence[str
         write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
 
-    return train_into(folder, config, store_config=store_config)
+    return train_into(folder, config, pairs=pairs, store_config=store_config)
 
 
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:

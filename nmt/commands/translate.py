@@ -19,7 +19,8 @@ from nmt.inference.engines import EngineName
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.translation import Translation
+    from nmt.inference.translator import Translator
 
 HELP = f"""nmt-translate: translate text, one line in, one line out, in the same order.
 

@@ -12,7 +12,8 @@ from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import word_weights
 from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
-from nmt.inference.translator import SCORES_NOT_FINITE, Translator
+from nmt.inference.translation import SCORES_NOT_FINITE
+from nmt.inference.translator import Translator
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 

@@ -15,7 +15,8 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import class_path
 from nmt.inference.oversized import SourceTooLong, oversized_reason
 from nmt.inference.torch_engine import Source
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed

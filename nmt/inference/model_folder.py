@@ -46,7 +46,7 @@ class TrainedModel:
         attention = self.model.attention
         return AttentionFacts(
             class_name=type(attention).__name__,
-            reads_source=bool(attention.context_size),
+            reads_source=attention.reads_source,
             signed=attention.signed,
             max_source_length=attention.max_source_length,
         )

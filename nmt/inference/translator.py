@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
-import numpy as np
-
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.oversized import OnFailure, SourceTooLong, run_in_halves
 from nmt.inference.runtime import Runtime
+from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import search_all
@@ -23,34 +22,6 @@ from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
-
-
-SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
-
-
-@dataclass(frozen=True, repr=False)
-class Translation:
-    """One translation of one line.
-
-    ``log_prob`` is the sum of the tokens' natural log-probabilities, ``</s>`` included. ``score`` is ``log_prob``
-    divided by the length penalty of the search. ``alignment`` (S, T) holds the raw attention weights, one row per
-    source token and one column per target token, both with ``</s>``; None if it was not requested.
-    ``source_words`` and ``target_words`` give the index of the whitespace-separated word that each token belongs to,
-    from 0 and without ``</s>``. ``n_best`` lists the best translations of the line, this one first.
-    """
-
-    text: str
-    score: float = 0.0
-    log_prob: float = 0.0
-    source_tokens: list[str] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
-    source_words: list[int] = field(default_factory=list)
-    target_words: list[int] = field(default_factory=list)
-    alignment: np.ndarray | None = None
-    n_best: list[Translation] = field(default_factory=list)
-
-    def __repr__(self) -> str:
-        return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
 
 
 _OVERSIZED = Translation("", score=float("-inf"), log_prob=float("-inf"))

@@ -11,7 +11,11 @@ from nmt.arguments import TypeCheck
 from nmt.bounds import AtLeast, Layers, Size
 
 ENCODER = {"state_size": Size, "layers": Layers, "dropout": Callable[..., Any]}
-ATTENTION = {"context_size": Annotated[int, AtLeast(0)], "max_source_length": int | None}
+ATTENTION = {
+    "context_size": Annotated[int, AtLeast(0)],
+    "max_source_length": int | None,
+    **dict.fromkeys(("reads_source", "streaming", "signed", "sequential"), bool),
+}
 METHODS = ("init", "features", "step", "reorder")
 DECODER = {"embedding": nn.Embedding, "output": nn.Linear, **dict.fromkeys(METHODS, Callable[..., Any])}
 

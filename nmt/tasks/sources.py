@@ -15,11 +15,12 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
+from nmt.tasks.from_python import rows_as_pairs
 from nmt.text.pair import Pair
 
 PARTS = ("train", "valid", "test")
 SHARED = ("lowercase", "max_length", "max_ratio")
-DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel"))
+DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel", "nmt.tasks.from_python"))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 
@@ -40,6 +41,17 @@ def load_pairs(
         return _by_part(parts() if callable(parts) else parts, data, needed)
     except ValueError as error:  # raised by the source, or by a generator that it returned
         raise UserError(f"data._target_={data['_target_']}: {error}") from None
+
+
+def given_pairs(
+    parts: Mapping[str, Any], data: Mapping[str, Any], *, needed: Iterable[str] = ("train",)
+) -> dict[str, list[Pair]]:
+    """Return the pairs of the ``parts`` that a program gave, as ``load_pairs`` does for a data source."""
+    for part in needed:
+        if part not in parts:
+            raise UserError(f"{part}=: must be given, with the sentence pairs of this part")
+    columns = data["columns"]
+    return _by_part({part: rows_as_pairs(rows, part, columns) for part, rows in parts.items()}, data, needed)
 
 
 def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, list[Pair]]:

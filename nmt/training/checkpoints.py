@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
+from torch.nn import Module
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import non_finite
@@ -20,7 +21,11 @@ from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
-KEYS = {"callbacks", "epoch", "global_step", "loops", "lr_schedulers", "optimizer_states", "portable", "state_dict"}
+KEYS = {
+    **dict.fromkeys(("callbacks", "loops", "portable", "state_dict"), dict),
+    **dict.fromkeys(("lr_schedulers", "optimizer_states"), list),
+    **dict.fromkeys(("epoch", "global_step"), int),
+}
 
 
 class Diverged(Exception):
@@ -49,10 +54,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         write_checkpoint(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        checkpoint = read_checkpoint(Path(path))
-        if missing := sorted(KEYS - checkpoint.keys()):
-            raise UserError(f"{path}: cannot be resumed (has no {missing[0]}); start a new run")
-        return checkpoint
+        return read_checkpoint(Path(path), keys=KEYS)
 
 
 class BestCheckpoints(ModelCheckpoint):
@@ -125,8 +127,8 @@ class BestCheckpoints(ModelCheckpoint):
         for path in best.keys() - present.keys():
             warn(f"{path}: missing; only the other checkpoints can be kept")
 
-    def read(self, last: Path) -> Kept | None:
-        """Return the best model that can be read and is finite: a best checkpoint, or else the ``last`` one.
+    def read(self, last: Path, model: Module) -> Kept | None:
+        """Return the best weights that can be read, fit ``model`` and are finite: of a best checkpoint or the ``last``.
 
         Return None if no file qualifies. Files that cannot be used are skipped with a warning.
         """
@@ -134,17 +136,24 @@ class BestCheckpoints(ModelCheckpoint):
             if path == str(last) and not last.exists():
                 continue
             try:
-                stored = read_checkpoint(Path(path))
+                stored = read_checkpoint(Path(path), keys={"state_dict": dict, "epoch": int})
+                weights = {str(name).removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
+                _check_weights(weights, model.state_dict(), path)
             except UserError as error:
                 warn(f"{error}; the checkpoint is skipped")
                 continue
-            if (name := non_finite(stored["state_dict"])) is not None:
-                warn(f"{path}: weight {name} is not finite; the checkpoint is skipped")
-                continue
-            weights = {name.removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
             score = self.best_k_models.get(path)
             return Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
         return None
+
+
+def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], path: str) -> None:
+    """Raise UserError unless the weights have the names and shapes of the ``expected`` ones and are finite."""
+    for name in sorted(weights.keys() | expected.keys()):
+        if getattr(weights.get(name), "shape", None) != getattr(expected.get(name), "shape", None):
+            raise UserError(f"{path}: weight model.{name} is not that of this model")
+    if (infinite := non_finite(weights)) is not None:
+        raise UserError(f"{path}: weight model.{infinite} is not finite")
 
 
 class EpochCheckpoints(ModelCheckpoint):

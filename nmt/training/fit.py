@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import (
+    KEYS,
     AtomicCheckpoints,
     BestCheckpoints,
     Diverged,
@@ -97,7 +98,7 @@ def fit(
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
-    kept = best.read(last.path)
+    kept = best.read(last.path, trained.model)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
     trained.model.load_state_dict(kept.weights)
@@ -135,7 +136,9 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     longest = int(prepared.corpora["train"].source_lengths.max()) + 1
     start = None
     if checkpoint is not None and config["init_from"] is not None:
-        longest = read_checkpoint(checkpoint)["portable"]["longest_source"]
+        longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
+        if type(longest) is not int or not 1 <= longest < 2**31:
+            raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
     elif config["init_from"] is not None:
         start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
         _refuse_other_tokenizer(start, prepared, config["init_from"])
@@ -156,13 +159,11 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1
-        if attention.max_source_length is not None and int(lengths.max()) > attention.max_source_length:
-            raise UserError(
-                f"data.{part}: source {int(lengths.argmax()) + 1} has {int(lengths.max())} pieces with </s>, but "
-                f"{type(attention).__name__} holds at most {attention.max_source_length}, the longest training source; "
-                "remove it, train on longer sources, or use another attention"
-            )
+        lengths = corpus.source_lengths + 1  # </s>
+        try:
+            attention.check_length(torch.from_numpy(lengths))
+        except ValueError as error:
+            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
@@ -202,7 +203,7 @@ class _Trainer(pl.Trainer):
 
 
 def _trainer(
-    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: list[Logger]
+    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
 ) -> pl.Trainer:
     settings = config["training"]
     minutes = settings["max_minutes"]

@@ -18,7 +18,8 @@ class LiveProgress(pl.Callback):
     """One line per validation; on a terminal also a bar with loss, target tokens per second and time left."""
 
     def __init__(self) -> None:
-        self.console = Console(file=cast(IO[str], UnfailingStream(sys.stderr)))
+        # A notebook would show each line as an HTML block; other messages are plain text on stderr.
+        self.console = Console(file=cast(IO[str], UnfailingStream(sys.stderr)), force_jupyter=False)
         self.bar: Progress | None = None
         self.tokens = 0
         self.seconds = 0.0  # in training steps only

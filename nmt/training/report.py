@@ -13,7 +13,8 @@ from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import argmax_links, format_gold, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import fit_word_weights, piece_weights, word_weights
+from nmt.alignment.unspaced import display_weights
+from nmt.alignment.word_weights import piece_weights, word_weights
 from nmt.errors import print_message
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode, forced_links
@@ -131,14 +132,14 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
                 decoding.source_tokens,
                 decoding.tokens,
                 picture,
-                title=f"test sentence {number}, force-decoded",
+                title=f"{folder.name}, {translator.attention.name} attention\ntest sentence {number}, force-decoded",
                 signed=signed,
             )
     examples = []
     for row, decoding in zip(rows, decoded, strict=True):
-        words = sources[row].split(), references[row].split()
         gold = golds[row].possible if golds else None
-        examples.append(Example(row + 1, fit_word_weights(decoding, *words), *words, gold))
+        display = display_weights(decoding, sources[row], references[row], split=gold is None)
+        examples.append(Example(row + 1, *display, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / "alignments.html", page.split("\n"))

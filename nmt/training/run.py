@@ -13,7 +13,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.kernels.allocation import keep_freed_memory
-from nmt.tasks.sources import is_prepared, load_pairs
+from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.export import export_run
@@ -43,20 +43,21 @@ def train_into(
     folder: Path,
     config: Mapping[str, Any],
     *,
+    pairs: Mapping[str, Any] | None = None,
     store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
     log: Callable[[str], None] = print_message,
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
-    ``config`` is a checked configuration as ``nmt.config.train_config`` returns it. ``store_config`` is called before
-    training with the final configuration, which includes the settings of prepared text. Raises UserError for anything
-    that the user can fix.
+    ``config`` is a checked configuration as ``nmt.config.train_config`` returns it. ``pairs`` are the sentence pairs of
+    each part where ``config`` has ``data=python``. ``store_config`` is called before training with the final
+    configuration, which includes the settings of prepared text. Raises UserError for anything that the user can fix.
     """
     try:
         with lock_run(folder):
             _remove_partial_files(folder)
             with open_tracker(config, folder) as tracker:
-                return _train(folder, config, store_config, log, tracker)
+                return _train(folder, config, pairs, store_config, log, tracker)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -69,6 +70,7 @@ def train_into(
 def _train(
     folder: Path,
     config: Mapping[str, Any],
+    pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
     log: Callable[[str], None],
     tracker: Tracker | None,
@@ -82,7 +84,7 @@ def _train(
         log(
             f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
         )
-    prepared = _prepared_text(folder, config, log)
+    prepared = _prepared_text(folder, config, pairs, log)
     config = {
         **config,
         "data": {**config["data"], "lowercase": prepared.lowercase},
@@ -122,7 +124,9 @@ def _remove_partial_files(folder: Path) -> None:
                 file.unlink()
 
 
-def _prepared_text(folder: Path, config: Mapping[str, Any], log: Callable[[str], None]) -> Prepared:
+def _prepared_text(
+    folder: Path, config: Mapping[str, Any], given: Mapping[str, Any] | None, log: Callable[[str], None]
+) -> Prepared:
     """Open prepared text, or prepare it in ``folder``/data."""
     if is_prepared(config["data"]) or config["resume"]:
         place = Path(config["data"]["folder"]) if is_prepared(config["data"]) else folder / "data"
@@ -135,7 +139,10 @@ def _prepared_text(folder: Path, config: Mapping[str, Any], log: Callable[[str],
         tokenizers = (start.source, start.target)
         _refuse_shared(config, f"init_from={config['init_from']}", *tokenizers)
         _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
-    pairs = load_pairs(config["data"], needed=NEEDED_PARTS, trust=config["trust"])
+    if given is None:
+        pairs = load_pairs(config["data"], needed=NEEDED_PARTS, trust=config["trust"])
+    else:
+        pairs = given_pairs(given, config["data"], needed=NEEDED_PARTS)
     prepared = prepare(pairs, config["data"], config["tokenizer"], folder / "data", given=tokenizers)
     for part, account in prepared.accounts.items():
         for line in account.lines():

@@ -71,6 +71,9 @@ def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
     display = display_weights(translation, "我喜欢猫", "x")
     assert display.source == ["我", "喜欢", "猫"]
     np.testing.assert_allclose(display.weights, [[1 / 6, 2 / 6, 3 / 6]])
+    words = display_weights(translation, "我喜欢猫", "x", split=False)
+    assert words.source == ["我喜欢猫"]
+    np.testing.assert_allclose(words.weights, [[1]])
 
 
 def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:

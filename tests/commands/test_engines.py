@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.api import Translator
+from nmt.commands.align import align
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
@@ -79,3 +81,18 @@ def test_heatmap_of_given_translations_uses_torch(files: Path, capsys: pytest.Ca
     assert "\n" not in str(caught.value) and not (files / "o").exists()
     heatmap([*arguments, "limit=1"])  # engine=auto
     assert capsys.readouterr().err == ""
+
+
+def test_links_without_torch_are_refused_before_the_translation(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.inference.translator.find_spec", lambda _: None)
+    monkeypatch.setattr("nmt.commands.evaluate.translate_lines", lambda *_, **__: pytest.fail("translated"))
+    sides = [f"src={files}/src", f"tgt={files}/tgt"]
+    with pytest.raises(UserError, match="torch is not installed; install torch with ") as caught:
+        evaluate([f"model={files}/model", *sides, f"links={files}/links", "engine=onnx"])
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="torch is not installed"):
+        align([f"model={files}/model", *sides])
+    translator = Translator.load(files / "model", engine="onnx")
+    for method in (translator.score, translator.align):
+        with pytest.raises(UserError, match="torch is not installed"):
+            method([("a cat", "eine Katze")])

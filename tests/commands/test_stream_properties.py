@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from nmt.commands import translate as module
 from nmt.commands.streams import input_groups
 from nmt.inference.oversized import OnFailure
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
 pytestmark = pytest.mark.attack("streamed Unicode lines")

@@ -17,7 +17,8 @@ from nmt.commands.shell import run
 from nmt.commands.translate import describe_scores, translate
 from nmt.errors import UserError
 from nmt.inference import translator
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
 Pipe = Callable[[bytes], None]

@@ -90,7 +90,7 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
         ("encoder", "lstm", "nmt.model.State", f"must be a subclass of {ENCODER.base.__module__}."),
         ("decoder", "lstm", "nmt.attention.NoAttention", OF_MODEL),
         ("optimizer", "adam", "torch.optim.lr_scheduler.ConstantLR", "must be a subclass of torch.optim.optimizer.Opt"),
-        ("schedule", "constant", "torch.optim.SGD", "package 'torch' is not trusted; if you trust it, add"),
+        ("schedule", "constant", "torch.optim.SGD", "not allowed here; name something of torch.optim.lr_sch"),
     ],
     ids=lambda value: value if "." in value and " " not in value else "",
 )
@@ -106,6 +106,12 @@ def test_wrong_target_is_refused_without_calling_it(
     assert text.startswith(f"{group}._target_={target}: {problem}")
     assert text.endswith(f" (conf/{group}/{choice}.yaml)") and "\n" not in text
     assert calls == []
+
+
+@pytest.mark.parametrize("target", [".x", "x", "mine.", "."])
+def test_incomplete_name_is_refused(target: str) -> None:
+    text = message(["attention=none", f"attention._target_={target}"])
+    assert text == f"attention._target_={target}: not a name; write package.module.Name (conf/attention/none.yaml)"
 
 
 @pytest.mark.parametrize("group", [*GROUPS, "decoder", "attention.inner"])

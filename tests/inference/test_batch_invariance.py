@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from nmt.inference.engines import EngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 

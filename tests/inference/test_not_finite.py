@@ -16,7 +16,8 @@ from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.translator import SCORES_NOT_FINITE, Translator
+from nmt.inference.translation import SCORES_NOT_FINITE
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 

@@ -15,7 +15,8 @@ from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import open_onnx
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.tasks.grammar.corpus import distinct_pairs
 from nmt.text.tokenizer import Tokenizer

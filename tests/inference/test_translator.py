@@ -212,24 +212,27 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
+UNMATCHED = "weights, configuration and tokenizers do not match"
+
+
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "problem"),
     [
-        lambda config: config.pop("data"),
-        lambda config: config.update(data={}),
-        lambda config: config.update(data=3),
-        lambda config: config["attention"].update(heads=0),
-        lambda config: config["encoder"].update(hidden_size="8"),
+        (lambda config: config.pop("data"), UNMATCHED),
+        (lambda config: config.update(data={}), UNMATCHED),
+        (lambda config: config.update(data=3), UNMATCHED),
+        (lambda config: config["attention"].update(heads=0), "MultiHeadAttention: heads=0: must be at least 1"),
+        (lambda config: config["encoder"].update(hidden_size="8"), "LSTMEncoder: hidden_size='8': must be a whole"),
     ],
 )
 def test_a_damaged_configuration_is_reported_in_one_line(
-    tmp_path: Path, damage: Callable[[dict[str, Any]], Any]
+    tmp_path: Path, damage: Callable[[dict[str, Any]], Any], problem: str
 ) -> None:
     inner = {"_target_": "nmt.attention.LuongAttention"}
     model = trained({"_target_": "nmt.attention.MultiHeadAttention", "inner": inner, "heads": 2})
     damage(model.config)
     save_folder(tmp_path, model)
-    with pytest.raises(UserError, match="model.pt: weights, configuration and tokenizers do not match"):
+    with pytest.raises(UserError, match=f"model.pt: {problem}"):
         load_folder(tmp_path)
 
 

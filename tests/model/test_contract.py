@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from builders import tiny_config
 from torch import nn
 
-from nmt.attention import LuongAttention
+from nmt.attention import LuongAttention, NoAttention
 from nmt.attention.base import Attention
 from nmt.config import train_config
 from nmt.errors import UserError
+from nmt.inference.model_folder import TrainedModel
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 
@@ -75,6 +76,17 @@ def test_attention_without_context_size_is_refused(monkeypatch: pytest.MonkeyPat
 
     for message in refusals("attention", put(monkeypatch, Part)):
         assert message.startswith("attention._target_=mine.Part: has no attribute 'context_size', which every")
+
+
+def test_attention_itself_says_whether_it_reads_the_source() -> None:
+    class Constant(NoAttention):  # contexts that do not depend on the source, and hence no alignment
+        def __init__(self) -> None:
+            super().__init__(state_size=8, query_size=8)
+            self.context_size = 3
+
+    model: Any = SimpleNamespace(attention=Constant())
+    trained = TrainedModel(model, None, None, {}, 9)  # type: ignore[arg-type]
+    assert not trained.attention.reads_source
 
 
 @pytest.mark.parametrize("method", ["init", "features", "step", "reorder"])

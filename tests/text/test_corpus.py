@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import nmt.text.corpus
 from nmt.errors import UserError
 from nmt.text import corpus as corpus_module
 from nmt.text.corpus import FORMAT, FORMAT_KEY, SCHEMA, Corpus, write_corpus
@@ -64,12 +65,17 @@ def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, mon
     assert pickle.loads(pickle.dumps(corpus)).ids(49)[0].tolist() == corpus.ids(49)[0].tolist()
 
 
-def test_reading_copies_nothing(tmp_path: Path, tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("mapped", [True, False])
+def test_reading_copies_at_most_the_file(
+    tmp_path: Path, tokenizer: Tokenizer, mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nmt.text.corpus, "MAPPED_BYTES", 0 if mapped else 1 << 30)
     write_corpus(tmp_path / "c.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
     before = pa.total_allocated_bytes()
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert all(corpus.ids(row)[0].base is not None for row in range(0, 20_000, 999))
-    assert pa.total_allocated_bytes() - before < 64 * 1024
+    size = 0 if mapped else (tmp_path / "c.arrow").stat().st_size
+    assert pa.total_allocated_bytes() - before < size + 64 * 1024
 
 
 def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenizer) -> None:

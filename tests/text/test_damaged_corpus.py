@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,10 +83,10 @@ def test_the_smallest_corpus_is_accepted(tmp_path: Path) -> None:
         ({"target_ids": [7]}, "target_ids: ids outside the vocabulary of the tokenizer"),
         ({"source_ids": [4, -1]}, "source_ids: ids outside the vocabulary of the tokenizer"),
         *[({"target_ids": [piece]}, "target_ids: ids outside the vocabulary of the tokenizer") for piece in (0, 2, 3)],
-        ({"source_ids": None}, "source_ids: 1 missing values"),
-        ({"source_ids": [4, None]}, "source_ids: 1 missing values"),
-        ({"target": None}, "target: 1 missing values"),
-        ({"possible": None}, "possible: 1 missing values"),
+        ({"source_ids": None}, "source_ids: 1 missing value"),
+        ({"source_ids": [4, None]}, "source_ids: 1 missing value"),
+        ({"target": None}, "target: 1 missing value"),
+        ({"possible": None}, "possible: 1 missing value"),
         ({"links": [1]}, "links: not pairs of word numbers"),
         ({"links": [0, -1]}, "links: not pairs of word numbers"),
         ({"possible": [0, 1, 2]}, "possible: not pairs of word numbers"),
@@ -117,3 +120,36 @@ def test_another_schema_is_refused(tmp_path: Path, change: Callable[[pa.Schema],
 def test_a_corpus_without_pairs_is_refused(tmp_path: Path, rows: list[dict[str, Any]], batches: int) -> None:
     with pytest.raises(UserError, match="not a corpus \\(it holds no pairs\\)"):
         Corpus.open(write(tmp_path / "c.arrow", rows, batches=batches))
+
+
+SHORTEN = """
+import sys
+from pathlib import Path
+import nmt.text.corpus
+from nmt.text.corpus import Corpus
+if sys.argv[2] == "mapped":
+    nmt.text.corpus.MAPPED_BYTES = 0
+corpus = Corpus.open(sys.argv[1])
+texts = corpus.sources()
+total = sum(int(side.sum()) for row in range(len(corpus)) for side in corpus.ids(row))
+with open(sys.argv[1], "r+b") as file:
+    file.truncate(100)
+assert corpus.sources() == texts
+assert sum(int(side.sum()) for row in range(len(corpus)) for side in corpus.ids(row)) == total
+"""
+
+
+@pytest.mark.parametrize("way", ["read", "mapped"])
+def test_corpus_in_use_can_be_shortened(tmp_path: Path, way: str) -> None:
+    """Unless it is so large that it is memory-mapped: then the system ends the process."""
+    pairs = [Pair("the dog sees a cat " * 10, "der Hund sieht eine Katze " * 10, (), ())] * 2000
+    prepare({"train": pairs}, {}, TOKENIZER, tmp_path / "prepared")
+    file = tmp_path / "prepared" / "train.arrow"
+    assert file.stat().st_size > 500_000
+    run = subprocess.run(
+        [sys.executable, "-c", SHORTEN, str(file), way],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == (0 if way == "read" else -signal.SIGBUS), run.stderr

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import pytest
 from tiny import TINY, interrupt_at
 
 import nmt
+import nmt.api
 from nmt.commands.train import train
 from nmt.errors import Interrupted, UserError
 
@@ -28,6 +33,42 @@ def test_train_has_the_scores_of_the_command_also_in_a_thread(run: Path) -> None
         assert result.scores == expected["test"]
         assert result.history["valid_loss"] == runs[0].history["valid_loss"] != []
         assert nmt.Translator.load(result.folder).texts(["ban"])
+
+
+class NotebookStream(io.TextIOBase):
+    """A stream as ipykernel's: not a terminal, and without a file descriptor."""
+
+    encoding = "UTF-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+
+def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a running event loop, in its thread and in another one, with the streams of a notebook."""
+    expected = nmt.train(*ONE_EPOCH, "name=program")
+    outer = signal.getsignal(signal.SIGINT)
+
+    async def cell() -> list[nmt.api.Run]:
+        here = nmt.train(*ONE_EPOCH, "name=cell")
+        return [here, await asyncio.to_thread(nmt.train, *ONE_EPOCH, "name=thread")]
+
+    stderr = NotebookStream()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        patch.setattr(sys, "stdout", NotebookStream())
+        patch.setattr("rich.console._is_jupyter", lambda: True)
+        runs = asyncio.run(cell())
+    for result in runs:
+        assert result.scores == expected.scores
+        assert result.history["valid_loss"] == expected.history["valid_loss"]
+    lines = stderr.text.splitlines()
+    assert lines[0] == "run: runs/cell" and sum(line.startswith("epoch 1  valid_loss") for line in lines) == 2
+    assert signal.getsignal(signal.SIGINT) == outer
 
 
 def test_mistakes_are_exceptions(run: Path) -> None:

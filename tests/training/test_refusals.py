@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY
+from tiny import TINY, interrupt_at
 
 from nmt.commands.train import train
 from nmt.errors import UserError
+from nmt.training.checkpoints import BestCheckpoints
 
+INFINITE = torch.ones(3) / 0
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
@@ -57,6 +59,9 @@ def test_closed_stdout(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda stored: stored.pop("optimizer_states"),
         lambda stored: stored.pop("state_dict"),
         lambda stored: stored.update(epoch="one"),
+        lambda stored: stored.update(loops=[]),
+        lambda stored: stored.update(optimizer_states={}),
+        lambda stored: stored.update(state_dict={"x": 1}),
         lambda stored: stored["callbacks"].update(LastCheckpoint={"random": 1}),
         lambda stored: stored.clear(),
     ],
@@ -66,7 +71,58 @@ def test_checkpoint_without_its_keys(stopped: Path, change: Callable[[dict[str, 
     stored = torch.load(last)
     change(stored)
     torch.save(stored, last)
-    with pytest.raises(UserError, match=r"last\.ckpt: cannot be resumed \(.*\); start a new run"):
+    not_resumed = r"cannot be resumed \(.*\); start a new run"
+    no_checkpoint = r"has no valid '\w+'; it is not a checkpoint that nmt-train wrote"
+    with pytest.raises(UserError, match=rf"last\.ckpt: ({not_resumed}|{no_checkpoint})$"):
+        train(["resume=true"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("state_dict", None, "has no valid 'state_dict'"),
+        ("state_dict", [1], "has no valid 'state_dict'"),
+        ("epoch", "one", "has no valid 'epoch'"),
+        ("state_dict", {"model.weight": torch.zeros(3, 2)}, "weight model.bias is not that of this model"),
+        (
+            "state_dict",
+            {"model.weight": torch.zeros(2, 2), "model.bias": torch.zeros(3)},
+            "weight model.weight is not that",
+        ),
+        ("state_dict", {"model.weight": "x", "model.bias": torch.zeros(3)}, "weight model.weight is not that"),
+        (
+            "state_dict",
+            {"model.weight": torch.zeros(3, 2), "model.bias": torch.ones(3) / 0},
+            "weight model.bias is not fin",
+        ),
+    ],
+)
+def test_damaged_best_checkpoint_is_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: Any, problem: str
+) -> None:
+    model = torch.nn.Linear(2, 3)
+    good = {"epoch": 4, "state_dict": {f"model.{name}": weight for name, weight in model.state_dict().items()}}
+    best = BestCheckpoints(tmp_path, {"monitor": "valid_loss", "keep_best": 1})
+    torch.save({**good, key: value}, tmp_path / "best.ckpt")
+    torch.save(good, tmp_path / "last.ckpt")
+    best.best_k_models = {str(tmp_path / "best.ckpt"): torch.tensor(1.0)}
+    kept = best.read(tmp_path / "last.ckpt", model)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {tmp_path}/best.ckpt: {problem}") and line.endswith("; the checkpoint is skipped")
+    assert kept is not None and kept.epoch == 5 and torch.equal(kept.weights["weight"], model.weight)
+
+
+def test_damaged_length_in_a_checkpoint_is_refused(tmp_path: Path, run: Path) -> None:
+    train([*ONE_EPOCH, "name=start"])
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, step=2)
+        with pytest.raises(KeyboardInterrupt):
+            train([*ONE_EPOCH, "init_from=runs/start"])
+    last = run / "checkpoints" / "last.ckpt"
+    stored = torch.load(last)
+    stored["portable"]["longest_source"] = "many"
+    torch.save(stored, last)
+    with pytest.raises(UserError, match=r"last\.ckpt: cannot be resumed \(longest_source='many'\); start a new run"):
         train(["resume=true"])
 
 
@@ -74,7 +130,7 @@ def test_checkpoint_without_its_keys(stopped: Path, change: Callable[[dict[str, 
     ("words", "message"),
     [
         (["batches.accumulate=100000000000000000000"], "batches.accumulate=1.*: must be at most 2147483647"),
-        (["embeddings.size=100000000000000000000"], "embeddings.size=1.*: must be at most 2147483647"),
+        (["embeddings.size=100000000000000000000"], "embeddings.size=1.*: must be at most 65536"),
         (["optimizer.lr=1e38"], "loss is (inf|nan) at update 1: training cannot continue"),
         (["optimizer._target_=torch.optim.SparseAdam"], "SparseAdam refuses its settings: .*dense gradients"),
         (["schedule._target_=torch.optim.lr_scheduler.StepLR", "+schedule.step_size=0"], "StepLR refuses"),

@@ -30,7 +30,7 @@ def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path
             (tmp_path / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
     files = [f"data.{part}.{side}={tmp_path}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
     words = [word for word in TINY if not word.startswith(("data", "tokenizer", "attention"))]
-    with pytest.raises(UserError, match="data.valid: source 2 has .* LowRankAttention holds at most"):
+    with pytest.raises(UserError, match="data.valid: pair 2: source of .* LowRankAttention holds at most"):
         train([*words, "data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank", "name=demo"])
 
 

@@ -17,7 +17,7 @@ from nmt.config import read_yaml
 from nmt.errors import UserError
 
 SMALL = [word for word in TINY if "slots" not in word]
-SMALL += ["data.train_pairs=100", "training.max_epochs=1", "training.decode_sentences=0"]
+SMALL += ["data.train_pairs=100", "data.test_pairs=2", "training.max_epochs=1", "training.decode_sentences=0"]
 SWEPT = [*SMALL, "training.monitor=valid_loss", "attention=luong,none", "seed=1,2", "name=kinds"]
 JOBS = [f"attention={kind},seed={seed}" for kind in ("luong", "none") for seed in (1, 2)]
 

@@ -152,12 +152,15 @@ def _unusable(place: Path) -> str:
     fix = "nmt-export model=RUN output=FOLDER" if deployed else f"nmt-export model={place}"
     if others := exported_engines(place):
         return f"has graphs of engine={others[0]} only; write both with {fix}"
-    stored = _read_about(_graphs_folder(place)).get("format")
-    outdated = (_graphs_folder(place) / ABOUT).is_file()
-    of = "of another version" if deployed else "of another model or of another version"
+    folder = _graphs_folder(place)
+    stored = _read_about(folder).get("format")
     if type(stored) is int and stored != FORMAT:
-        of = f"of format {stored}, but this version reads format {FORMAT}"
-    return f"{f'has graphs {of}' if outdated else 'has no graphs'}; write them with {fix}"
+        problem = f"has graphs of format {stored}, but this version reads format {FORMAT}"
+    elif (folder / ABOUT).is_file():
+        problem = f"has graphs {'of another version' if deployed else 'of another model or of another version'}"
+    else:
+        problem = "has no graphs"
+    return f"{problem}; write them with {fix}"
 
 
 def open_onnx(

@@ -1,0 +1,77 @@
+"""The installed programs. Each handles signals before it imports its command, which takes up to seconds.
+
+Keep the imports of this file few: a signal that arrives before it is loaded shows Python's traceback.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # without the enumerations of ``signal``, which import many modules
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+MESSAGES = {
+    _signal.SIGINT: b"interrupted\n",
+    _signal.SIGTERM: b"stopped by SIGTERM\n",
+    **({_signal.SIGHUP: b"stopped by SIGHUP\n"} if hasattr(_signal, "SIGHUP") else {}),
+}
+
+
+def prepare() -> NoReturn:
+    _run("prepare")
+
+
+def train() -> NoReturn:
+    _run("train")
+
+
+def translate() -> NoReturn:
+    _run("translate")
+
+
+def evaluate() -> NoReturn:
+    _run("evaluate")
+
+
+def encode() -> NoReturn:
+    _run("encode")
+
+
+def export() -> NoReturn:
+    _run("export")
+
+
+def align() -> NoReturn:
+    _run("align")
+
+
+def heatmap() -> NoReturn:
+    _run("heatmap")
+
+
+def _run(name: str) -> NoReturn:
+    """Run the function ``name`` of the command's module with the command-line arguments, and exit."""
+    for number in MESSAGES:
+        if _signal.getsignal(number) != _signal.SIG_IGN:  # ignored with nohup, for example
+            _signal.signal(number, _exit_at_once)
+    from importlib import import_module
+
+    from nmt.commands.shell import run
+
+    def command(arguments: list[str]) -> None:
+        getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
+
+    run(command)
+
+
+def _exit_at_once(number: int, frame: object) -> None:
+    """End the process, which has not written anything yet, as ``nmt.commands.shell.run`` ends it later."""
+    try:
+        os.write(2, MESSAGES[number])
+    except OSError:  # stderr is closed
+        pass
+    finally:
+        os._exit(128 + number)

@@ -1,0 +1,156 @@
+"""``nmt.train`` with text from Python gives the run that the same text in files gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import TINY, interrupt_at
+
+import nmt
+import nmt.text.prepare
+from nmt.commands.train import train
+from nmt.config import read_yaml
+from nmt.errors import Interrupted, UserError
+
+MODEL = [word for word in TINY if not word.startswith(("data", "tokenizer", "attention"))]
+MODEL += ["attention=none", "tokenizer.vocab_size=300", "training.max_epochs=1", "export=false"]
+PAIRS = [(f"Ban des {'Gin ' * (n % 9)}kor{n}", f"Ban des {'Gni ' * (n % 9)}kor{n}") for n in range(60)]
+PARTS = {"train": PAIRS[:40], "valid": PAIRS[40:50], "test": PAIRS[50:]}
+Convert = Callable[[list[tuple[str, str]]], Any]
+
+
+class Table:
+    """A stand-in for a Hugging Face ``Dataset``: it has columns, and its rows are dictionaries."""
+
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterable[dict[str, Any]]:
+        for row in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, row, strict=True))
+
+    from_dict = classmethod(lambda cls, columns: cls(columns))
+
+
+try:
+    from datasets import Dataset
+except ImportError:
+    Dataset = Table
+
+
+def nested(pairs: list[tuple[str, str]]) -> Any:
+    texts = [{"en": target, "de": source} for source, target in pairs]
+    return Dataset.from_dict({"id": list(range(len(pairs))), "translation": texts})
+
+
+def flat(pairs: list[tuple[str, str]]) -> Any:
+    sources, targets = zip(*pairs, strict=True)
+    return Dataset.from_dict({"en": list(targets), "note": [None] * len(pairs), "de": list(sources)})
+
+
+@pytest.fixture(scope="module")
+def from_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run on the same pairs in files."""
+    folder = tmp_path_factory.mktemp("files")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = []
+        for part, pairs in PARTS.items():
+            for side, name in enumerate(("src", "tgt")):
+                Path(f"{part}.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+                words.append(f"data.{part}.{name}={part}.{name}")
+        train([*MODEL, "data=text", *words])
+    return folder / "runs" / "demo"
+
+
+@pytest.mark.parametrize(
+    ("convert", "columns"),
+    [(list, None), (iter, None), (nested, ("de", "en")), (flat, ("de", "en"))],
+    ids=["list", "iterator", "translation", "two columns"],
+)
+def test_run_equals_that_on_files(
+    run: Path, from_files: Path, convert: Convert, columns: tuple[str, str] | None
+) -> None:
+    parts = {part: convert(pairs) for part, pairs in PARTS.items()}
+    result = nmt.train(*MODEL, **parts, columns=columns)
+    for file in ("data/train.arrow", "data/valid.arrow", "data/test.arrow", "data/source.model"):
+        assert (run / file).read_bytes() == (from_files / file).read_bytes()
+    assert (run / "test.translations.txt").read_text() == (from_files / "test.translations.txt").read_text()
+    stored = read_yaml(run / "config.yaml")["data"]
+    assert stored["_target_"] == "nmt.tasks.from_python.from_python"
+    assert stored["columns"] == (None if columns is None else list(columns))
+    assert result.scores["bleu"] is not None
+
+
+def test_settings_of_the_text_apply(run: Path) -> None:
+    pairs = [*PARTS["train"], ("A B", "C D"), ("x " * 200, "y")]
+    nmt.train(*MODEL, "data.lowercase=true", "data.max_length=150", train=pairs, valid=PARTS["valid"])
+    prepared = nmt.text.prepare.open_prepared(run / "data")
+    assert len(prepared.corpora["train"]) == len(pairs) - 1
+    assert "a b" in prepared.corpora["train"].sources() and "test" not in prepared.corpora
+
+
+def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(Interrupted):
+            nmt.train(*MODEL, "batches.max_tokens=200", **PARTS)
+    with pytest.raises(UserError, match="resume=true: a run continues with its stored text; remove train=, valid="):
+        nmt.train("resume=true", **PARTS)
+    assert nmt.train("resume=true").summary["epochs"] == 1
+
+
+def test_run_starts_from_another_model(run: Path, from_files: Path) -> None:
+    words = [word for word in MODEL if word.startswith(("training", "export", "search", "device", "threads"))]
+    nmt.train(*words, f"init_from={from_files}", **PARTS)
+    assert (run / "data" / "source.model").read_bytes() == (from_files / "data" / "source.model").read_bytes()
+    with pytest.raises(
+        UserError, match="data=python: the text of such a run is in its program.*data=prepared data.fol"
+    ):
+        nmt.train(*words, f"init_from={run}", "name=next")
+    nmt.train(*words, f"init_from={run}", "name=next", "data=prepared", f"data.folder={run}/data")
+
+
+BAD_ROW = [*PAIRS[:2], ("a", None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"train": BAD_ROW, "valid": PAIRS}, r"data: pair 3 of part train is ('a', None); must be (source, target)"),
+        ({"train": PAIRS, "valid": ["ab"]}, r"data: pair 1 of part valid is 'ab'; must be (source, target)"),
+        ({"train": PAIRS}, "valid=: must be given, with the sentence pairs of this part"),
+        ({"valid": PAIRS}, "train=: must be given"),
+        ({"train": "a.en", "valid": PAIRS}, "train='a.en': must be sentence pairs"),
+        ({"train": {"train": PAIRS}, "valid": PAIRS}, "must be sentence pairs: (source, target) tuples, or rows with"),
+        ({"train": 3, "valid": PAIRS}, "train=3: must be sentence pairs"),
+        ({"train": nested(PAIRS), "valid": PAIRS}, "data: pair 1 of part train has the columns "),
+        (
+            {"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "fr")},
+            "pair 1 of part train has no column fr; choose",
+        ),
+        ({"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "note")}, "column note is None; must be text"),
+        ({"train": PAIRS, "valid": PAIRS, "columns": "de"}, "columns='de': must be the names of source and target"),
+        ({"columns": ("de", "en")}, "columns=: needs the rows as train= and valid=; remove it"),
+        ({"train": [], "valid": PAIRS}, "the training text contains no words"),
+    ],
+)
+def test_wrong_text_is_reported_and_leaves_no_folder(run: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        nmt.train(*MODEL, **given)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert not run.exists()
+
+
+def test_text_is_given_once(run: Path) -> None:
+    with pytest.raises(UserError, match="data=text: the text is given as train=, valid=, test=; remove one"):
+        nmt.train(*MODEL, "data=text", **PARTS)
+    with pytest.raises(UserError, match="data=python: the text of such a run is in its program"):
+        train([*MODEL, "data=python"])
+    assert not run.exists()
