@@ -168,14 +168,15 @@ class Translator(InferenceTranslator):
         case is ignored if the model was trained on lower-cased text. The signatures record it.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
-        from nmt.evaluation import corpus_scores
+        from nmt.evaluation import corpus_scores, ignore_case
 
         sources, references = list(sources), list(references)
         if len(sources) != len(references):
             sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
             raise UserError(f"{sizes}: give one reference per source")
         translations = self.texts(sources, options)
-        scores = corpus_scores(translations, references, lowercase=self.ignores_case(lowercase), ter=True)
+        lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
+        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
         aer, signatures = None, scores.signatures
         if links is not None:
             aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)

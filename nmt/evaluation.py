@@ -17,6 +17,11 @@ class Scores(NamedTuple):
     signatures: dict[str, str]
 
 
+def ignore_case(lowercase: bool | None, *, trained_on_lowercase: bool) -> bool:
+    """Return whether scores ignore case: as ``lowercase`` says, or, for None, as the model was trained."""
+    return trained_on_lowercase if lowercase is None else lowercase
+
+
 def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, ter: bool = False
 ) -> Scores:

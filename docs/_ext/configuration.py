@@ -57,7 +57,7 @@ def groups() -> Iterator[str]:
     """Yield the lines of one section per group of conf/train.yaml, and of the experiments."""
     hints = get_type_hints(schema.Train, include_extras=True)
     for group, default in YamlFile(config_dir() / "train.yaml").chosen:
-        yield from [f"### {group}", "", f"The default is `{group}={default}`.", ""]
+        yield from [f"### {group}", "", f"The default is `{group}={'null' if default is None else default}`.", ""]
         files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
         for file in sorted(files, key=lambda file: file.path.stem != default):
             yield from choice(file, group, hints[group])

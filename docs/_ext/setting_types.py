@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import is_dataclass
 from importlib import import_module
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from nmt.bounds import Above, AtLeast, AtMost, Within
@@ -19,14 +20,27 @@ def block_types(kind: Any, target: str) -> dict[str, Any]:
     """Return the type of each key of a block whose ``_target_`` is ``target``."""
     module, _, name = target.rpartition(".")
     function = getattr(import_module(module), name)
-    hints = get_type_hints(function.__init__ if isinstance(function, type) else function, include_extras=True)
-    notes = [note for note in getattr(kind, "__metadata__", ()) if isinstance(note, Plugin)]
+    hints = _argument_types(inspect.unwrap(function.__init__ if isinstance(function, type) else function))
+    optional = [part for part in get_args(kind) if get_origin(part) is Annotated]  # Annotated[Any, Plugin(…)] | None
+    notes = [
+        note for part in (kind, *optional) for note in getattr(part, "__metadata__", ()) if isinstance(note, Plugin)
+    ]
     for plugin in notes:
         hints |= plugin.bounds
         if plugin.shared is not None:
             hints |= get_type_hints(plugin.shared, include_extras=True)
     names = inspect.signature(function).parameters
     return {name: hint for name, hint in hints.items() if name in names or any(note.shared for note in notes)}
+
+
+def _argument_types(function: Any) -> dict[str, Any]:
+    """Return the type of each argument, except those whose types are imported under TYPE_CHECKING only."""
+    types: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        holder = SimpleNamespace(__annotations__={name: annotation})
+        with suppress(NameError):
+            types |= get_type_hints(holder, function.__globals__, include_extras=True)
+    return types
 
 
 def is_group(kind: Any) -> bool:

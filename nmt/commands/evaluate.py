@@ -13,6 +13,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError
+from nmt.evaluation import ignore_case
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 from nmt.text.links import Links, LinkSettings
@@ -194,7 +195,8 @@ def _load_or_translate(options: Evaluate) -> _Texts:
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
     hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]
     scores = None if golds is None else _score_model_links(translator, pairs, golds, options)
-    return _Texts(hypotheses, references, translator.ignores_case(options.lowercase), scores)
+    lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
+    return _Texts(hypotheses, references, lowercase, scores)
 
 
 def _score_model_links(

@@ -46,8 +46,10 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     _check(multirun)
     call = uuid4().hex
     total = None if multirun.jobs is None else len(multirun.jobs)
+    multirun.folder.mkdir(parents=True, exist_ok=True)
     try:
-        run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
+        with lock_run(multirun.folder):
+            run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
     finally:
         records = _read_records(multirun.folder, call)
         finished = sum(record["status"] == "finished" for record in records)
@@ -137,7 +139,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
 
 def _results(job: Job, train: Train) -> dict[str, Any]:
     """Return the results of the job, after training it where it has not finished."""
-    config = _job_config(job)
+    _job_config(job)
     summary_file = job.folder / "summary.json"
     if summary_file.is_file():
         print_message(f"{job.folder.name}: has finished already; skipped")
@@ -150,7 +152,7 @@ def _results(job: Job, train: Train) -> dict[str, Any]:
         result = train(words, job.folder)
         if result.stop_signal is not None:
             raise Interrupted(result.stop_signal)
-    return _measured(job.folder, read_json(summary_file), config["training"]["monitor"])
+    return _measured(job.folder, read_json(summary_file))
 
 
 def _clear(folder: Path) -> None:
@@ -165,19 +167,21 @@ def _clear(folder: Path) -> None:
                 entry.unlink()
 
 
-def _measured(folder: Path, summary: dict[str, Any], monitor: str) -> dict[str, Any]:
+def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the table, and the objective: the best value of ``training.monitor``."""
-    from nmt.training.curve import read_metrics
-    from nmt.training.metrics import METRICS_FILE
+    values = {**(summary["test"] or {}), **summary, "valid_loss": _valid_loss(folder, summary["kept_epoch"])}
+    return {"objective": summary["valid_best"], **{result.key: values.get(result.key) for result in RESULTS}}
 
-    best, test = summary["valid_best"], summary["test"] or {}
-    valid_loss = best if monitor == "valid_loss" else None
-    if valid_loss is None and best is not None and (folder / METRICS_FILE).is_file():
-        metrics = read_metrics(folder / METRICS_FILE)
-        updates = [update for update, value in metrics.get(monitor, []) if abs(value - best) <= 1e-6 * abs(best)]
-        valid_loss = dict(metrics.get("valid_loss", [])).get(updates[-1]) if updates else None
-    values = {**test, **summary, "valid_loss": valid_loss}
-    return {"objective": best, **{result.key: values.get(result.key) for result in RESULTS}}
+
+def _valid_loss(folder: Path, epoch: int) -> float | None:
+    """Return the validation loss of the model that a run kept, from the metrics of its ``epoch``, counted from 1."""
+    from nmt.training.metrics import COLUMNS, METRICS_FILE, read_rows
+
+    if not (folder / METRICS_FILE).is_file():
+        return None
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in read_rows(folder / METRICS_FILE)[0]]
+    losses = [float(row["valid_loss"]) for row in rows if row["valid_loss"] and row["epoch"] == str(epoch - 1)]
+    return losses[-1] if losses else None
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def _explain_plugin(choice: str, text: str) -> str:
     kind, _, name = choice.partition("/")
     extra = next((extra for prefix, extra in EXTRAS.items() if choice.startswith(prefix)), None)
     if extra is not None:
-        return f"hydra/{kind}={name}: not installed; run: pip install 'nmt-memory-attention[{extra}]'"
+        return f"hydra/{kind}={name}: needs the extra {extra}; in the clone: pip install '.[{extra}]'"
     choices = re.findall(r"^\t(\w+)$", text, re.MULTILINE)
     return f"hydra/{kind}={name}: no such choice; choose from {', '.join(choices)}"
 

@@ -48,9 +48,9 @@ def inherit_settings(
 
 
 def trains_on_the_same_text(config: Mapping[str, Any]) -> bool:
-    """Return whether ``config`` has the data source of the run in ``init_from``."""
+    """Return whether ``config`` has the data source of the run in ``init_from``. Pairs from Python are always new."""
     folder = config["init_from"]
-    if not isinstance(folder, str):
+    if not isinstance(folder, str) or config["data"].get("_target_") == "nmt.tasks.from_python.from_python":
         return False
     start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")
     return isinstance(start.get("data"), dict) and _without_case(start["data"]) == config["data"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from importlib.util import find_spec
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
+from nmt.inference.loading import load_export, load_trained
 from nmt.inference.oversized import OnFailure, SourceTooLong, run_in_halves
 from nmt.inference.runtime import Runtime
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
@@ -63,25 +63,10 @@ class Translator:
         to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
         if the folder holds no model for this engine.
         """
-        if engine not in get_args(EngineName):
-            raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
-        if threads is not None and threads < 1:
-            raise UserError(f"threads={threads}: must be at least 1; remove it to use all cores")
-        if engine != "torch":
-            from nmt.inference.onnx.folder import open_onnx, open_preferred
-
-            settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
-            if engine == "auto":
-                runtime = open_preferred(Path(folder), device, **settings)
-            elif device not in ("auto", "cpu"):
-                raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
-            else:
-                runtime = open_onnx(Path(folder), engine, **settings)
-            if runtime is not None:
-                return cls(runtime, load_trained=lambda: _load_trained(folder, device, threads, trust))
-        if shortlist:
-            raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
-        return cls(_load_trained(folder, device, threads, trust))
+        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
+        exported = load_export(Path(folder), engine, device, **settings)
+        torch_model = partial(load_trained, Path(folder), device, threads, trust)
+        return cls(torch_model()) if exported is None else cls(exported, load_trained=torch_model)
 
     @cached_property
     def trained(self) -> TrainedModel:
@@ -104,13 +89,6 @@ class Translator:
     def match_case(self, line: str) -> str:
         """Return ``line`` in lower case if the model was trained on lower-cased text."""
         return line.lower() if self.lowercase else line
-
-    def ignores_case(self, lowercase: bool | None) -> bool:
-        """Return whether scores of this model ignore case.
-
-        ``lowercase`` decides; for None, they do if the model was trained on lower-cased text.
-        """
-        return self.lowercase if lowercase is None else lowercase
 
     def texts(
         self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
@@ -202,25 +180,3 @@ class Translator:
             target_words=self.runtime.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
         )
-
-
-def _load_trained(folder: str | Path, device: str, threads: int | None, trust: Sequence[str]) -> TrainedModel:
-    from nmt.inference.onnx.folder import is_deployment
-
-    install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
-    if is_deployment(Path(folder)):
-        raise UserError(
-            f"model={folder}: nmt-export output= wrote it for engine=onnx and engine=onnx-int8 only; "
-            f"name the folder of the training run{f', and {install}' if install else ''}"
-        )
-    if install:
-        raise UserError(f"engine=torch: torch is not installed; {install}, or use engine=onnx")
-    import torch
-
-    from nmt.inference.model_folder import choose_device, load_folder
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    trained = load_folder(Path(folder), trust=trust)
-    trained.model.to(choose_device(device))
-    return trained

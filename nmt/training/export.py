@@ -13,20 +13,22 @@ from nmt.training.optional import reason
 
 
 def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log: Callable[[str], None]) -> None:
-    """Write the ONNX graphs of the finished run ``folder`` in float32. Any failure is one line in the log.
+    """Write the ONNX graphs of the finished run ``folder``. Any failure is one line in the log.
 
-    The 8-bit graphs would add 3 s to 8 s, and 96 MB to 135 MB for the reference model; nmt-export writes them.
+    It writes those of engine=onnx. The 8-bit graphs would add 3 s to 8 s, and 96 MB to 135 MB for the reference model;
+    nmt-export writes them. A run that was exported before and then trained for more epochs gets the same graphs again,
+    with its shortlist.
     """
     started = time.perf_counter()
     command = shlex.join(["nmt-export", f"model={folder}", *([f"trust=[{','.join(trust)}]"] if trust else [])])
-    log("exporting the model for engine=onnx …")
+    log("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import check_exportable, export
-        from nmt.inference.onnx.folder import stored_lists
+        from nmt.inference.onnx.folder import stored_engines, stored_lists
 
         check_exportable(trained.model)
-        lists = stored_lists(folder, trained.source, trained.target)  # of an export during training
-        export(trained, folder, lists, engines=["onnx"])
+        lists = stored_lists(folder, trained.source, trained.target)
+        export(trained, folder, lists, engines=stored_engines(folder) or ["onnx"])
     except KeyboardInterrupt:
         log(f"export stopped; {folder} has finished; export it with: {command}")
         raise

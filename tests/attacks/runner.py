@@ -42,10 +42,12 @@ class Outcome:
         return sum(self.results.values()) + len(self.problems)
 
 
-def run_trials(make: Callable[..., Trial], arguments: tuple[Any, ...], count: int, *, seed: int = 1) -> Outcome:
+def run_trials(
+    make: Callable[..., Trial], arguments: tuple[Any, ...], count: int, *, seed: int = 1, limit_s: float = LIMIT_S
+) -> Outcome:
     """Run ``count`` trials of ``make(*arguments)`` in a child process. A crash or a hang is a failure.
 
-    Another child continues with the next trial.
+    Another child continues with the next trial. ``limit_s`` is the time for one trial.
     """
     outcome, crashes = Outcome(), 0
     while outcome.trials < count and crashes < MAX_CRASHES:
@@ -57,7 +59,7 @@ def run_trials(make: Callable[..., Trial], arguments: tuple[Any, ...], count: in
         what = "before the first trial"
         try:
             while outcome.trials < count:
-                if not receiver.poll(LIMIT_S):
+                if not receiver.poll(limit_s):
                     child.kill()
                     raise EOFError
                 what, result, problem = receiver.recv()
@@ -68,7 +70,7 @@ def run_trials(make: Callable[..., Trial], arguments: tuple[Any, ...], count: in
         except EOFError:
             child.join()
             crashes += 1
-            end = f"exit code {child.exitcode}" if child.exitcode != -9 else f"no result after {LIMIT_S:g} s"
+            end = f"exit code {child.exitcode}" if child.exitcode != -9 else f"no result after {limit_s:g} s"
             outcome.problems.append(f"trial {outcome.trials}: {what}: {end}")
         child.join()
     return outcome

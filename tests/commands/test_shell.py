@@ -20,8 +20,8 @@ from nmt.commands.shell import INTERNAL_ERROR, TRACEBACK, run
 from nmt.commands.streams import print_path
 from nmt.errors import UserError, print_message, printable
 
-COMMANDS = ("encode", "evaluate", "export", "heatmap", "prepare", "translate")
-PRINTING = ("evaluate", "export", "heatmap", "prepare", "translate")
+COMMANDS = ("align", "encode", "evaluate", "export", "heatmap", "prepare", "translate")
+PRINTING = ("align", "evaluate", "export", "heatmap", "prepare", "translate")
 MAIN = "from nmt.commands import {0} as module; module.main()"
 # Runs a command until it loads its model or its text, then waits for a signal.
 WAITING = """
@@ -53,6 +53,7 @@ def arguments(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> d
     Path("tgt").write_text("".join(f"der Hund sieht {n} Katzen\n" for n in range(40)))
     texts = ["data.train.src=src", "data.train.tgt=tgt", "data.valid.src=src", "data.valid.tgt=tgt"]
     return {
+        "align": [f"model={model}", "src=src", "tgt=tgt"],
         "encode": [f"model={model}", "input=src", "output=memories"],
         "evaluate": ["hypotheses=src", "tgt=tgt"],
         "export": ["model=src"],

@@ -154,7 +154,9 @@ def test_plugin_is_composed_or_its_extra_is_named(module: str, words: Sequence[s
     try:
         __import__(module)
     except ImportError:
-        with pytest.raises(UserError, match=rf"{setting}: not installed; run: pip install .*\[{extra}\]"):
+        with pytest.raises(
+            UserError, match=rf"{setting}: needs the extra {extra}; in the clone: pip install '.\[{extra}\]'"
+        ):
             read_multirun([setting, *words, "seed=1,2"])
         pytest.skip(f"{module} is not installed")
     multirun = read_multirun([setting, *words, "seed=1,2"])

@@ -14,7 +14,7 @@ from nmt.config import compose_config
 from nmt.config.plain import compose_plain
 from nmt.errors import UserError
 
-COMMANDS = ["translate", "evaluate", "heatmap", "encode", "export", "prepare"]
+COMMANDS = ["translate", "evaluate", "heatmap", "encode", "export", "prepare", "align"]
 
 
 def by_hydra(name: str, arguments: list[str]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_present_corpus_holds_its_text(unpack: Callable[[str], Path]) -> None:
 
 def test_present_run_resumes(unpack: Callable[[str], Path]) -> None:
     unpack("present")
-    train(["name=stopped", "resume=true", "training.max_epochs=3"])
+    train(["name=stopped", "resume=true", "training.max_epochs=3", "export=false"])
     assert json.loads(Path("runs/stopped/summary.json").read_text())["epochs"] == 3
 
 

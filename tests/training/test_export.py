@@ -92,3 +92,14 @@ def test_interrupted_export_says_how_to_repeat_it(tmp_path: Path, monkeypatch: p
         export_run(save_run(tmp_path, "nmt.model.LSTMDecoder"), tmp_path, trust=[], log=lines.append)
     assert lines[1:] == [f"export stopped; {tmp_path} has finished; export it with: nmt-export model={tmp_path}"]
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_longer_training_repeats_the_last_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(exporter, "export", lambda *args, **kwargs: calls.append(kwargs))
+    trained = save_run(tmp_path, "nmt.model.LSTMDecoder")
+    export_run(trained, tmp_path, trust=[], log=lambda line: None)
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "step.int8.onnx").touch()
+    export_run(trained, tmp_path, trust=[], log=lambda line: None)
+    assert calls == [{"engines": ["onnx"]}, {"engines": ["onnx-int8"]}]

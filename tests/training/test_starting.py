@@ -15,7 +15,14 @@ from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.corpus import Corpus
 
-FURTHER = ["training.max_epochs=1", "training.decode_sentences=2", "search.max_length=4", "device=cpu", "threads=1"]
+FURTHER = [
+    "training.max_epochs=1",
+    "training.decode_sentences=2",
+    "search.max_length=4",
+    "device=cpu",
+    "threads=1",
+    "export=false",
+]
 
 
 def training_text(folder: Path) -> list[str]:
@@ -101,7 +108,7 @@ def test_printed_commands_train_a_finished_run_further(finished: Path) -> None:
     names = ("demo", "uninterrupted")
     weights, expected = (torch.load(finished.parent / name / "model.pt")["weights"] for name in names)
     assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
-    train(new)
+    train([*new, "export=false"])
     assert (finished.parent / "demo-2" / "summary.json").is_file()
 
 
@@ -119,5 +126,5 @@ def test_run_that_stopped_early_names_a_new_run_only(run: Path) -> None:
     with pytest.raises(UserError, match="has finished; for a new run from its model: nmt-train") as error:
         train(["runs=elsewhere", "name=it's mine", "resume=true", "training.max_epochs=12"])
     (new,) = printed_commands(str(error.value))
-    train(new)
+    train([*new, "export=false"])
     assert Path("elsewhere/it's mine-2/summary.json").is_file()

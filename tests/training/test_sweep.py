@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from tiny import TINY, interrupt_at, record_batches
 
+from nmt.commands.sweep import _valid_loss
 from nmt.commands.sweep_table import group_by_seed, mean_and_deviation
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
+from nmt.training.lock import lock_run
 
 SMALL = [word for word in TINY if "slots" not in word]
 SMALL += ["data.train_pairs=100", "data.test_pairs=2", "training.max_epochs=1", "training.decode_sentences=0"]
@@ -177,3 +179,17 @@ def test_optuna_minimises_the_loss_and_survives_failed_trials(run: Path) -> None
     losses = {size: summary(sweep / f"tokenizer.vocab_size={size}")["valid_best"] for size in (280, 300)}
     best = read_yaml(sweep / "optimization_results.yaml")
     assert best["best_value"] == min(losses.values()) == losses[int(best["best_params"]["tokenizer.vocab_size"])]
+
+
+def test_valid_loss_is_that_of_the_kept_epoch(tmp_path: Path) -> None:
+    rows = ["step,epoch,train_loss,valid_loss,valid_accuracy,valid_bleu,valid_chrf,lr"]
+    rows += ["9,0,,4.5,0.1,2.0,,", "19,1,,3.5,0.2,9.0,,", "19,1,3.1,,,,,0.1", "29,2,,3.75,0.2,7.0,,"]
+    (tmp_path / "metrics.csv").write_text("".join(f"{row}\n" for row in rows))
+    assert [_valid_loss(tmp_path, epoch) for epoch in (1, 2, 3, 4)] == [4.5, 3.5, 3.75, None]
+    assert _valid_loss(tmp_path / "missing", 1) is None
+
+
+def test_sweep_runs_once_at_a_time(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_training(monkeypatch)
+    with lock_run(swept), pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"):
+        train(["-m", *SWEPT])

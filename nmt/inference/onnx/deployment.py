@@ -29,7 +29,7 @@ Translate, one sentence per line:
 
 Engines: {engines}.{shortlist} {case}
 
-This folder only translates. Training, engine=torch, heatmaps and scores of given translations, stored memories and
+This folder only translates. Training, engine=torch, scores and heatmaps of given translations, stored memories and
 another export need the folder of the training run.
 """
 

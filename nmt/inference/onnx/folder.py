@@ -141,7 +141,7 @@ def open_preferred(
     except UserError as error:
         if deployed or (shortlist and engines):
             raise
-        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=3)
+        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
         return None
     return model
 
@@ -197,6 +197,11 @@ def open_onnx(
     return OnnxModel(
         folder, checksums, engine_name, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
     )
+
+
+def stored_engines(run: Path) -> list[OnnxEngineName]:
+    """Return the engines of the last export into a run's folder, whose model may have changed since."""
+    return [name for name, suffix in GRAPH_SUFFIX.items() if (run / FOLDER / f"step{suffix}.onnx").is_file()]
 
 
 def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.ndarray, np.ndarray] | None:

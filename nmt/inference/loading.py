@@ -1,0 +1,64 @@
+"""Load the model of a folder for an engine. Torch is imported only if it has to run the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from nmt.errors import UserError
+from nmt.inference.engines import EngineName
+
+if TYPE_CHECKING:
+    from nmt.inference.model_folder import TrainedModel
+    from nmt.inference.onnx.folder import OnnxModel
+
+
+def load_export(
+    folder: Path, engine: EngineName, device: str, *, threads: int | None, shortlist: bool, trust: Sequence[str]
+) -> OnnxModel | None:
+    """Return the exported model that ``engine`` selects, or None if torch has to run the model.
+
+    Raises UserError if the folder has no graphs for this engine, or if torch does not support the other settings.
+    """
+    if engine not in get_args(EngineName):
+        raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
+    if threads is not None and threads < 1:
+        raise UserError(f"threads={threads}: must be at least 1; remove it to use all cores")
+    model = None
+    if engine != "torch":
+        from nmt.inference.onnx.folder import open_onnx, open_preferred
+
+        if engine == "auto":
+            model = open_preferred(folder, device, threads=threads, shortlist=shortlist, trust=trust)
+        elif device not in ("auto", "cpu"):
+            raise UserError(f"device={device}: engine={engine} runs on the CPU; use engine=torch")
+        else:
+            model = open_onnx(folder, engine, threads=threads, shortlist=shortlist, trust=trust)
+    if model is None and shortlist:
+        raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
+    return model
+
+
+def load_trained(folder: Path, device: str, threads: int | None, trust: Sequence[str]) -> TrainedModel:
+    """Return the torch model of a run's folder. Raises UserError for a deployment, or if torch is not installed."""
+    from nmt.inference.onnx.folder import is_deployment
+
+    install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
+    if is_deployment(folder):
+        raise UserError(
+            f"model={folder}: nmt-export output= wrote it for engine=onnx and engine=onnx-int8 only; "
+            f"name the folder of the training run{f', and {install}' if install else ''}"
+        )
+    if install:
+        raise UserError(f"engine=torch: torch is not installed; {install}, or use engine=onnx")
+    import torch
+
+    from nmt.inference.model_folder import choose_device, load_folder
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    trained = load_folder(folder, trust=trust)
+    trained.model.to(choose_device(device))
+    return trained
