@@ -58,7 +58,8 @@ class Shortlist:
                     shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
             valid = shortlist._is_valid(source_vocabulary, target_vocabulary)
         except Exception as error:  # a damaged array raises any exception
-            raise UserError(f"{file}: cannot be read ({error}); write it again with nmt-export") from None
+            reason = " ".join(str(error).split())[:120]  # it may quote the whole file
+            raise UserError(f"{file}: cannot be read ({reason}); write it again with nmt-export") from None
         if not valid:
             raise UserError(f"{file}: not a shortlist that nmt-export writes; write it again")
         return shortlist
