@@ -15,7 +15,7 @@ from nmt.inference.oversized import SourceTooLong
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
-from nmt.text.links import Links, parse_pharaoh
+from nmt.text.links import Links, parse_links
 from nmt.training import report
 
 
@@ -29,12 +29,12 @@ def test_files_hold_the_test_set(finished: Path) -> None:
     assert golds is not None
     assert lines(finished / "test.source.txt") == corpus.sources()
     assert lines(finished / "test.references.txt") == corpus.targets()
-    assert [parse_pharaoh(line) for line in lines(finished / "test.gold.links.txt")] == golds
+    assert parse_links(lines(finished / "test.gold.links.txt"), "gold") == golds
 
 
 def test_gold_links_are_read_back() -> None:
     gold = Links(frozenset({(0, 0), (2, 1)}), frozenset({(0, 0), (2, 1), (10, 3), (1, 0)}))
-    assert format_gold(gold) == "0-0 1p0 2-1 10p3" and parse_pharaoh(format_gold(gold)) == gold
+    assert format_gold(gold) == "0-0 1p0 2-1 10p3" and parse_links([format_gold(gold)], "gold") == [gold]
 
 
 def test_evaluation_of_the_files_has_the_scores_of_the_run(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
