@@ -16,10 +16,11 @@ from torch.nn import Module
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import non_finite
-from nmt.storage import read_checkpoint, write_checkpoint
+from nmt.storage import read_checkpoint, require_format, write_checkpoint
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 
+FORMAT = 2
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
 KEYS = {
     **dict.fromkeys(("callbacks", "loops", "portable", "state_dict"), dict),
@@ -51,10 +52,12 @@ class AtomicCheckpoints(TorchCheckpointIO):
         if (name := non_finite(checkpoint["state_dict"])) is not None:
             raise Diverged(f"weight {name} is not finite after update {checkpoint['global_step']}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_checkpoint(Path(path), checkpoint)
+        write_checkpoint(Path(path), {**checkpoint, "format": FORMAT})
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return read_checkpoint(Path(path), keys=KEYS)
+        checkpoint = read_checkpoint(Path(path), keys=KEYS)
+        require_format(checkpoint.get("format"), FORMAT, place=path, fix="start a new run")
+        return checkpoint
 
 
 class BestCheckpoints(ModelCheckpoint):

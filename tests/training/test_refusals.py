@@ -78,6 +78,21 @@ def test_checkpoint_without_its_keys(stopped: Path, change: Callable[[dict[str, 
 
 
 @pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"format": None}, "no valid format version; start a new run"),
+        ({"format": 1}, "format 1, but this version reads format 2; start a new run"),
+        ({"format": 3}, "format 3, but this version reads format 2; update the toolkit"),
+    ],
+)
+def test_checkpoint_of_another_format_is_refused(stopped: Path, change: dict[str, Any], problem: str) -> None:
+    last = stopped / "checkpoints" / "last.ckpt"
+    torch.save({**torch.load(last), **change}, last)
+    with pytest.raises(UserError, match=f"last.ckpt: {problem}"):
+        train(["resume=true"])
+
+
+@pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
         ("state_dict", None, "has no valid 'state_dict'"),
@@ -105,7 +120,10 @@ def test_damaged_best_checkpoint_is_skipped(
     best = BestCheckpoints(tmp_path, {"monitor": "valid_loss", "keep_best": 1})
     torch.save({**good, key: value}, tmp_path / "best.ckpt")
     torch.save(good, tmp_path / "last.ckpt")
-    best.best_k_models = {str(tmp_path / "best.ckpt"): torch.tensor(1.0)}
+    best.best_k_models, best.losses = (
+        {str(tmp_path / "best.ckpt"): torch.tensor(1.0)},
+        {str(tmp_path / "best.ckpt"): 1.0},
+    )
     kept = best.read(tmp_path / "last.ckpt", model)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {tmp_path}/best.ckpt: {problem}") and line.endswith("; the checkpoint is skipped")

@@ -142,7 +142,7 @@ class TestRun:
             train([*TINY, "training.max_epochs=1"])
         assert (run / "summary.json").is_file() and (run.parent / "demo-2" / "summary.json").is_file()
         with pytest.raises(UserError, match="has finished"):
-            train([*TINY, "resume=true"])
+            train([*TINY, "resume=true", "training.max_epochs=1"])
 
     def test_translator_loads_the_run_folder(self, run: Path) -> None:
         train([*TINY])
@@ -163,7 +163,7 @@ class TestRun:
     ) -> None:
         words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.keep_best=2"]
         train([*TINY, *words, "training.max_epochs=3"])
-        text = "stopped early: valid_loss did not improve in 1 validations (training.patience); the model of epoch 2 is"
+        text = "stopped early: valid_loss did not improve in 1 validation (training.patience); the model of epoch 2 is"
         assert text in capsys.readouterr().err
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
