@@ -21,6 +21,7 @@ MAX_BYTES = 1 << 18
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
 MAX_INTEGER = 1 << 64
+FOLDER_ATTRIBUTE = 0x10  # of MS-DOS, in the list of members
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -91,9 +92,14 @@ def refuse_links(folder: Path) -> None:
                 raise UserError(f"{path}: a symbolic link inside a run; replace it with a copy of {os.readlink(path)}")
 
 
-def refuse_inflation(archive: ZipFile, path: Path) -> None:
-    """Raise BadZipFile if the members of an archive could take more memory than the file ``path`` has bytes."""
+def check_members(archive: ZipFile, path: Path) -> None:
+    """Raise BadZipFile unless the members of an archive are plain files that fit into the file ``path``.
+
+    torch reads a member whose attributes mark it as a folder as zeros, and ZipFile.testzip does not notice.
+    """
     members = archive.infolist()
     compressed = any(member.compress_type != ZIP_STORED for member in members)
     if compressed or sum(member.file_size for member in members) > path.stat().st_size:
         raise BadZipFile("its members are compressed or overlap")
+    if any(member.is_dir() or member.external_attr & FOLDER_ATTRIBUTE for member in members):
+        raise BadZipFile("it has folders")

@@ -23,7 +23,7 @@ from zipfile import BadZipFile, ZipFile
 
 from nmt.errors import UserError, suggest_fix
 from nmt.leftovers import hold, remove_leftovers, temporary_name
-from nmt.reading import open_regular, refuse_inflation, require_regular
+from nmt.reading import open_regular, check_members, require_regular
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -174,7 +174,7 @@ def read_checkpoint(path: Path, *, keys: Mapping[str, type] | None = None) -> di
 
     try:
         with ZipFile(require_regular(path)) as archive:  # torch verifies no checksums; this takes 25 ms for 100 MB
-            refuse_inflation(archive, path)
+            check_members(archive, path)
             if damaged := archive.testzip():
                 raise BadZipFile(f"{damaged}: wrong checksum")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)

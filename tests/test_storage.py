@@ -525,3 +525,22 @@ def test_other_formats_are_rejected_with_advice(stored: object, message: str) ->
     with pytest.raises(UserError) as caught:
         require_format(stored, 2, place="c.arrow", fix="prepare again")
     assert str(caught.value) == message
+
+
+def test_member_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
+    """torch reads such a member as other numbers, although the checksums of all members are right."""
+    path = tmp_path / "model.pt"
+    write_checkpoint(path, {"weights": torch.arange(5.0)})
+    with ZipFile(path) as archive:
+        members, start = archive.infolist(), archive.start_dir
+    content = bytearray(path.read_bytes())
+    for member in members:
+        if member.filename.endswith("data/0"):
+            break
+        start += 46 + len(member.orig_filename.encode()) + len(member.extra) + len(member.comment)
+    assert content[start : start + 4] == b"PK\x01\x02"
+    content[start + 38] = 0x10  # external attributes
+    path.write_bytes(content)
+    assert not torch.equal(torch.load(path)["weights"], torch.arange(5.0))
+    with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model \(it has folders\)"):
+        read_checkpoint(path)

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.reading import open_regular, refuse_inflation
+from nmt.reading import open_regular, check_members
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Shortlist:
         try:
             with open_regular(file) as stream:
                 with ZipFile(stream) as archive:
-                    refuse_inflation(archive, file)
+                    check_members(archive, file)
                 stream.seek(0)
                 with np.load(stream, allow_pickle=False) as stored:
                     shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
