@@ -23,7 +23,7 @@ from zipfile import BadZipFile, ZipFile
 
 from nmt.errors import UserError, suggest_fix
 from nmt.leftovers import hold, remove_leftovers, temporary_name
-from nmt.reading import open_regular, check_members, require_regular
+from nmt.reading import check_members, open_regular, require_regular
 
 if TYPE_CHECKING:
     from torch import Tensor

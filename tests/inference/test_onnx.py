@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +25,7 @@ from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import graphs
 from nmt.inference.onnx.engine import open_session
-from nmt.inference.onnx.export import export
+from nmt.inference.onnx.export import ENGINES, export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
@@ -41,15 +42,18 @@ NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml"
 
 
 def exported(
-    folder: Path, *words: str, lists: tuple[np.ndarray, np.ndarray] | None = None
+    folder: Path,
+    *words: str,
+    lists: tuple[np.ndarray, np.ndarray] | None = None,
+    engines: Collection[OnnxEngineName] = ("onnx",),
 ) -> tuple[Translator, Translator]:
-    """Return translators of one random model, run by torch and by onnxruntime."""
+    """Export one random model for ``engines``. Return its translators by torch and by onnxruntime."""
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = train_config([*sizes, *words])
     config["data"]["lowercase"] = False
     trained = TrainedModel(random_model(config, scale=2, eos_bias=3), TOKENIZER, TOKENIZER, config, 40)
     save_folder(folder, trained)
-    export(trained, folder, lists)
+    export(trained, folder, lists, engines=engines)
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
 
 
@@ -130,7 +134,9 @@ class TestShortlist:
     @pytest.mark.parametrize("words", [["luong", "decoder.input_feeding=true"], ["memory"]], ids=",".join)
     def test_a_shortlist_of_the_whole_vocabulary_changes_nothing(self, words: list[str], tmp_path: Path) -> None:
         best = np.broadcast_to(np.arange(290), (290, 290)).astype(np.int32)
-        pair = exported(tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)))
+        pair = exported(
+            tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)), engines=ENGINES
+        )
         short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
         for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):
             assert_equal_translations(pair[0], short, options)
@@ -214,7 +220,7 @@ def test_a_refused_graph_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFix
 
 @pytest.mark.parametrize("words", [["delta"], ["general_covariance", "attention.recall=true"]], ids=",".join)
 def test_sequential_attentions_are_encoded_by_torch(words: list[str], tmp_path: Path) -> None:
-    pair = exported(tmp_path, f"attention={words[0]}", *words[1:])
+    pair = exported(tmp_path, f"attention={words[0]}", *words[1:], engines=ENGINES)
     assert sorted(file.stem for file in (tmp_path / "onnx").glob("*.onnx")) == ["align", "step", "step.int8"]
     assert_equal_translations(*pair, SearchOptions(beam_size=3, n_best=3, max_length=9))
 
@@ -222,7 +228,7 @@ def test_sequential_attentions_are_encoded_by_torch(words: list[str], tmp_path: 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    exported(folder, "attention=memory")
+    exported(folder, "attention=memory", engines=ENGINES)
     return folder
 
 

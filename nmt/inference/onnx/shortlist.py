@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.reading import open_regular, check_members
+from nmt.reading import check_members, open_regular
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
