@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -152,7 +153,7 @@ def _reads(word: str) -> bool:
     """Return whether Hydra may replace the value by an environment variable or by a YAML file outside conf/."""
     value = word.partition("=")[2]
     group = config_dir() / key_of(word).partition("@")[0]
-    return bool(INTERPOLATION.search(word)) or (".." in value and group.is_dir())
+    return bool(INTERPOLATION.search(word)) or (".." in value and os.path.isdir(group))
 
 
 def join_options(arguments: Sequence[str]) -> list[str]:

@@ -33,6 +33,7 @@ UNQUOTED = re.compile(
 )
 LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
 # Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
+LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
 NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
 
 
@@ -157,6 +158,8 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
             raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
         elif "=" not in word:
             raise UserError(f"{word}: not a setting; write settings as key=value")
+        elif len(word.partition("=")[0]) > LONGEST_KEY:
+            raise UserError(f"{word:.80}…: no such key; --help lists the settings")
         elif re.match(r"[+~]*hydra\b", word):
             if NEEDS_MULTIRUN.match(word):
                 raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")

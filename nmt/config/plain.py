@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def compose_plain(name: str, arguments: Sequence[str]) -> dict[str, Any] | None:
         settings = dict(_parse(word) for word in arguments)
         if len(settings) < len(arguments):
             return None  # a key is given twice
-        choices = {key: settings.pop(key) for key in [*settings] if (config_dir() / key).is_dir()}
+        choices = {key: settings.pop(key) for key in [*settings] if os.path.isdir(config_dir() / key)}
         config = _load(config_dir() / f"{name}.yaml", choices)
         for key, value in settings.items():
             _override(config, key, value)
@@ -83,7 +84,7 @@ def _load(file: Path, choices: dict[str, Any]) -> dict[str, Any]:
         else:
             ((group, choice),) = entry.items()
             chosen = file.parent / group / f"{choices.pop(group, choice)}.yaml"
-            if not chosen.is_file():
+            if not os.path.isfile(chosen):
                 raise _NeedsHydra
             _merge(merged, {group: _load(chosen, choices)})
     return merged

@@ -116,6 +116,7 @@ def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -
         (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
         (["optimizer.lr = 0.1"], "optimizer.lr = 0.1: not a setting; write key=value without spaces"),
         (["="], "=: not a setting; write key=value without spaces"),
+        (["x" * 300 + "=1"], "x" * 80 + "…: no such key; --help lists the settings"),
         (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
         (["hydra.run.dir=x"], "hydra.run.dir=x: Hydra's own settings have no effect here; remove it"),
         (["beam"], "beam: not a setting; write settings as key=value"),

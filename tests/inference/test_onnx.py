@@ -335,6 +335,20 @@ class TestFolder:
         with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
             Translator(open_onnx(other, "onnx")).texts(LINES)
 
+    def test_graphs_with_other_inputs_are_refused(self, run: Path, tmp_path: Path) -> None:
+        other = shutil.copytree(run, tmp_path / "copy")
+        for name in ("step.onnx", "align.onnx"):
+            file, about = other / "onnx" / name, other / "onnx" / "about.json"
+            content, recorded = file.read_bytes(), about.read_text()
+            file.write_bytes(content.replace(b"length", b"len'th"))
+            stored = json.loads(recorded)
+            stored["checksums"][name] = checksum(file)
+            about.write_text(json.dumps(stored))
+            with pytest.raises(UserError, match="the graphs do not fit together .*; write them again with nmt-export"):
+                Translator(open_onnx(other, "onnx")).translate(LINES)
+            file.write_bytes(content)
+            about.write_text(recorded)
+
     @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model"])
     def test_no_graph_is_opened_before_all_files_are_verified(
         self, name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

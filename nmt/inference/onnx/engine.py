@@ -17,6 +17,7 @@ from nmt.search.engine import Floats, Integers
 from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
+OUTPUT_ROWS = {"output.weight", "output.bias"}
 
 
 class OnnxSource(NamedTuple):
@@ -46,6 +47,8 @@ class OnnxEngine:
         self._step_inputs = {field.name for field in step.get_inputs()}
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
+        computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_ROWS)
+        self._encoded = ({*self._step_inputs, *self._align_inputs} - computed) | {*self._state}
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
         """Encode ``sources``, lists of piece ids that end in EOS."""
@@ -53,6 +56,8 @@ class OnnxEngine:
         for row, source in enumerate(sources):
             ids[row, : len(source)] = source
         memory = self._encode(ids)
+        if missing := self._encoded - memory.keys():
+            raise UserError(f"the graphs do not fit together ({min(missing)!r:.40}); write them again with nmt-export")
         state = {name: memory.pop(name) for name in self._state}
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)
