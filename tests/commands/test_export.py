@@ -238,7 +238,7 @@ def test_shortlist_is_learnt_from_a_corpus(
     with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):
         export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
     (corpus / "train.arrow").write_bytes(content)
-    export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
+    export([f"model={model}", "shortlist=5", f"corpus={corpus}", "engine=onnx"])
     assert b"shortlist.npz" in capfdbinary.readouterr().out
     pipe_in(TEXT)
     translate([f"model={model}", "shortlist=true"])

@@ -40,9 +40,15 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
     assert not (run.parent / "demo-2").exists()
 
 
-@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear"])
 @pytest.mark.parametrize(
-    ("step", "accumulate"), [(0, 1), (2, 2), ("last of the epoch", 1), ("last of the epoch", 2), (25, 1)]
+    ("step", "accumulate", "schedule"),
+    [
+        (0, 1, "inverse_sqrt"),
+        (2, 2, "linear"),
+        ("last of the epoch", 1, "linear"),
+        ("last of the epoch", 2, "inverse_sqrt"),
+        (25, 1, "linear"),
+    ],
 )
 def test_resumed_run_makes_the_same_updates(
     run: Path, step: int | str, accumulate: int, schedule: str, monkeypatch: pytest.MonkeyPatch
