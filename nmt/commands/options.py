@@ -19,14 +19,15 @@ def read_options(
 ) -> Options:
     """Return conf/``name``.yaml with the overrides in ``arguments`` as an instance of ``schema``.
 
-    ``check`` yields further problems, those that a schema cannot express. Raises one UserError that lists every
-    unknown key, missing key and wrong value.
+    ``check`` yields further problems, those that a schema cannot express, unless a key is missing. Raises one UserError
+    that lists every unknown key, missing key and wrong value.
     """
     from nmt.config.validate import problems
 
     def all_problems(config: dict[str, Any]) -> Iterator[str]:
         yield from problems(config, schema, "")
-        yield from check(config)
+        if all(key in config for key in schema.__annotations__):
+            yield from check(config)
 
     config = compose_plain(name, arguments)
     if config is None or any(all_problems(config)):  # Hydra's messages name the file and similar keys

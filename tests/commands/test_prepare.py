@@ -80,6 +80,7 @@ def test_given_tokenizer_is_used_unchanged(files: Path, capsys: pytest.CaptureFi
         ),
         ([*TRAIN, "data.valid.tgt=b.de"], "data.valid.src=null: must be given"),
         ([*TRAIN, "tokenizer.vocab_size=100000"], "tokenizer.vocab_size=100000: this text yields at most"),
+        (["output=mine", "tokenizer=[]"], "tokenizer: missing"),
         ([*TRAIN, "tokenizer.vocab_size=0"], "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
         (
             [*TRAIN, "tokenizer.target_model=b.de"],
