@@ -344,7 +344,7 @@ class TestFolder:
             stored = json.loads(recorded)
             stored["checksums"][name] = checksum(file)
             about.write_text(json.dumps(stored))
-            with pytest.raises(UserError, match="the graphs do not fit together .*; write them again with nmt-export"):
+            with pytest.raises(UserError, match=r"copy/onnx: graphs that do not fit together \(.*\); write them again"):
                 Translator(open_onnx(other, "onnx")).translate(LINES)
             file.write_bytes(content)
             about.write_text(recorded)

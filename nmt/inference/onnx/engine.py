@@ -40,10 +40,12 @@ class OnnxEngine:
         *,
         vocabulary: int,
         shortlist: Shortlist | None,
+        folder: Path,
     ) -> None:
         self._encode, self._step, self._align = encode, step, align
         self._vocabulary = vocabulary
         self._shortlist = shortlist
+        self._folder = folder  # for messages
         self._step_inputs = {field.name for field in step.get_inputs()}
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
@@ -57,7 +59,8 @@ class OnnxEngine:
             ids[row, : len(source)] = source
         memory = self._encode(ids)
         if missing := self._encoded - memory.keys():
-            raise UserError(f"the graphs do not fit together ({min(missing)!r:.40}); write them again with nmt-export")
+            problem = f"graphs that do not fit together ({min(missing)!r:.40})"
+            raise UserError(f"{self._folder}: {problem}; write them again with nmt-export")
         state = {name: memory.pop(name) for name in self._state}
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)

@@ -74,6 +74,7 @@ class OnnxModel:
             open_session(self.folder / "align.onnx", self.threads),
             vocabulary=len(self.target),
             shortlist=self._load_shortlist() if self.shortlist else None,
+            folder=self.folder,
         )
 
     def _load_shortlist(self) -> Shortlist:
