@@ -10,12 +10,11 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Quote, QuotedString
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
-from nmt.config.explain import explain, one_line
+from nmt.config.explain import ERRORS, explain, one_line
 from nmt.config.init_from import inherit_settings, key_of
 from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
@@ -185,6 +184,5 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             with open_dict(composed):
                 del composed["hydra"]
             return composed, choices
-        # ValueError: attention=null; TypeError: attention=[[luong]]
-        except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        except ERRORS as error:
             raise UserError(explain(error, name, overrides, folders)) from None

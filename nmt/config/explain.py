@@ -18,6 +18,8 @@ from nmt.config.hints import advice
 from nmt.config.init_from import key_of
 from nmt.config.plain import config_dir
 
+# ValueError: attention=null; TypeError: attention=[[luong]]
+ERRORS = (HydraException, OmegaConfBaseException, ValueError, TypeError)
 # Launchers and sweepers, and the extra of this package that installs each.
 EXTRAS = {"launcher/joblib": "sweeps", "launcher/submitit": "submitit", "sweeper/optuna": "optuna"}
 
@@ -58,7 +60,7 @@ def _explain_plugin(choice: str, text: str) -> str:
 def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
     try:
         return compose(name, overrides)
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError):  # another override is wrong too
+    except ERRORS:  # another override is wrong too
         return compose(name)
 
 

@@ -20,10 +20,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_quotes, quoted
-from nmt.config.explain import explain
+from nmt.config.explain import ERRORS, explain
 from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError
 
@@ -146,7 +145,7 @@ def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Hydra]:
         assert hydra is not None
         try:
             yield hydra
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
+        except ERRORS as error:
             raise UserError(explain(error, "train", overrides, folders)) from None
 
 

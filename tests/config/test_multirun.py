@@ -106,6 +106,7 @@ def test_jobs_have_different_valid_folder_names() -> None:
         (["seed=1,2", "hydra.sweep.folder=x"], "hydra.sweep.folder: no such key"),
         (["seed=interval(1,2)"], "BasicSweeper does not support sweep type"),
         (["seed=1,2", "-x"], "-x: no such option"),
+        (["seed=1,2", "attention=[[luong]]"], "attention=[[luong]]: must be the name of a choice"),
     ],
     ids=str,
 )
