@@ -137,7 +137,7 @@ def open_preferred(
     try:
         if not engines:
             raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
-        model = open_onnx(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        model = _open(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
         model.engine(trace=False)  # reads the graphs
     except UserError as error:
         if deployed or (shortlist and engines):
@@ -176,11 +176,18 @@ def open_onnx(
 
     Raises UserError if it is missing, damaged or of another model.
     """
-    folder = _graphs_folder(place)
     if not place.is_dir():
         raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
     if engine_name not in exported_engines(place):
-        raise UserError(f"engine={engine_name}: {folder} {_unusable(place)}")
+        raise UserError(f"engine={engine_name}: {_graphs_folder(place)} {_unusable(place)}")
+    return _open(place, engine_name, threads=threads, shortlist=shortlist, trust=trust)
+
+
+def _open(
+    place: Path, engine_name: OnnxEngineName, *, threads: int | None, shortlist: bool, trust: Sequence[str]
+) -> OnnxModel:
+    """Load the export for one of its ``exported_engines``."""
+    folder = _graphs_folder(place)
     if shortlist and not (folder / SHORTLIST).is_file():
         fix = "nmt-export model=RUN output=FOLDER" if is_deployment(place) else f"nmt-export model={place}"
         raise UserError(f"shortlist=true: {folder} has no shortlist; write one with {fix} shortlist=50")
