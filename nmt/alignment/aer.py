@@ -75,5 +75,6 @@ def better_reading(hypotheses: Sequence[Collection[Link]], golds: Sequence[Links
             links = [[(j, i) for i, j in hypothesis] for hypothesis in links]
         return alignment_error_rate(links, golds)
 
-    best = min(readings, key=error_rate)
-    return best if error_rate(readings[0]) - error_rate(best) > READING_GAIN else None
+    rates = {reading: error_rate(reading) for reading in readings}
+    best = min(readings, key=rates.__getitem__)
+    return best if rates[readings[0]] - rates[best] > READING_GAIN else None
