@@ -51,8 +51,8 @@ class NestedMemoryAttention(MemoryAttention):
         self.used = slots
 
     def use_slots(self, slots: int) -> None:
-        if slots > self.slots:
-            raise ValueError(f"this model was trained with {self.slots} slots; use at most {self.slots}")
+        if not 1 <= slots <= self.slots:
+            raise ValueError(f"this model was trained with {self.slots} slots; use 1 to {self.slots}")
         self.used = slots
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:

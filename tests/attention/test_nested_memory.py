@@ -101,8 +101,9 @@ def test_training_with_n_slots_reaches_only_their_weights() -> None:
 
 
 def test_number_of_slots_is_checked() -> None:
-    with pytest.raises(ValueError, match="trained with 8 slots; use at most 8"):
-        nested().use_slots(9)
+    for slots in (0, 9):
+        with pytest.raises(ValueError, match="trained with 8 slots; use 1 to 8"):
+            nested().use_slots(slots)
     with pytest.raises(ValueError, match="MemoryAttention was trained to use all of its slots; train with attention="):
         MemoryAttention(**SIZES).use_slots(3)
     heads = MultiHeadAttention(state_size=6, query_size=6, heads=2, inner=partial(NestedMemoryAttention, slots=4))
