@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20_000, help="generated training pairs; default: %(default)s")
     parser.add_argument("--epochs", type=int, default=2, help="on generated sentences; default: %(default)s")
     parser.add_argument("--updates", type=int, default=290, help="until the weight of the teacher is 0")
+    parser.add_argument("--settings", nargs="*", default=[], help="further settings of all runs, such as seed=2")
     args = parser.parse_args()
     if args.data is None:
         text = prepared(args.runs / "data", args.pairs, args.threads)
@@ -40,11 +41,11 @@ def main() -> None:
 
     def run(name: str, *settings: str) -> dict[str, Any]:
         """Return the test scores of a run, trained now or before."""
-        scores: dict[str, Any] = train(args.runs, name, [*text, *settings], threads=args.threads)["test"]
+        scores: dict[str, Any] = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)["test"]
         print(row(name, *cells(scores)), flush=True)
         return scores
 
-    lines = header("Future work of the paper on memory attention")
+    lines = header("Future work of the paper on memory attention", "one seed")
     lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES)]
     lines.append(row("bahdanau, the teacher", *cells(run("bahdanau", "attention=bahdanau"))))
     memories = {32: run("memory-32", "attention.slots=32")}
