@@ -23,7 +23,8 @@ SETTINGS = {
     "position_encoding=false": ["attention.position_encoding=false"],
     "renormalise=null": ["attention.renormalise=null"],
 }
-TASK = ["encoder=lstm", "data.max_length=2000", "training.decode_sentences=0", "training.monitor=valid_loss"]
+TASK = ["encoder=lstm", "data.max_length=2000", "batches.max_tokens=1024"]
+TASK += ["training.decode_sentences=0", "training.monitor=valid_loss"]
 VALID_DOCUMENTS = 100
 Document = tuple[str, str]
 
@@ -31,16 +32,16 @@ Document = tuple[str, str]
 def main() -> None:
     parser = argument_parser(__doc__, "streaming_settings.md", runs="runs/streaming_settings")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: 1 2 3")
-    parser.add_argument("--documents", type=int, default=4_000, help="to train on; default: %(default)s")
+    parser.add_argument("--train-sentences", type=int, default=40_000, help="in all; default: %(default)s")
     parser.add_argument("--sentences", type=int, nargs="+", default=[3, 10], help="per document; default: 3 10")
     parser.add_argument("--epochs", type=int, default=2, help="default: %(default)s")
     args = parser.parse_args()
-    facts = f"{args.documents:,} documents, {args.epochs} epochs, K = 32; nats per target piece, mean (lowest–highest)"
+    facts = f"{args.train_sentences:,} sentences, {args.epochs} epochs; nats per target piece, mean (lowest–highest)"
     lines = header("Memory attention that streams", facts, f"seeds: {', '.join(map(str, args.seeds))}")
     lines += table_head("setting", "sentences per document", "updates", "trained length", "twice that length")
     for sentences in args.sentences:
         folder = args.runs / f"{sentences}-sentences"
-        longer = write_documents(folder, args.documents, sentences)
+        longer = write_documents(folder, args.train_sentences // sentences, sentences)
         for name, settings in SETTINGS.items():
             losses, updates = [], 0
             for seed in args.seeds:
