@@ -1,9 +1,10 @@
 """Choose how memory attention reads long sources part by part: without position encodings, or with unscaled ones.
 
 Scaling the position encodings needs the whole source, so a source that is read in parts has two choices:
-``position_encoding=false`` and ``renormalise=null``. Each trains on documents, which are generated sentences joined into
-one line, with a one-directional encoder and equal updates. The figure is the cross-entropy, in nats per target piece, of
-unseen documents of the trained length and of twice that length. An interrupted benchmark continues where it stopped.
+``position_encoding=false`` and ``renormalise=null``. Each trains on documents, which are generated sentences joined
+into one line, with a one-directional encoder and equal updates. The figure is the cross-entropy, in nats per target
+piece, of unseen documents of the trained length and of twice that length. An interrupted benchmark continues where it
+stopped.
 
     python benchmarks/streaming_settings.py --threads 1
 """

@@ -11,8 +11,9 @@ Code, formulas, link targets and numbers written as words do not count. A sectio
 ``results/NAME.md``, or by a comment, which no reader sees: ``<!-- results: NAME NAME -->``. Its subsections inherit
 them. ``<!-- computed: 2.1 = 4.38 / 2.08 -->`` declares a ratio or a difference of two numbers in these files.
 
-A number is found if some line of a results file has it, rounded as the page prints it, and if row, column or sentence of
-both places have a word in common. After "about" and similar words, zeros at the end of a number are not digits.
+A number of a sentence is found if some line of a results file has it, rounded as the page prints it, and a word of the
+sentence. A number of a table must be in the row and column that share most words with its own row and column. After
+"about" and similar words, zeros at the end of a number are not digits.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ WITH_UNIT = re.compile(rf"({NUMBER})(?=(?:{JOIN}{NUMBER})*\s?{UNIT}(?!\w))")
 SCORE = re.compile(r"\b(?:BLEU|chrF|TER|AER)\b")
 UNIT_IN_HEADING = re.compile(rf"(?<!\w)(?:{UNIT}|s|accuracy|loss)(?!\w)")
 ROUNDED = re.compile(r"(?:about|nearly|almost|over|more than|less than|up to|some)\s*$", re.IGNORECASE)
-SKIPPED = re.compile(
-    r"^```.*?^```$|^\$\$.*?^\$\$$|(?<!`)`[^`\n]+`|\$[^$\n]+\$|\]\([^)]*\)|<(?!!--)[^>]*>|https?://\S+", re.M | re.S
-)
+SKIPPED = re.compile(r"^```.*?^```$|^\$\$.*?^\$\$$|\$[^$\n]+\$|\]\([^)]*\)|<(?!!--)[^>]*>|https?://\S+", re.M | re.S)
+CODE = re.compile(r"(?<!`)`[^`\n]+`")
 RESULTS_LINK = re.compile(r"\]\((?:[\w./]*/)?results/([\w.]+)\.(?:md|csv)\)")
-COMMENT = re.compile(r"<!-- (results|computed): (.*?) -->")
+COMMENT = re.compile(r"<!-- (results|computed|table): (.*?) -->", re.S)
 COMPUTED = re.compile(rf"({NUMBER}) = ({NUMBER}) ([/-]) ({NUMBER})")
 WORD = re.compile(r"[^\W\d_]+|\d+(?:,\d{3})*(?:\.\d+)?")
 COMMON = set("a an and are as at by for from in is it its more of on or per than that the times to two with".split())
@@ -84,7 +84,8 @@ def problems(page: Path, results: Path) -> Iterator[str]:
         computed = {row[0]: row for row in section.computed}
         for text, left, operator, right in section.computed:
             if None in (a := values[left], b := values[right]) or not equal(text, a / b if operator == "/" else a - b):
-                yield f"{page.name}: computed number {text} = {left} {operator} {right}: does not hold in {names(section)}"
+                equation = f"{text} = {left} {operator} {right}"
+                yield f"{page.name}: computed number {equation}: does not hold in {names(section)}"
         for number in section.numbers:
             if number.text not in computed and not occurs(number, files):
                 yield f"{page.name}:{number.line}: {number.text}: not in {names(section)}"
@@ -134,8 +135,8 @@ def equal(text: str, value: float, *, rounded: bool = False) -> bool:
 
 def words_of(*texts: str) -> frozenset[str]:
     """Return the words and numbers that tell rows, columns and sentences apart, in lower case, without plural s."""
-    found = {word.lower().replace(",", "") for text in texts for word in WORD.findall(text)} - COMMON
-    return frozenset(re.sub(r"(?<=\w\w\w)e?s$", "", word) for word in found)
+    words = {word.lower().replace(",", "") for text in texts for word in WORD.findall(text)} - COMMON
+    return frozenset(re.sub(r"(?<=\w\w\w)e?s$", "", word) for word in words)
 
 
 def cells_of(line: str) -> list[str]:
@@ -143,7 +144,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def read_results(results: Path, name: str) -> list[Measured]:
-    """Return the numbers of NAME.md, or of NAME.csv if it stands alone. Raises FileNotFoundError if there is neither."""
+    """Return the numbers of NAME.md, or of NAME.csv if it stands alone. Raise FileNotFoundError if there is neither."""
     page, table = results / f"{name}.md", results / f"{name}.csv"
     if page.is_file() or not table.is_file():
         return list(page_numbers(page.read_text("utf-8")))
@@ -161,7 +162,9 @@ def page_numbers(text: str) -> Iterator[Measured]:
             heading = heading or cells_of(line)
         elif not line.startswith(PROVENANCE):
             heading = []
-            yield from (Measured(to_float(number), False, words_of(line), NO_WORDS) for number in re.findall(NUMBER, line))
+            yield from (
+                Measured(to_float(number), False, words_of(line), NO_WORDS) for number in re.findall(NUMBER, line)
+            )
 
 
 def row_numbers(row: list[str], heading: list[str]) -> Iterator[Measured]:
@@ -173,7 +176,7 @@ def row_numbers(row: list[str], heading: list[str]) -> Iterator[Measured]:
 
 def sections(text: str) -> Iterator[Section]:
     """Yield the sections of a page, each with the results files of the headings above it."""
-    blank = SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    blank = CODE.sub(lambda code: re.sub(r"(?<![A-Za-z\d])\d[\d.,]*", blanked, code[0]), SKIPPED.sub(blanked, text))
     starts = [0, *(match.start() for match in re.finditer(r"^#+ ", blank, re.M)), len(text)]
     above: dict[int, frozenset[str]] = {}
     for start, end in zip(starts, starts[1:], strict=False):
@@ -181,12 +184,18 @@ def sections(text: str) -> Iterator[Section]:
         files, computed = set(RESULTS_LINK.findall(text[start:end])), []
         for kind, value in COMMENT.findall(text[start:end]):
             files |= set(value.split()) if kind == "results" else set()
+            files |= set(re.findall(r"(?:^|\| )(\w+):", value)) if kind == "table" else set()
             computed += COMPUTED.findall(value) if kind == "computed" else []
         above = {level: inherited for level, inherited in above.items() if level < depth}
         above[depth] = frozenset(files).union(*above.values())
-        body = COMMENT.sub(lambda match: " " * len(match[0]), blank[start:end])
+        body = COMMENT.sub(blanked, blank[start:end])
         numbers = list(numbers_of(body, text.count("\n", 0, start) + 1, tables=bool(above[depth])))
         yield Section(above[depth], computed, numbers)
+
+
+def blanked(match: re.Match[str]) -> str:
+    """Return spaces in place of a match, with its line breaks."""
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def numbers_of(text: str, first_line: int, *, tables: bool) -> Iterator[Number]:
@@ -221,10 +230,10 @@ def prose_numbers(text: str, first_line: int) -> Iterator[Number]:
     start = 0
     for end in [*(match.end() for match in re.finditer(r"[.;!?](?=\s)", text)), len(text)]:
         sentence = text[start:end]
-        found = {match.start(): match[0] for match in WITH_UNIT.finditer(sentence)}
+        numbers = {match.start(): match[0] for match in WITH_UNIT.finditer(sentence)}
         if SCORE.search(sentence):
-            found |= {match.start(): match[0] for match in re.finditer(NUMBER, sentence) if "." in match[0]}
-        for offset, number in sorted(found.items()):
+            numbers |= {match.start(): match[0] for match in re.finditer(NUMBER, sentence) if "." in match[0]}
+        for offset, number in sorted(numbers.items()):
             line = first_line + text.count("\n", 0, start + offset)
             yield Number(number, line, is_rounded(sentence, offset), words_of(sentence), NO_WORDS)
         start = end
