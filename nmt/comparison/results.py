@@ -144,7 +144,9 @@ def _paired_run(run: Run, baseline: Model, index: int) -> Run:
 
 
 def updates(run: Run) -> int | None:
-    """Return the number of updates of a run, from the last row of its metrics; None if it has none."""
+    """Return the number of updates of a run, from its metrics if its summary lacks it; None if both do."""
+    if isinstance(stored := run.summary.get("updates"), int):
+        return stored
     points = [step for column in curves(run).values() for step, _ in column]
     return max(points) + 1 if points else None
 

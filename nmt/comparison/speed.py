@@ -24,7 +24,7 @@ FIXED_SEARCH = {"n_best": 1, "temperature": None, "top_k": None}
 
 @dataclass(frozen=True)
 class Timing:
-    """The timings of a comparison: engines, beam sizes, rounds, and rows of the test set in groups of similar length."""
+    """How to time: engines, beam sizes, rounds, and rows of the test set in groups of similar length."""
 
     engines: Sequence[str]
     beams: Sequence[int]
