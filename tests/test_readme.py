@@ -80,7 +80,7 @@ def results(command: str) -> list[str]:
         result = "sweep.csv" if " -m " in command else "summary.json"
         files.append(f"runs/{name[1] if name else 'multi30k'}/{result}")
     if "nmt-compare" in command:
-        files.append(f"runs/{re.search(r'name=(\S+)', command)[1]}/report.html")  # type: ignore[index]
+        files += [f"runs/{name}/report.html" for name in re.findall(r"\bname=(\S+)", command)]
     return files
 
 
