@@ -25,11 +25,11 @@ class MemoryAttention(Attention):
 
     f is ``write_score`` and g is ``read_score``: a softmax over the K slots (not over time), or a sigmoid.
     ``renormalise`` scales the position encodings of each slot over a sentence: to sum 1 (``sum``, the paper's words) or
-    to mean 1 (``mean``). Both need the whole source, so only None can stream. ``max_length`` is the length of the
-    longest training source in pieces, ``</s>`` included.
+    to mean 1 (``mean``). Both need the whole source. To stream, use no position encodings, or None, which gives higher
+    loss on long sources. ``max_length`` is the length of the longest training source in pieces, ``</s>`` included.
     """
 
-    streaming_advice = "attention.renormalise=null"
+    streaming_advice = "attention.position_encoding=false"
 
     def __init__(
         self,

@@ -35,6 +35,9 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
             f"training.decode_sentences=0: training.monitor={monitor} needs translations; "
             "set training.decode_sentences=200 or training.monitor=valid_loss"
         )
+    endless = ("max_epochs", "max_steps", "max_minutes", "patience")
+    if all(config["training"][key] is None for key in endless):
+        yield "training.max_epochs=null: training would never end; set training.max_steps or training.max_epochs"
     if config.get("logger") is not None:
         from nmt.training.tracker import tracker_problems
 

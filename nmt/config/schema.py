@@ -90,7 +90,8 @@ class Batches:
 
 @dataclass(frozen=True)
 class Training:
-    max_epochs: Count
+    max_epochs: Count | None
+    max_steps: Count | None
     max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year; off is null, not inf
     label_smoothing: Share
     clip_norm: Positive | None

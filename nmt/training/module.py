@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from nmt.training.checkpoints import Diverged
 from nmt.training.guide import Guide, alignment_loss
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
-from nmt.training.schedules import Plateau
+from nmt.training.schedules import Plateau, most_updates
 
 
 class TranslationTask(pl.LightningModule):
@@ -105,7 +106,7 @@ class TranslationTask(pl.LightningModule):
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
-        never = {"interval": "epoch", "frequency": self.settings["max_epochs"] + 1, "monitor": self.settings["monitor"]}
+        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": self.settings["monitor"]}
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
 
     def _total_steps(self) -> int:
@@ -114,8 +115,8 @@ class TranslationTask(pl.LightningModule):
         Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
         again from its first batch.
         """
-        batches = len(self.trainer.datamodule.train_dataloader())  # type: ignore[attr-defined]
-        return int(math.ceil(batches / self.config["batches"]["accumulate"]) * self.settings["max_epochs"])
+        batches = self.trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
+        return most_updates(self.settings, math.ceil(batches / self.config["batches"]["accumulate"]))
 
     def _steps_every_update(self, schedule: LRScheduler) -> bool:
         interval = self.config["schedule"].get("interval", "update")
@@ -150,10 +151,15 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is already in a later epoch than ``training.max_epochs``."""
+        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``."""
         epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
-        if epoch > most:
+        if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
+        updates, most = checkpoint["global_step"], self.settings["max_steps"]
+        if most is not None and updates > most:
+            raise UserError(
+                f"training.max_steps={most}: the run has already made {updates} updates; give {updates} or more"
+            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""
