@@ -28,9 +28,9 @@ SCORES = ("BLEU", "chrF", "AER")
 def main() -> None:
     parser = argument_parser(__doc__, "memory_future.md", threads=1, runs="runs/memory_future")
     parser.add_argument("--data", type=Path, help="folder of Multi30k; default: generated sentences")
-    parser.add_argument("--pairs", type=int, default=20_000, help="generated training pairs; default: %(default)s")
-    parser.add_argument("--epochs", type=int, default=2, help="on generated sentences; default: %(default)s")
-    parser.add_argument("--updates", type=int, default=290, help="until the weight of the teacher is 0")
+    parser.add_argument("--pairs", type=int, default=40_000, help="generated training pairs; default: %(default)s")
+    parser.add_argument("--epochs", type=int, default=4, help="on generated sentences; default: %(default)s")
+    parser.add_argument("--updates", type=int, default=1160, help="until the weight of the teacher is 0")
     parser.add_argument("--settings", nargs="*", default=[], help="further settings of all runs, such as seed=2")
     args = parser.parse_args()
     if args.data is None:
