@@ -41,7 +41,8 @@ def main() -> None:
 
     def run(name: str, *settings: str) -> dict[str, Any]:
         """Return the test scores of a run, trained now or before."""
-        scores: dict[str, Any] = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)["test"]
+        summary = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)
+        scores: dict[str, Any] = summary["test"]
         print(row(name, *cells(scores)), flush=True)
         return scores
 
