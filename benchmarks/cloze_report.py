@@ -18,7 +18,8 @@ from report import header, save, table
 Cells = dict[tuple[str, str, int], dict[str, Any]]
 """(task, kind, seed) -> accuracy, curve, seconds, commit"""
 
-FIGURE = ["none", "covariance", "covariance_paper", "gated_covariance", "luong score=dot"]  # as in the paper's Figure 1
+# As in the paper's Figure 1: no attention, linear, gated, softmax.
+FIGURE = ["none", "covariance_paper", "gated_covariance mean=false", "general_covariance mean=false", "luong score=dot"]
 
 
 def write_report(args: argparse.Namespace, rows: list[str], cells: Cells) -> None:
