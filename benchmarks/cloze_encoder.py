@@ -1,4 +1,4 @@
-"""An LSTM that reads the covariance memory of its own states: the recurrent unit that is fed with C h.
+"""An LSTM that reads the covariance memory of the states it has produced: the recurrent unit that is fed with C h.
 
 de Brébisson & Vincent (2016), A Cheap Linear Attention Mechanism with Fast Lookups and Fixed-Size Representations,
 arXiv 1609.05866, §6, proposes it as an extension and prints no equations. Our reading: the unit gets C_s h_s beside the
