@@ -15,13 +15,10 @@ from nmt.plugins import construct, locate
 SIZE = 64  # of every state, embedding and key
 FOLDER = Path(__file__).parents[1] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
-RECALL = " with RecallLSTM"  # the document is read by an LSTM that recalls its own states
 VARIANTS = [
-    f"covariance_paper{RECALL}",
     "gated_covariance mean=false",
     "general_covariance mean=false",
     "general_covariance mean=false recall=true",
-    "general_covariance mean=false recall=gated",
     "memory slots=100",
     "memory position_encoding=false",
     "memory slots=100 position_encoding=false",
@@ -44,7 +41,7 @@ def kinds() -> list[str]:
 
 def build(kind: str, *, longest: int) -> Attention:
     """Return the attention of a row; ``longest`` is the number of tokens of the longest document in training."""
-    stem, *settings = kind.removesuffix(RECALL).split()
+    stem, *settings = kind.split()
     words = [f"attention={stem}", *(f"attention.{setting}" for setting in settings)]
     words += [f"attention.key_size={SIZE}"] if "key_size" in _block(stem) else []
     words += [f"{part}.hidden_size={SIZE}" for part in ("encoder", "decoder")]

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from cloze_encoder import RecallLSTM
-from cloze_kinds import RECALL, SIZE, build
+from cloze_kinds import SIZE, build
 from cloze_task import FACT, PLACES, VOCABULARY, Batch, Stories, facts
 from torch import Tensor, nn
 
@@ -26,7 +25,7 @@ class Reader(nn.Module):
     def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, SIZE)
-        self.document = RecallLSTM(SIZE, SIZE) if kind.endswith(RECALL) else nn.LSTM(SIZE, SIZE, batch_first=True)
+        self.document = nn.LSTM(SIZE, SIZE, batch_first=True)
         self.question = nn.LSTM(SIZE, SIZE, batch_first=True)
         self.attention = build(kind, longest=longest)
         self.answer = nn.Sequential(

@@ -1,4 +1,4 @@
-"""The cloze benchmark: documents with distractors, one row for every attention, and the LSTM that recalls."""
+"""The cloze benchmark: documents with distractors and one row for every attention."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-from cloze_encoder import RecallLSTM  # noqa: E402
 from cloze_kinds import FOLDER, build, kinds  # noqa: E402
 from cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts  # noqa: E402
 
@@ -53,20 +52,3 @@ def test_every_attention_has_a_row_that_can_be_built() -> None:
     assert "kernel feature_map=taylor" in rows
     attention = build("memory slots=100 position_encoding=false", longest=9)
     assert attention.W_alpha.weight.shape[0] == 100
-
-
-def test_recalling_lstm_equals_a_loop_with_the_matrix_c() -> None:
-    torch.manual_seed(1)
-    encoder = RecallLSTM(3, 4).double()
-    inputs = torch.randn(2, 6, 3, dtype=torch.float64)
-    states = encoder(inputs)[0]
-    for row in range(2):
-        covariance, h, cell = torch.zeros(4, 4), torch.zeros(4), torch.zeros(4)
-        for s, x in enumerate(inputs[row]):
-            recalled = covariance.double() @ h.double() / max(s, 1)
-            gates = encoder.inputs(x) + encoder.recurrent.weight @ torch.cat([h.double(), recalled])
-            input_gate, forget_gate, output_gate = (gates[i : i + 4].sigmoid() for i in (0, 4, 8))
-            cell = forget_gate * cell + input_gate * gates[12:].tanh()
-            h = output_gate * cell.tanh()
-            covariance = covariance + torch.outer(h, h)
-            torch.testing.assert_close(states[row, s], h)

@@ -6,8 +6,6 @@ Representations, arXiv 1609.05866, §4.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid, pad
@@ -22,28 +20,18 @@ from nmt.bounds import Size
 class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     """C_s = α_s C_{s−1} + β_s f_s f_sᵀ, read as C q_t (or, with ``mean``, as C q_t / S).
 
-    α_s = σ(w_α h_s + b_α), β_s = σ(w_β h_s + b_β) and f_s = σ(W h_s + b) ∘ h_s. With ``recall`` the gates also get
-    what C recalls, scaled to a norm below 1 so that it cannot saturate them: with true all of them get C_{s−1} h_s,
-    with ``gated`` α and β get C_{s−1} f_s, as the paper prints it. States are then written one after the other.
-    Without ``recall`` no gate depends on C, and C is a single matrix product.
+    α_s = σ(w_α h_s + b_α), β_s = σ(w_β h_s + b_β) and f_s = σ(W h_s + b) ∘ h_s. With ``recall`` each σ also gets
+    r_s = C_{s−1} h_s, the recall of h_s, scaled to a norm below 1 so that it cannot saturate the gates. States are then
+    written one after the other. Without ``recall`` no gate depends on C, and C is a single matrix product.
     """
 
-    def __init__(
-        self,
-        *,
-        state_size: Size,
-        query_size: Size,
-        recall: bool | Literal["gated"] = False,
-        mean: bool = True,
-    ) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, recall: bool = False, mean: bool = True) -> None:
         super().__init__(state_size=state_size, query_size=query_size, mean=mean)
         self.rank = state_size
-        self.sequential = bool(recall)
+        self.sequential = recall
         self.gates = nn.Linear(state_size, state_size + 2)  # α, β and f in one product
         nn.init.constant_(self.gates.bias[:1], 4.0)  # σ(4) = 0.98: an untrained model remembers a sentence
-        gates = 2 if recall == "gated" else state_size + 2
-        self.recalled = nn.Linear(state_size, gates, bias=False) if recall else None
-        self.step = _step_gated if recall == "gated" else _step
+        self.recalled = nn.Linear(state_size, state_size + 2, bias=False) if recall else None
 
     def values(self, states: Tensor) -> Tensor:
         """Return f (B, S, k)."""
@@ -63,37 +51,20 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
         scores = project(self.gates, states)
         if self.recalled is None or not states.shape[1]:
             return _gates(scores, states, real)
-        return scan(self.step, covariance, (scores, states, real), (self.recalled.weight.to(states.dtype),))[1]
+        return scan(_step, covariance, (scores, states, real), (self.recalled.weight.to(states.dtype),))[1]
 
 
 def _step(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """Return C (B, k, k) after one more state h, and the state's log α, β and f, which depend on C h.
+    """Return C (B, k, k) after one more state h, and the state's log α, β and f.
 
     ``inputs``: scores of h (B, k + 2), h (B, k), and (B,) 1 if it is real, else 0.
     """
     scores, h, real = inputs
-    return _write(covariance, _gates(scores + linear(_recall(covariance, h), *parameters), h, real))
-
-
-def _step_gated(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """Do the same, but only α and β depend on C, through C f."""
-    scores, h, real = inputs
-    f = torch.sigmoid(scores[:, 2:]) * h
-    recalled = pad(linear(_recall(covariance, f), *parameters), (0, h.shape[1]))
-    return _write(covariance, _gates(scores + recalled, h, real))
-
-
-def _recall(covariance: Tensor, key: Tensor) -> Tensor:
-    """Return C ``key`` (B, k), scaled to a norm below 1."""
-    recalled = (covariance @ key[..., None])[..., 0]
-    return recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
-
-
-def _write(covariance: Tensor, gates: Tensors) -> tuple[Tensor, Tensors]:
-    """Return α C + β f fᵀ, and the gates log α, β and f."""
-    log_alpha, beta, f = gates
+    recalled = (covariance @ h[..., None])[..., 0]
+    recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
+    log_alpha, beta, f = _gates(scores + linear(recalled, *parameters), h, real)
     decayed = log_alpha.exp()[:, None, None] * covariance
-    return decayed + (beta[:, None] * f)[..., None] * f[:, None], gates
+    return decayed + (beta[:, None] * f)[..., None] * f[:, None], (log_alpha, beta, f)
 
 
 def _gates(scores: Tensor, h: Tensor, real: Tensor) -> Tensors:

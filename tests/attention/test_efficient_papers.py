@@ -101,9 +101,9 @@ def test_softmax_over_time_in_parts_is_stable_for_large_scores() -> None:
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0].tolist(), [0, 0, 0.75, 0.25], rtol=1e-4)
 
 
-@pytest.mark.parametrize("recall", [False, True, "gated"])
+@pytest.mark.parametrize("recall", [False, True])
 @pytest.mark.parametrize("mean", [False, True])
-def test_general_covariance_of_brebisson_2016(recall: Any, mean: bool) -> None:
+def test_general_covariance_of_brebisson_2016(recall: bool, mean: bool) -> None:
     attention = GeneralCovarianceAttention(state_size=STATE, query_size=QUERY, recall=recall, mean=mean)
     weight = weights_of(attention)
 
@@ -111,11 +111,9 @@ def test_general_covariance_of_brebisson_2016(recall: Any, mean: bool) -> None:
         covariance, written = np.zeros((STATE, STATE)), []
         for s in h:
             scores = weight["gates.weight"] @ s + weight["gates.bias"]
-            f = sigmoid(scores[2:]) * s
             if recall:
-                recalled = covariance @ (f if recall == "gated" else s)
-                changes = weight["recalled.weight"] @ (recalled / sqrt(1 + recalled @ recalled))
-                scores[: len(changes)] += changes
+                recall_of_s = covariance @ s
+                scores = scores + weight["recalled.weight"] @ (recall_of_s / sqrt(1 + recall_of_s @ recall_of_s))
             alpha, beta = sigmoid(scores[:2])
             f = sigmoid(scores[2:]) * s
             covariance = alpha * covariance + beta * np.outer(f, f)
@@ -350,8 +348,8 @@ def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
 
 
-@pytest.mark.parametrize("recall", [False, True, "gated"])
-def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: Any) -> None:
+@pytest.mark.parametrize("recall", [False, True])
+def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: bool) -> None:
     torch.manual_seed(1)
     length, size = 1000, 3
     attention = GeneralCovarianceAttention(state_size=size, query_size=size, recall=recall).double()
@@ -365,9 +363,8 @@ def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall:
         for h in states[0]:
             scores = attention.gates(h)
             if attention.recalled is not None:
-                recalled = covariance @ (torch.sigmoid(scores[2:]) * h if recall == "gated" else h)
-                changes = attention.recalled(recalled / (1 + recalled @ recalled).sqrt())
-                scores = scores + torch.nn.functional.pad(changes, (0, len(scores) - len(changes)))
+                recall_of_h = covariance @ h
+                scores = scores + attention.recalled(recall_of_h / (1 + recall_of_h @ recall_of_h).sqrt())
             f = torch.sigmoid(scores[2:]) * h
             covariance = torch.sigmoid(scores[0]) * covariance + torch.sigmoid(scores[1]) * torch.outer(f, f)
         return covariance
