@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,9 @@ class TransformerDecoder(nn.Module):
     encoder's final state.
     """
 
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+
     @check_arguments
     def __init__(
         self,
@@ -64,6 +67,7 @@ class TransformerDecoder(nn.Module):
             )
         self.embedding = embedding
         self.attention = attention
+        self.hidden_size = hidden_size
         self.dropout = Dropout(dropout)
         self.inputs = PositionedEmbeddings(embedding_size=embedding.embedding_dim, size=hidden_size)
         self.blocks = nn.ModuleList(
@@ -104,14 +108,20 @@ class TransformerDecoder(nn.Module):
 
     def step(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, TransformerState, Tensor]:
         """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
+        features, state, weights = self.step_features(ids, state, memory)
+        return self.output(features), state, weights
+
+    def step_features(
+        self, ids: Tensor, state: TransformerState, memory: Memory
+    ) -> tuple[Tensor, TransformerState, Tensor]:
+        """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
         states = self._inputs(ids, state.position)
         reads, after = [], []
         for block, before in zip(self._layers(), state.layers, strict=True):
             states, layer_state, weights = block.step(states, before, memory, self.attention)
             reads.append(weights)
             after.append(layer_state)
-        logits = self.output(self.norm(states))
-        return logits, TransformerState(state.position + 1, tuple(after)), _mean(reads)
+        return self.norm(states), TransformerState(state.position + 1, tuple(after)), _mean(reads)
 
     def reorder(self, state: TransformerState, index: Tensor) -> TransformerState:
         """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""

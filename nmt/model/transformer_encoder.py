@@ -25,6 +25,8 @@ class TransformerEncoder(nn.Module):
 
     layers: ClassVar[int] = 1  # number of final states
     bidirectional: ClassVar[bool] = True  # so it cannot continue a source
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 
     @check_arguments
     def __init__(
