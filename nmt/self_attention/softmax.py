@@ -38,4 +38,6 @@ class SoftmaxSelfAttention(SelfAttention):
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         new = (projected.keys, projected.values)
         cache = Cache(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
-        return scaled_dot_product_attention(projected.queries, *cache), cache
+        # The exporter accepts four axes only.
+        output = scaled_dot_product_attention(*(part.flatten(0, 1) for part in (projected.queries, *cache)))
+        return output.view_as(projected.queries), cache
