@@ -42,7 +42,9 @@ def test_every_attention_works_inside_multi_head(inner: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((config_dir() / "experiment").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -> None:
-    files = [f"data.folder={request.getfixturevalue('shared_data')}/multi30k"] if path.stem == "multi30k" else []
+    files = (
+        [f"data.folder={request.getfixturevalue('shared_data')}/multi30k"] if path.stem.startswith("multi30k") else []
+    )
     config = train_config([f"+experiment={path.stem}", *files])
     assert config["name"] == path.stem
 
@@ -135,8 +137,15 @@ def test_every_experiment_composes(path: Path, request: pytest.FixtureRequest) -
         (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
-        (["encoder=gru"], "encoder=gru: no such choice; choose from bilstm, lstm"),
-        (["encoder=it's/b"], "encoder=it's/b: no such choice; choose from bilstm, lstm"),
+        (["encoder=gru"], "encoder=gru: no such choice; choose from bilstm, lstm, transformer"),
+        (
+            ["encoder=transformer", "encoder.heads=3"],
+            "encoder.heads=3: must divide encoder.hidden_size=256",
+        ),
+        (["decoder=transformer", "attention=none"], "attention=NoAttention: has no contexts"),
+        (["encoder=transformer", "encoder.self_attention=linaer"], "did you mean linear?"),
+        (["decoder=transformer", "decoder.feature_map=elo"], "decoder.feature_map=elo: must be elu | taylor"),
+        (["encoder=it's/b"], "encoder=it's/b: no such choice; choose from bilstm, lstm, transformer"),
         (["attention=null"], "attention=null: must be the name of a choice"),
         (["training=[[a]]"], "training=[[a]]: must be the name of a choice"),
         (["+batches=[1,2]"], "+batches=[1,2]: must be the name of a choice"),
