@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import onnxruntime
 from nmt.errors import UserError
 from nmt.inference.onnx.layout import NEXT
 from nmt.inference.onnx.shortlist import Shortlist
+from nmt.machine import usable_cores
 from nmt.search.engine import Floats, Integers
 from nmt.text.specials import PAD
 
@@ -115,7 +115,7 @@ def graph_encoder(file: Path, threads: int | None) -> Callable[[Integers], Field
 def open_session(file: Path, threads: int | None) -> Any:
     """Load a graph into onnxruntime. Raises UserError if it is damaged."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or _cores()
+    options.intra_op_num_threads = threads or usable_cores()
     options.log_severity_level = 3
     # Spinning threads block the cores for the threads of the next graph, which halves the speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -126,10 +126,3 @@ def open_session(file: Path, threads: int | None) -> Any:
     except Exception as error:  # onnxruntime's exceptions have no common base class
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{file}: cannot be read as a graph ({reason}); write it again with nmt-export") from None
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use; macOS and Windows only report the number of all cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
