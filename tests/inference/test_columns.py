@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = TrainedModel(model, tokenizer, tokenizer, config, 40)
     folder.mkdir()
     save_folder(folder, trained)
-    export(trained, folder, None)
+    export(trained, folder, engines=["onnx"])
     return folder
 
 
