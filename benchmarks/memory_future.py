@@ -51,15 +51,14 @@ def main() -> None:
     lines.append(row("bahdanau, the teacher", *cells(run("bahdanau", "attention=bahdanau"))))
     memories = {32: run("memory-32", "attention.slots=32")}
     lines.append(row("memory", *cells(memories[32])))
-    guides = {"gold links": ["guide=links"]} if args.data is None else {}  # Multi30k has none
-    guides["a teacher"] = [
-        "guide=teacher",
-        f"guide.model={args.runs / 'bahdanau'}",
-        f"guide.decay_steps={args.updates}",
-    ]
-    for name, words in guides.items():
-        scores = run(f"guided by {name}".replace(" ", "-"), *words)
-        lines.append(row(f"memory, guided by {name}", *cells(scores)))
+    teacher = ["guide=teacher", f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
+    guides = {"teacher": ("a teacher", teacher)}
+    if args.data is None:  # Multi30k has no gold links
+        for weight in ("1", "0.1"):
+            words = ["guide=links", f"guide.weight={weight}"]
+            guides = {f"links-{weight}": (f"gold links, weight {weight}", words), **guides}
+    for name, (title, words) in guides.items():
+        lines.append(row(f"memory, guided by {title}", *cells(run(name, *words))))
     save(args.output, lines, show=False)
 
     run("nested", "attention=nested_memory")
