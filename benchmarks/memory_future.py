@@ -40,17 +40,16 @@ def main() -> None:
         text = ["+experiment=multi30k", f"data.folder={args.data}"]
 
     def run(name: str, *settings: str) -> dict[str, Any]:
-        """Return the test scores of a run, trained now or before."""
+        """Return the test scores of a run, trained now or before, and its validation loss."""
         summary = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)
-        scores: dict[str, Any] = summary["test"]
+        scores = {**summary["test"], "loss": summary["metrics"]["valid_loss"]}
         print(row(name, *cells(scores)), flush=True)
         return scores
 
     lines = header("Future work of the paper on memory attention", "one seed")
-    lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES)]
-    lines.append(row("bahdanau, the teacher", *cells(run("bahdanau", "attention=bahdanau"))))
+    lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES, "valid loss, nats")]
     memories = {32: run("memory-32", "attention.slots=32")}
-    lines.append(row("memory", *cells(memories[32])))
+    guided = {"bahdanau, the teacher": run("bahdanau", "attention=bahdanau"), "memory": memories[32]}
     teacher = ["guide=teacher", f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
     guides = {"teacher": ("a teacher", teacher)}
     if args.data is None:  # Multi30k has no gold links
@@ -58,7 +57,8 @@ def main() -> None:
             words = ["guide=links", f"guide.weight={weight}"]
             guides = {f"links-{weight}": (f"gold links, weight {weight}", words), **guides}
     for name, (title, words) in guides.items():
-        lines.append(row(f"memory, guided by {title}", *cells(run(name, *words))))
+        guided[f"memory, guided by {title}"] = run(name, *words)
+    lines += [row(name, *cells(scores), f"{scores['loss']:.2f}") for name, scores in guided.items()]
     save(args.output, lines, show=False)
 
     run("nested", "attention=nested_memory")
