@@ -62,7 +62,8 @@ def report(summaries: dict[tuple[int, str], dict[str, Any]], args: argparse.Name
     updates = {round(summary["metrics"]["step"]) + 1 for summary in summaries.values()}
     counts, seeds_text = ("/".join(map(str, sorted(updates))), ", ".join(map(str, args.seeds)))
     facts = f"{counts} updates on the generated corpus, falling learning rate; seeds: {seeds_text}"
-    lines = header("Every attention after equal updates", facts, "mean ± standard deviation over the seeds")
+    note = "mean ± standard deviation over the seeds; memory_paper and covariance_paper set their own learning rate"
+    lines = header("Every attention after equal updates", facts, note)
     lines += table_head("attention", *SCORES)
     for label in dict.fromkeys(label for _, label in summaries):
         tests = [summaries[seed, label]["test"] for seed in args.seeds]
