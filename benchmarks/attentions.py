@@ -2,9 +2,9 @@
 
 Each kind of conf/attention, and some variants, trains on the generated corpus with the default sizes. The learning rate
 falls to 0 within two epochs, about 1,160 updates, which take two to three minutes on one core. A pilot reached BLEU 86
-(Luong general), 88 (memory) and 67 (covariance). Each model translates the test set with beam search, and AER compares its alignments
-with the gold links. The script writes a table and heatmaps of the same test sentence. An interrupted benchmark
-continues where it stopped. It trains all kinds with the first seed, then with the next one.
+(Luong general), 88 (memory) and 67 (covariance). Each model translates the test set with beam search, and AER compares
+its alignments with the gold links. The script writes a table and heatmaps of the same test sentence. An interrupted
+benchmark continues where it stopped. It trains all kinds with the first seed, then with the next one.
 
     python benchmarks/attentions.py
     python benchmarks/attentions.py --seeds 1 --only memory 'luong general'

@@ -47,6 +47,7 @@ ENTRIES = [
     Entry("multi30k", "multi30k", 120, needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
+    Entry("demo", "demo", 4, timing=True),
     Entry("products", "products", 2, timing=True),
     Entry("cost", "cost", 20, timing=True),
     Entry("startup", "startup", 2, ("--size", "reference"), timing=True),
