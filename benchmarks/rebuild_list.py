@@ -1,4 +1,4 @@
-"""The entries of ``rebuild.py``, in order. The models of Multi30k that some entries need are a job of run_queue.py."""
+"""The entries of ``rebuild.py``, in order: trained models come before the scripts that need them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MULTI30K = "data/multi30k/train.en.gz"
 TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
-MODELS = ("runs/multi30k/m30k-bahdanau", "runs/multi30k/m30k-memory", REFERENCE)
+MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
 FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
 SIZES = [f"{part}.{size}" for part in ("encoder", "decoder") for size in ("hidden_size=512", "layers=2")]
 REFERENCE_RUN = (
@@ -44,6 +44,7 @@ ENTRIES = [
     Entry("memory_settings", "memory_settings", 40),
     Entry("memory_future", "memory_future", 60),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
     Entry("demo", "demo", 4, timing=True),
