@@ -94,7 +94,9 @@ def draw_pareto(points: Sequence[Point]) -> Figure | None:
     axes = figure.add_subplot()
     labels, engines = ([*dict.fromkeys(getattr(point, name) for point in points)] for name in ("label", "engine"))
     shades, beams = colours(labels), sorted({point.beam for point in points})
-    front = pareto_front(points)
+    front, times = pareto_front(points), [point.milliseconds for point in points]
+    axes.set_xscale("log")  # with limits, before drawing: matplotlib warns of equal times that are a power of ten
+    axes.set_xlim(0.8 * min(times), 1.25 * max(times))
     axes.plot([point.milliseconds for point in front], [point.bleu for point in front], color="0.6", zorder=1)
     for point in points:
         size = 30 + 50 * beams.index(point.beam)
@@ -107,9 +109,6 @@ def draw_pareto(points: Sequence[Point]) -> Figure | None:
             edgecolors="black" if point in front else "none",
             zorder=2,
         )
-    times = [point.milliseconds for point in points]
-    axes.set_xscale("log")
-    axes.set_xlim(0.8 * min(times), 1.25 * max(times))
     axes.set_xlabel("milliseconds per sentence, log scale")
     axes.set_ylabel("BLEU of the timed sentences")
     axes.grid(alpha=0.3, which="both")
