@@ -150,7 +150,7 @@ def draw_lengths(
         axes.set_xlabel("source length, pieces")
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
-        axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.legend(frameon=False, fontsize="small")
     return figure
 
