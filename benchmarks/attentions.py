@@ -1,9 +1,10 @@
 """Compare all attentions after equal updates on generated text: BLEU, chrF and AER, with the spread over seeds.
 
-Each kind of conf/attention, and some variants, trains on the generated corpus with the default settings and fewer
-updates. It translates the test set with beam search. AER compares its alignments with the gold links. The script
-writes a table and heatmaps of the same test sentence. An interrupted benchmark continues where it stopped. It trains
-all kinds with the first seed, then with the next one.
+Each kind of conf/attention, and some variants, trains on the generated corpus with the default sizes. The learning rate
+falls to 0 within two epochs, about 1,160 updates, which take two to three minutes on one core. A pilot reached BLEU 86
+(Luong general) and 88 (memory). Each model translates the test set with beam search, and AER compares its alignments
+with the gold links. The script writes a table and heatmaps of the same test sentence. An interrupted benchmark
+continues where it stopped. It trains all kinds with the first seed, then with the next one.
 
     python benchmarks/attentions.py
     python benchmarks/attentions.py --seeds 1 --only memory 'luong general'
@@ -24,7 +25,7 @@ from report import argument_parser, header, row, save, table_head
 from runs import train
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf", "AER": "aer"}
-TASK = ["training.monitor=valid_loss", "training.decode_sentences=0"]
+TASK = ["schedule=linear", "training.monitor=valid_loss", "training.decode_sentences=0"]
 HEATMAPS = {  # kinds whose picture the pages show
     *("bahdanau", "luong dot", "luong general", "luong concat", "local", "memory"),
     *("kernel elu", "covariance", "gated_covariance"),
@@ -59,7 +60,8 @@ def main() -> None:
 def report(summaries: dict[tuple[int, str], dict[str, Any]], args: argparse.Namespace) -> list[str]:
     """Return the table: mean ± standard deviation over the seeds."""
     updates = {round(summary["metrics"]["step"]) + 1 for summary in summaries.values()}
-    facts = f"{'/'.join(map(str, sorted(updates)))} updates on the generated corpus; seeds: {args.seeds}"
+    counts, seeds_text = ("/".join(map(str, sorted(updates))), ", ".join(map(str, args.seeds)))
+    facts = f"{counts} updates on the generated corpus, falling learning rate; seeds: {seeds_text}"
     lines = header("Every attention after equal updates", facts, "mean ± standard deviation over the seeds")
     lines += table_head("attention", *SCORES)
     for label in dict.fromkeys(label for _, label in summaries):

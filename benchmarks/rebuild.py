@@ -3,6 +3,7 @@
 An entry is done if its results file names a commit since which neither nmt/, conf/ nor the scripts have changed.
 An entry that lacks data, a trained model or another toolkit is skipped and named. A failed entry does not stop the
 others. What a script prints goes to runs/rebuild/NAME.log. Afterwards, ``tables.py`` copies the tables into the pages.
+Trainings of many hours are the jobs of run_queue.py. They are listed here and run there.
 
     python benchmarks/rebuild.py --list                 every entry, its question, its minutes on two cores, its state
     python benchmarks/rebuild.py --timings              only what needs a quiet machine
@@ -18,7 +19,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import yaml
 from rebuild_list import ENTRIES, Entry
 from report import RESULTS
 
@@ -33,6 +36,10 @@ def main() -> int:
     if args.list:
         for entry in entries:
             print(described(entry))
+        for job in long_jobs() if not (args.only or args.timings) else ():
+            print(
+                f"{job['name']:18} training {job['minutes']:4} min  {job['command']} [python benchmarks/run_queue.py]"
+            )
         return 0
     if (changes := git("status", "--porcelain", "--", *CODE)) and not args.allow_changes:
         print(f"uncommitted changes: {changes.splitlines()[0].strip()} …; commit them, or add --allow-changes")
@@ -114,6 +121,13 @@ def git(*words: str) -> str | None:
 def missing_files(entry: Entry) -> list[str]:
     """Return what the entry needs and does not find."""
     return [file for file in entry.needs if not (ROOT / file).exists()]
+
+
+def long_jobs() -> list[dict[str, Any]]:
+    """Return the jobs of run_queue.py: name, command, minutes and priority."""
+    file = ROOT / "benchmarks" / "run_queue.yaml"
+    jobs: list[dict[str, Any]] = yaml.safe_load(file.read_text("utf-8")) if file.is_file() else []
+    return jobs
 
 
 def question(entry: Entry) -> str:
