@@ -179,7 +179,7 @@ def test_interrupted_comparison_continues_and_a_changed_setting_is_measured(
     monkeypatch.setattr(speed, "run_worker", fake_worker(calls))
     compare([*words, "beams=[1]"])
     # In turns; the second round in the opposite order.
-    kinds = [call.partition("attention=")[2].partition(",")[0] for call in calls]
+    kinds = [call.partition("attention=")[2].partition(" ")[0] for call in calls]
     assert kinds == ["luong", "memory", "memory", "", "luong"]
     compare([*words, "beams=[3]"])
     assert [call[-3:] for call in calls[5:]] == ["[3]"] * 4
