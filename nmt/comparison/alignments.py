@@ -20,7 +20,7 @@ from nmt.inference.translator import Translator
 from nmt.text.specials import BOS, EOS
 
 GROUP = 256  # test sentences whose alignments are in memory at once
-DIGITS = 4  # of stored weights
+DIGITS = 4  # significant digits of stored weights
 
 
 class Slots(NamedTuple):
@@ -112,7 +112,7 @@ def _example(loaded: _Loaded, source: str, reference: str, *, split: bool) -> di
 
 
 def _rounded(weights: np.ndarray) -> list[list[float]]:
-    return np.round(weights.astype(np.float64), DIGITS).tolist()  # type: ignore[no-any-return]
+    return [[float(f"{weight:.{DIGITS}g}") for weight in row] for row in weights.tolist()]
 
 
 @torch.inference_mode()
