@@ -42,7 +42,7 @@ ENTRIES = [
     Entry("attentions", "attentions", 220),
     Entry("streaming_settings", "streaming_settings", 60),
     Entry("memory_settings", "memory_settings", 40),
-    Entry("memory_future", "memory_future", 60),
+    Entry("memory_future", "memory_future", 45),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
     Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
