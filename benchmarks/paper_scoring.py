@@ -94,9 +94,10 @@ def plot(args: argparse.Namespace) -> None:
             if file.is_file() and (losses := valid_loss(file)):
                 axes.plot(range(1, len(losses) + 1), losses, color=f"C{index}", label=label)
                 label = None
-    axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece", yscale="log")
+    axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece")
     axes.grid(alpha=0.3)
     if axes.lines:
+        axes.set_yscale("log")
         axes.legend()
     figure.savefig(args.output / "paper_scoring.png", dpi=120)
 
