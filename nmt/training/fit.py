@@ -32,6 +32,7 @@ from nmt.training.checkpoints import (
     Stopped,
 )
 from nmt.training.data import CorpusBatches
+from nmt.training.guide import build_guide
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
 from nmt.training.optional import reason
@@ -75,6 +76,7 @@ def fit(
     last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, max_steps=config["training"]["max_steps"])
     trained = new_model(config, prepared, checkpoint=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
+    guide = build_guide(config, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
     callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
@@ -84,7 +86,7 @@ def fit(
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
         trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
-    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
+    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
     data = CorpusBatches(
         prepared.corpora["train"],
         prepared.corpora["valid"],
