@@ -17,6 +17,9 @@ from torch.nn.functional import elu, normalize, pad
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.bounds import Size
 
+FeatureMap = Literal["elu", "taylor", "softmax", "scaling", "identity"]
+LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
+
 
 class KernelAttention(Attention):
     """c_t = φ(q_t)ᵀ Σ_s φ(k_s) h_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with k_s = W_k h_s and q_t = W_q d_t.
@@ -33,7 +36,7 @@ class KernelAttention(Attention):
         *,
         state_size: Size,
         query_size: Size,
-        feature_map: Literal["elu", "taylor", "softmax", "scaling", "identity"] = "elu",
+        feature_map: FeatureMap = "elu",
         key_size: Size = 64,
     ) -> None:
         super().__init__()
@@ -52,8 +55,12 @@ class KernelAttention(Attention):
         return projected
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return φ(k_s) (B, S, R)."""
-        return self.features(self.W_k(states))
+        """Return φ(k_s) (B, S, R); for ``softmax`` the exponential of keys limited to ±40.
+
+        Only causal self-attention uses the latter: a peak would let later keys change the weights of earlier ones.
+        """
+        features = self.features(self.W_k(states))
+        return features.clamp(-LARGEST_KEY, LARGEST_KEY).exp() if self.feature_map == "softmax" else features
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
