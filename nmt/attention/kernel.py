@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
 from nmt.bounds import Size
 
 
@@ -63,42 +64,18 @@ class KernelAttention(Attention):
         if self.feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
-            return features.softmax(2) / _nonzero(memory.mass)[:, None]
-        return features / _nonzero(features @ memory.mass[:, :, None])
+            return features.softmax(2) / nonzero(memory.mass)[:, None]
+        return features / nonzero(features @ memory.mass[:, :, None])
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
         if self.feature_map != "softmax":
             return super().write_part(states, mask, start, trace)
         states = clear_padding(states, mask)
-        lowest = torch.finfo(states.dtype).min
-        scores = self.W_k(states).to(states.dtype).masked_fill(~mask[..., None], lowest)
-        # The peak needs no gradient, which would cancel: a read divides by the mass. A source without states gets
-        # the lowest number.
-        peak = pad(scores.detach(), (0, 0, 0, 1), value=lowest).amax(1)
-        weights = clear_padding((scores - peak[:, None]).exp(), mask).transpose(1, 2)
-        return Memory(weights @ states, weights.sum(2), mask.sum(1), peak=peak, trace=weights if trace else None)
+        return write_softmax(self.W_k(states).to(states.dtype), states, mask, trace)
 
     def merge_parts(self, memory: Memory, part: Memory) -> Memory:
         """Return the sum of both parts, relative to the higher of their peaks."""
         if memory.peak is None or part.peak is None:
             return super().merge_parts(memory, part)
-        peak = torch.maximum(memory.peak, part.peak)
-        return super().merge_parts(_rescale(memory, peak), _rescale(part, peak))
-
-
-def _rescale(memory: Memory, peak: Tensor) -> Memory:
-    """Return the same memory with weights exp(k_s − ``peak``)."""
-    assert memory.peak is not None
-    factor = (memory.peak - peak).exp()
-    return memory._replace(
-        slots=memory.slots * factor[..., None],
-        mass=memory.mass * factor,
-        peak=peak,
-        trace=None if memory.trace is None else memory.trace * factor[..., None],
-    )
-
-
-def _nonzero(divisor: Tensor) -> Tensor:
-    """Return the divisor, with 1 for a source without states, so that its contexts are 0 and not NaN."""
-    return divisor.where(divisor > 0, 1)
+        return super().merge_parts(*to_common_peak(memory, part))
