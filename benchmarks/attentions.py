@@ -31,7 +31,11 @@ EFFICIENT = {
     "local, w=10": ["attention=local"],
     "low rank, K=32": ["attention=low_rank"],
     "kernel elu": ["attention=kernel"],
+    "abc": ["attention=abc"],
     "delta rule": ["attention=delta"],
+    "gated_delta": ["attention=gated_delta"],
+    "mesa": ["attention=mesa"],
+    "mlstm": ["attention=mlstm"],
     "general covariance": ["attention=general_covariance"],
     "8 heads of luong": ["attention=multi_head"],
 }

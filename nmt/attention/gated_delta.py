@@ -42,6 +42,4 @@ class GatedDeltaAttention(DeltaAttention):
         )
         weights = ((log_total - log_a).exp() * keys).transpose(1, 2) @ inverse
         decayed_keys = log_a.exp() * keys
-        return Update(
-            lambda columns: log_total.exp() * columns - weights @ (decayed_keys @ columns), weights, states
-        )
+        return Update(lambda columns: log_total.exp() * columns - weights @ (decayed_keys @ columns), weights, states)

@@ -3,9 +3,9 @@
 Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
 arXiv 2006.16236: ``elu``. Li et al. (2020), Linear Attention Mechanism: An Efficient Attention for Semantic
 Segmentation, arXiv 2007.14902: ``taylor``. Shen et al. (2018), Efficient Attention: Attention with Linear
-Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``. Arora et al. (2024), Simple linear attention language models
-balance the recall-throughput tradeoff, arXiv 2402.18668: ``taylor2``. Zhang et al. (2024), The Hedgehog & the Porcupine:
-Expressive Linear Attentions with Softmax Mimicry, arXiv 2402.04347: ``hedgehog``.
+Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``. Arora et al. (2024), Simple linear attention language
+models balance the recall-throughput tradeoff, arXiv 2402.18668: ``taylor2``. Zhang et al. (2024), The Hedgehog & the
+Porcupine: Expressive Linear Attentions with Softmax Mimicry, arXiv 2402.04347: ``hedgehog``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu, normalize, pad
+from torch.nn.functional import normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
 from nmt.bounds import Size
-
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
 
@@ -115,5 +114,6 @@ def _second_order(x: Tensor) -> Tensor:
     """Return features (…, 1 + A + A(A + 1)/2) of x (…, A). Each pair of numbers appears once, so i ≠ j counts twice."""
     size = x.shape[-1]
     rows, columns = torch.triu_indices(size, size, device=x.device)
-    squares = x[..., rows] * x[..., columns] * torch.where(rows == columns, sqrt(1 / 2), 1).to(x.dtype) / sqrt(size)
+    share = torch.ones_like(rows, dtype=x.dtype).masked_fill(rows == columns, sqrt(1 / 2))
+    squares = x[..., rows] * x[..., columns] * share / sqrt(size)
     return torch.cat([torch.ones_like(x[..., :1]), x / size**0.25, squares], dim=-1)

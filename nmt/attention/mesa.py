@@ -66,7 +66,8 @@ def solve(matrix: Tensor, right: Tensor) -> Tensor:
     identity = torch.eye(matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
     matrix = identity + matrix
     if not torch.compiler.is_exporting():
-        return torch.linalg.solve(matrix, right)
+        solution: Tensor = torch.linalg.solve(matrix, right)
+        return solution
     largest = matrix.abs().sum(2).amax(1)[:, None, None]  # no eigenvalue is larger
     inverse, lowest = identity / largest, 1 / largest  # the eigenvalues of A X lie between ``lowest`` and 1
     for _ in range(NEWTON_STEPS):

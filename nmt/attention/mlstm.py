@@ -18,7 +18,7 @@ from nmt.bounds import Size
 
 
 class MlstmAttention(DecayingAttention):
-    """M_s = f_s M_{s−1} + i_s k_s h_sᵀ and n_s = f_s n_{s−1} + i_s k_s, read as Mᵀq_t / max(|nᵀq_t|, 1) (eqs. 19 to 25).
+    """M_s = f_s M_{s−1} + i_s k_s h_sᵀ, n_s = f_s n_{s−1} + i_s k_s, read as Mᵀq_t / max(|nᵀq_t|, 1) (eqs. 19 to 25).
 
     k_s = W_k h_s / √A, q_t = W_q d_t, i_s = exp(w_i h_s + b_i) and f_s = σ(w_f h_s + b_f). The mass of the memory is n.
     All weights are relative to the peak m (B, 1), the running maximum of log i_s as it has decayed, at least 0: the

@@ -72,7 +72,11 @@ def assert_equal_translations(
 
 
 # taylor has a memory in float64.
-CASES = [*([name] for name in NAMES), ["luong", "decoder.input_feeding=true"], ["kernel", "attention.feature_map=taylor"]]
+CASES = [
+    *([name] for name in NAMES),
+    ["luong", "decoder.input_feeding=true"],
+    ["kernel", "attention.feature_map=taylor"],
+]
 
 
 @pytest.mark.parametrize("words", CASES, ids=",".join)
