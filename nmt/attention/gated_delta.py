@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import Update
+from nmt.attention.decaying import Update, project
 from nmt.attention.delta import DeltaAttention
 from nmt.bounds import Size
 
@@ -31,9 +31,9 @@ class GatedDeltaAttention(DeltaAttention):
 
         u_s + β_s Σ_{j<s} (a_s/a_j) (k_s·k_j) u_j = β_s (h_s − a_s Mᵀ k_s)
         """
-        keys = normalize(self.W_k(states), dim=2)
-        beta = torch.sigmoid(self.beta(states)).masked_fill(~mask[..., None], 0)
-        log_alpha = logsigmoid(self.alpha(states)).masked_fill(~mask[..., None], 0)
+        keys = normalize(project(self.W_k, states), dim=2)
+        beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
+        log_alpha = logsigmoid(project(self.alpha, states)).masked_fill(~mask[..., None], 0)
         log_a, log_total = log_alpha.cumsum(1), log_alpha.sum(1, keepdim=True)
         decays = (log_a - log_a.transpose(1, 2)).tril().exp()  # a_s/a_j for j ≤ s
         overlaps = (beta * decays * (keys @ keys.transpose(1, 2))).tril(-1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update
+from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.bounds import AtLeast, Size
 
 NEWTON_STEPS = 16  # enough for matrices whose largest eigenvalue is 4 million times the smallest
@@ -52,7 +52,7 @@ class MesaAttention(DecayingAttention):
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Solve for the new P: (I + P Σ k kᵀ) P' = P. The states write with P' k, and P decays to P' itself."""
         assert memory.keys is not None
-        keys = normalize(self.W_k(states), dim=2)
+        keys = normalize(project(self.W_k, states), dim=2)
         weights = solve(memory.keys @ (keys.transpose(1, 2) @ keys), memory.keys) @ keys.transpose(1, 2)
         return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update
+from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.bounds import Size
 
 
@@ -40,9 +40,9 @@ class MlstmAttention(DecayingAttention):
         """Return q_t (B, Q, R), divided by max(|nᵀq_t|, 1)."""
         assert memory.peak is not None
         with torch.autocast(query.device.type, enabled=False):  # nᵀq_t is a difference of large numbers
-            query = self.W_q(query.to(memory.mass.dtype))
-            divisor = (query @ memory.mass[..., None]).abs()
-            return query / torch.maximum(divisor, (-memory.peak).exp()[:, None])
+            projected = project(self.W_q, query.to(memory.mass.dtype))
+            divisor = (projected @ memory.mass[..., None]).abs()
+            return (projected / torch.maximum(divisor, (-memory.peak).exp()[:, None])).to(query.dtype)
 
     def empty(self, states: Tensor, trace: bool) -> Memory:
         memory = super().empty(states, trace)
@@ -50,7 +50,7 @@ class MlstmAttention(DecayingAttention):
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         assert memory.peak is not None
-        log_i, log_f = self.gates(states).unbind(2)
+        log_i, log_f = project(self.gates, states).unbind(2)
         log_f = logsigmoid(log_f).masked_fill(~mask, 0)
         total = log_f.sum(1, keepdim=True)
         log_weights = log_i + total - log_f.cumsum(1)  # (B, S) log (Π_{j>s} f_j) i_s
@@ -58,6 +58,6 @@ class MlstmAttention(DecayingAttention):
         decayed = memory.peak + total
         # The peak needs no gradient: numerator and divisor of a read change by the same factor.
         peak = torch.cat([decayed, log_weights], dim=1).amax(1, keepdim=True).clamp(min=0).detach()
-        keys = self.W_k(states) / sqrt(self.rank)
+        keys = project(self.W_k, states) / sqrt(self.rank)
         weights = (log_weights - peak).exp()[:, None] * keys.transpose(1, 2)
         return Update(lambda columns: (decayed - peak).exp()[..., None] * columns, weights, states, peak)

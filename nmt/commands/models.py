@@ -26,6 +26,7 @@ def load_model(
     trust: Sequence[str],
     engine: EngineName = "torch",
     shortlist: bool = False,
+    slots: int | None = None,
 ) -> Translator:
     """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
 
@@ -36,7 +37,7 @@ def load_model(
     from nmt.inference.translator import Translator
 
     translator = Translator.load(
-        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
+        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist, slots=slots
     )
     if engine == "auto" and isinstance(translator.runtime, OnnxModel):
         print_message(f"engine: {translator.runtime.engine_name}")

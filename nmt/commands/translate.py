@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Size
 from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -31,6 +32,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3        the three best translations
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
+  nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
@@ -52,6 +54,7 @@ class Translate:
     scores: bool
     alignments: str | None
     search: SearchOptions
+    slots: Size | None
     engine: EngineName
     shortlist: bool
     device: str
@@ -74,6 +77,8 @@ def translate(arguments: list[str]) -> None:
         raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
+    if options.memory is not None and options.slots is not None:
+        raise UserError(f"slots={options.slots}: a stored memory keeps the slots that it has; remove slots=")
     with ExitStack() as files:
         # Opened before the model is loaded, so that a wrong path fails at once.
         write = files.enter_context(line_writer(options.output))
@@ -85,6 +90,7 @@ def translate(arguments: list[str]) -> None:
             trust=options.trust,
             engine="torch" if options.memory is not None else options.engine,
             shortlist=options.shortlist,
+            slots=options.slots,
         )
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")

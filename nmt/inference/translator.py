@@ -54,18 +54,20 @@ class Translator:
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
+        slots: int | None = None,
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
-        to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
-        if the folder holds no model for this engine.
+        to the ONNX engines only. ``slots`` uses the first slots of a model with ``attention=nested_memory``, in torch.
+        ``trust`` names packages besides nmt whose classes the model may use. Raises UserError if the folder holds no
+        model for this engine.
         """
-        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
+        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust, "slots": slots}
         exported = load_export(Path(folder), engine, device, **settings)
-        torch_model = partial(load_trained, Path(folder), device, threads, trust)
+        torch_model = partial(load_trained, Path(folder), device, threads, trust, slots)
         return cls(torch_model()) if exported is None else cls(exported, load_trained=torch_model)
 
     @cached_property
