@@ -4,7 +4,7 @@ A recurrent encoder reads a document once. Each of its 16 questions is one look-
 candidates. Documents hold n facts, up to 50 in training and more in the test. With distractors, a document also holds
 facts that no question asks about. Every attention of conf/attention gets a row. With --babi, the first bAbI task is
 also trained; there, a question is answered from the part of the story before it. An interrupted benchmark continues
-where it stopped, and the tables say "not run" where a cell is missing.
+where it stopped. Its tables hold all finished cells, and it names the rows that were not run.
 
     python benchmarks/cloze.py --kinds none covariance gated_covariance "luong score=dot"
 """
@@ -20,12 +20,12 @@ from concurrent.futures import ProcessPoolExecutor
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from cloze_kinds import kinds
 from cloze_model import train_on_babi, train_on_facts
-from cloze_report import Cells, write_report
+from cloze_report import UPDATES, Cells, write_report
 from cloze_task import read_babi
 from machine import commit
 from report import argument_parser, writable
@@ -66,7 +66,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--facts", type=int, nargs="+", default=[10, 50, 200, 1_000], help=help_text)
     help_text = "distractors for each fact, one table per number; default: %(default)s"
     parser.add_argument("--distractors", type=int, nargs="+", default=[0, 1], help=help_text)
-    parser.add_argument("--updates", type=int, default=1_000, help="updates of each training; default: %(default)s")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each training; default: %(default)s")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
     parser.add_argument("--babi", type=existing, default=None, help="folder with qa1_train.txt.gz and qa1_test.txt.gz")
     help_text = "cells trained at the same time, with one thread each; default: %(default)s"
@@ -119,14 +119,22 @@ def train_cell(cell: Cell, args: argparse.Namespace) -> str:
 
 
 def read_cells(args: argparse.Namespace, rows: list[str]) -> Cells:
-    """Return the results of all finished cells with these updates and seeds, of this call or an earlier one."""
-    cells: Cells = {}
-    for task, kind, seed in product([*map(str, args.distractors), "babi"], rows, args.seeds):
-        file = Cell(task, kind, seed, args.updates).file(args.runs)
-        if file.is_file():
-            result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            cells[task, kind, seed] = result
-    return cells
+    """Return the results of all finished cells with these updates, of this call or an earlier one."""
+    tasks = [*map(str, args.distractors), "babi"]
+    files = {}
+    for file in Cell("", "", 0, args.updates).file(args.runs).parent.glob("*.json"):
+        task, _, rest = file.stem.partition("-")
+        kind, _, seed = rest.rpartition("-")
+        files[task, kind.replace(",", " "), int(seed)] = file
+    order = sorted(
+        (tasks.index(task), rows.index(kind), seed, task, kind)
+        for task, kind, seed in files
+        if task in tasks and kind in rows
+    )
+    return {
+        (task, kind, seed): json.loads(files[task, kind, seed].read_text(encoding="utf-8"))
+        for *_, seed, task, kind in order
+    }
 
 
 if __name__ == "__main__":

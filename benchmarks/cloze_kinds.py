@@ -16,8 +16,9 @@ SIZE = 64  # of every state, embedding and key
 FOLDER = Path(__file__).parents[1] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
 VARIANTS = [
-    "general_covariance recall=true",
-    "general_covariance recall=gated",
+    "gated_covariance mean=false",
+    "general_covariance mean=false",
+    "general_covariance mean=false recall=true",
     "memory slots=100",
     "memory position_encoding=false",
     "memory slots=100 position_encoding=false",

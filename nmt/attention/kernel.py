@@ -22,6 +22,7 @@ from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
 from nmt.bounds import Size
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
+LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
 
 
 class KernelAttention(Attention):
@@ -71,8 +72,12 @@ class KernelAttention(Attention):
         return projected
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
-        """Return φ(k_s) (B, S, R)."""
-        return self.features(self.W_k(states))
+        """Return φ(k_s) (B, S, R); for ``softmax`` the exponential of keys limited to ±40.
+
+        Only causal self-attention uses the latter: a peak would let later keys change the weights of earlier ones.
+        """
+        features = self.features(self.W_k(states))
+        return features.clamp(-LARGEST_KEY, LARGEST_KEY).exp() if self.feature_map == "softmax" else features
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
@@ -86,7 +91,7 @@ class KernelAttention(Attention):
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
             return features.softmax(2) / nonzero(memory.mass)[:, None]
-        return features / nonzero(features @ memory.mass[:, :, None])
+        return features / nonzero(features @ memory.mass[:, :, None].to(features.dtype))
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""

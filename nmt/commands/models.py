@@ -33,7 +33,7 @@ def load_model(
     Raises UserError if the folder holds no model for this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
-    from nmt.inference.onnx.folder import OnnxModel
+    from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
 
     translator = Translator.load(
@@ -68,10 +68,10 @@ def translate_lines(
     """Translate the lines of the file ``place``, with a progress display if stderr is a terminal."""
     progress = Progress(shown=sys.stderr.isatty())
     translations: list[Translation] = []
-    for first in range(0, len(lines), GROUP):
-        warn = warn_of_line(place, "its translation is empty", first=first)
-        group = lines[first : first + GROUP]
-        translations += translator.translate(group, search, alignments=alignments, on_failure=warn)
+    warn = warn_of_line(place, "its translation is empty")
+    groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
+    for group in translator.translate_groups(groups, search, alignments=alignments, on_failure=warn):
+        translations += group
         progress.show(len(translations))
     progress.close()
     return translations

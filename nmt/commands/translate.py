@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,27 +138,27 @@ def _translate_all(
     )
     prompt = _prompt if interactive else None
     done = 0
-    for translations in _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt):
-        write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
-        if write_links is not None:
-            write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
-        done += len(translations)
-        progress.show(done)
+    groups = _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt)
+    with closing(groups):  # ends the threads at once if writing fails
+        for translations in groups:
+            write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
+            if write_links is not None:
+                write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
+            done += len(translations)
+            progress.show(done)
     progress.close()
 
 
 def _translation_groups(
     translator: Translator, options: Translate, *, alignments: bool, prompt: Callable[[], None] | None
-) -> Iterator[list[Translation]]:
+) -> Generator[list[Translation]]:
     """Yield translations of the input lines (or stored memories), group by group, in order."""
     if options.memory is not None:
         yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
-    done, place = 0, options.input or STDIN
-    for lines in input_groups(options.input, prompt):
-        warn = warn_of_line(place, "its translation is empty", first=done)
-        yield translator.translate(lines, options.search, alignments=alignments, on_failure=warn)
-        done += len(lines)
+    groups = input_groups(options.input, prompt, show_waits=True)
+    warn = warn_of_line(options.input or STDIN, "its translation is empty")
+    yield from translator.translate_groups(groups, options.search, alignments=alignments, on_failure=warn)
 
 
 def _translate_memories(

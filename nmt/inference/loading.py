@@ -12,7 +12,7 @@ from nmt.inference.engines import EngineName
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
-    from nmt.inference.onnx.folder import OnnxModel
+    from nmt.inference.onnx.model import OnnxModel
 
 
 def load_export(

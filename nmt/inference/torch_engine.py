@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.model.decoder import State
 from nmt.model.encoder import Final
+from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.specials import PAD
 
@@ -27,7 +27,7 @@ class Live(NamedTuple):
     """The sentences that are still being decoded: one memory row and N hypotheses per sentence."""
 
     memory: Memory
-    state: State
+    state: Any  # of the decoder: tensors (B, N, …) in a (nested) named tuple
 
 
 class TorchEngine:
@@ -86,19 +86,15 @@ class TorchEngine:
     def drop(self, live: Live, keep: np.ndarray) -> Live:
         """Return the state of the sentences ``keep`` (row numbers) only, in that order."""
         rows = torch.as_tensor(keep, device=self.model.embedding.weight.device)
-        return Live(_rows(live.memory, rows), State(*(field[rows] for field in live.state)))
+        live_rows: Live = map_tensors(lambda field: field[rows], live)
+        return live_rows
 
     @torch.inference_mode()
     def align(self, source: Source, row: int, weights: np.ndarray) -> np.ndarray:
         """Return the raw alignment (T, S) of one sentence, given its read weights (T, R). S includes padding."""
-        memory = _rows(source.memory, torch.tensor([row], device=source.memory.slots.device))
+        memory: Memory = map_tensors(lambda field: field[row : row + 1], source.memory)
         read_weights = torch.as_tensor(weights, device=memory.slots.device, dtype=memory.slots.dtype)
         return _array(self.model.attention.align(read_weights[None], memory)[0].float())
-
-
-def _rows(memory: Memory, rows: Tensor) -> Memory:
-    fields = {name: field[rows] for name, field in memory._asdict().items() if field is not None}
-    return memory._replace(**fields)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -6,5 +6,16 @@ from nmt.model.bridge import Bridge
 from nmt.model.decoder import LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
+from nmt.model.transformer_decoder import TransformerDecoder
+from nmt.model.transformer_encoder import TransformerEncoder
 
-__all__ = ["Bridge", "Final", "LSTMDecoder", "LSTMEncoder", "Seq2Seq", "State"]
+__all__ = [
+    "Bridge",
+    "Final",
+    "LSTMDecoder",
+    "LSTMEncoder",
+    "Seq2Seq",
+    "State",
+    "TransformerDecoder",
+    "TransformerEncoder",
+]

@@ -60,6 +60,7 @@ class LSTMDecoder(nn.Module):
         self.embedding = embedding
         self.attention = attention
         self.input_feeding = input_feeding
+        self.hidden_size = hidden_size
         context = attention.context_size
         feature_size = hidden_size if output_layer == "attentional" else hidden_size + context
         output_size = hidden_size if output_layer == "attentional" else context

@@ -97,6 +97,17 @@ def test_engines_agree_with_every_output_layer(output_layer: str, tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(("encoder", "decoder"), [("softmax", "linear"), ("linear", "softmax")])
+def test_engines_agree_for_transformers(encoder: str, decoder: str, tmp_path: Path) -> None:
+    words = ["attention=memory", f"encoder.self_attention={encoder}", f"decoder.self_attention={decoder}"]
+    for part in ("encoder", "decoder"):
+        words += [f"{part}=transformer", f"{part}.layers=1", f"{part}.feedforward_size=24"]
+    pair = exported(tmp_path, *words)
+    assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
+    assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
+    assert_equal_translations(*pair, SearchOptions(temperature=1.2, n_best=2, max_length=9))
+
+
 def test_engines_agree_without_the_embedding_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "MAX_TABLE", 0)
     pair = exported(tmp_path, "attention=memory", "decoder.input_feeding=true", "decoder.layers=2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -28,20 +29,29 @@ ATTENTIONS = {
     path.stem: train_config([f"attention={path.stem}"])["attention"]
     for path in sorted((config_dir() / "attention").glob("*.yaml"))
 }
+TRANSFORMERS = {f"transformer {kind}": kind for kind in ("softmax", "linear")}
 
 
-def trained(attention: dict[str, Any], *, feeding: bool = False, layers: int = 1) -> TrainedModel:
+def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedModel:
+    """Return a model with this attention between LSTMs, or a Transformer with memory attention."""
     tokenizer = Tokenizer.train(TEXT, vocab_size=290)
-    config = tiny_config(attention, encoder={"layers": layers}, decoder={"layers": layers, "input_feeding": feeding})
+    attention = deepcopy(ATTENTIONS["memory" if name in TRANSFORMERS else name])
+    settings: list[dict[str, Any]] = [{"layers": layers}, {"layers": layers, "input_feeding": feeding}]
+    if name in TRANSFORMERS:
+        sizes = {"layers": 2, "heads": 2, "self_attention": TRANSFORMERS[name]}
+        settings = [{"_target_": f"nmt.model.Transformer{part}", **sizes} for part in ("Encoder", "Decoder")]
+    config = tiny_config(attention, encoder=settings[0], decoder=settings[1])
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
     model = random_model(config, longest_source=longest, scale=2, eos_bias=3)
     return TrainedModel(model.double(), tokenizer, tokenizer, config, 12)
 
 
-@pytest.mark.parametrize("feeding", [False, True])
-@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize(
+    ("name", "feeding"),
+    [*((name, feeding) for name in ATTENTIONS for feeding in (False, True)), *((name, False) for name in TRANSFORMERS)],
+)
 def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
-    translator = Translator(trained(ATTENTIONS[name], feeding=feeding, layers=2))
+    translator = Translator(trained(name, feeding=feeding, layers=2))
     options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, max_length=9)
     for line, best in zip(LINES, translator.translate(LINES, options), strict=True):
         for translation in best.n_best:
@@ -54,9 +64,9 @@ def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
             np.testing.assert_allclose(translation.alignment, forced.alignment, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize("name", [*ATTENTIONS, *TRANSFORMERS])
 def test_forced_decoding_does_not_depend_on_the_batch(name: str) -> None:
-    translator = Translator(trained(ATTENTIONS[name]))
+    translator = Translator(trained(name))
     batch = force_decode(translator, LINES, LINES[::-1])
     for source, target, together in zip(LINES, LINES[::-1], batch, strict=True):
         [alone] = force_decode(translator, [source], [target])
@@ -66,7 +76,7 @@ def test_forced_decoding_does_not_depend_on_the_batch(name: str) -> None:
 
 
 def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = Translator(trained(ATTENTIONS["bahdanau"]))
+    translator = Translator(trained("bahdanau"))
     weights = [forced_decoding.word_weights(decoding) for decoding in force_decode(translator, LINES, LINES[::-1])]
     alive: list[weakref.ref[np.ndarray]] = []
 
@@ -84,7 +94,7 @@ def test_forced_links_hold_the_alignments_of_one_batch_only(monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", sorted(set(ATTENTIONS) - {"none"}))
 def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
-    translator = Translator(trained(ATTENTIONS[name]))
+    translator = Translator(trained(name))
     options = SearchOptions(beam_size=4, n_best=4, length_penalty=0.7, coverage_penalty=0.4, max_length=9)
     for best in translator.translate(LINES, options):
         for translation in best.n_best:
@@ -98,12 +108,12 @@ def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
 
 def test_coverage_needs_an_attention() -> None:
     with pytest.raises(UserError, match="no attention and covers nothing"):
-        Translator(trained(ATTENTIONS["none"])).texts(LINES, SearchOptions(coverage_penalty=0.1))
+        Translator(trained("none")).texts(LINES, SearchOptions(coverage_penalty=0.1))
 
 
-@pytest.mark.parametrize("name", ATTENTIONS)
+@pytest.mark.parametrize("name", [*ATTENTIONS, *TRANSFORMERS])
 def test_translation_does_not_depend_on_the_batch(name: str) -> None:
-    translator = Translator(trained(ATTENTIONS[name]), max_tokens=30)
+    translator = Translator(trained(name), max_tokens=30)
     together = translator.translate([*LINES, ""], SearchOptions(max_length=9))
     assert together[-1].text == "" and together[-1].alignment is None
     for line, translation in zip(LINES, together, strict=False):
@@ -115,11 +125,11 @@ def test_translation_does_not_depend_on_the_batch(name: str) -> None:
 
 def test_a_single_string_is_rejected() -> None:
     with pytest.raises(TypeError, match="'a dog': one string; give a list of lines"):
-        Translator(trained(ATTENTIONS["none"])).translate("a dog")
+        Translator(trained("none")).translate("a dog")
 
 
 def test_any_iterable_of_strings_is_accepted() -> None:
-    translator = Translator(trained(ATTENTIONS["none"]))
+    translator = Translator(trained("none"))
     expected = translator.texts(LINES)
     assert translator.texts(tuple(LINES)) == translator.texts(line for line in LINES) == expected
 
@@ -134,28 +144,28 @@ def test_any_iterable_of_strings_is_accepted() -> None:
 )
 def test_a_line_that_is_not_a_string_is_rejected(lines: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"^{message}$"):
-        Translator(trained(ATTENTIONS["none"])).texts(lines)
+        Translator(trained("none")).texts(lines)
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 3}, {}, 5, "greedy"])
 def test_options_of_another_type_are_rejected(options: Any) -> None:
     with pytest.raises(TypeError, match=rf"^options=.*: {type(options).__name__}; give SearchOptions\("):
-        Translator(trained(ATTENTIONS["none"])).texts(LINES, options)
+        Translator(trained("none")).texts(LINES, options)
 
 
 def test_unknown_engine_is_rejected(tmp_path: Path) -> None:
-    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    save_folder(tmp_path, trained("memory"))
     with pytest.raises(UserError, match=r"^engine=onxx: must be auto \| torch \| onnx \| onnx-int8$"):
         Translator.load(tmp_path, engine="onxx")  # type: ignore[arg-type]
 
 
 def test_auto_selects_torch_without_exported_graphs(tmp_path: Path) -> None:
-    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    save_folder(tmp_path, trained("memory"))
     assert isinstance(Translator.load(tmp_path, engine="auto").runtime, TrainedModel)
 
 
 def test_saved_model_is_loaded_again(tmp_path: Path) -> None:
-    model = trained(ATTENTIONS["memory"])
+    model = trained("memory")
     save_folder(tmp_path, model)
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
     loaded = load_folder(tmp_path)
@@ -193,7 +203,7 @@ def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path, contents: Any, me
 
 
 def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
-    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    save_folder(tmp_path, trained("memory"))
     content = (tmp_path / "model.pt").read_bytes()
     (tmp_path / "model.pt").write_bytes(content[: len(content) // 2])
     with pytest.raises(UserError, match="cannot be read as a model"):
@@ -201,7 +211,7 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
-    save_folder(tmp_path, trained(ATTENTIONS["memory"]))
+    save_folder(tmp_path, trained("memory"))
     content = bytearray((tmp_path / "model.pt").read_bytes())
     with ZipFile(tmp_path / "model.pt") as parts:
         largest = max(parts.infolist(), key=lambda part: part.file_size)
@@ -228,8 +238,7 @@ UNMATCHED = "weights, configuration and tokenizers do not match"
 def test_a_damaged_configuration_is_reported_in_one_line(
     tmp_path: Path, damage: Callable[[dict[str, Any]], Any], problem: str
 ) -> None:
-    inner = {"_target_": "nmt.attention.LuongAttention"}
-    model = trained({"_target_": "nmt.attention.MultiHeadAttention", "inner": inner, "heads": 2})
+    model = trained("multi_head")
     damage(model.config)
     save_folder(tmp_path, model)
     with pytest.raises(UserError, match=f"model.pt: {problem}"):
@@ -250,7 +259,7 @@ def test_a_model_with_code_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_class_of_an_untrusted_package_is_refused(tmp_path: Path) -> None:
-    model = trained(ATTENTIONS["memory"])
+    model = trained("memory")
     model.config["attention"] = {"_target_": "antigravity.Attention"}
     save_folder(tmp_path, model)
     with pytest.raises(UserError, match=r"'antigravity' is not trusted.*trust=\[antigravity\]"):

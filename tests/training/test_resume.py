@@ -25,6 +25,9 @@ from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.training.module import TranslationTask
 
+TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=1"]
+TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
+
 
 def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at(monkeypatch, step=3)
@@ -41,19 +44,19 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("step", "accumulate", "schedule"),
+    ("step", "accumulate", "schedule", "model"),
     [
-        (0, 1, "inverse_sqrt"),
-        (2, 2, "linear"),
-        ("last of the epoch", 1, "linear"),
-        ("last of the epoch", 2, "inverse_sqrt"),
-        (25, 1, "linear"),
+        (0, 1, "inverse_sqrt", []),
+        (2, 2, "linear", []),
+        ("last of the epoch", 1, "linear", []),
+        ("last of the epoch", 2, "inverse_sqrt", []),
+        (25, 1, "linear", TRANSFORMER),
     ],
 )
 def test_resumed_run_makes_the_same_updates(
-    run: Path, step: int | str, accumulate: int, schedule: str, monkeypatch: pytest.MonkeyPatch
+    run: Path, step: int | str, accumulate: int, schedule: str, model: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [*TINY, "batches.max_tokens=300", f"batches.accumulate={accumulate}", f"schedule={schedule}"]
+    words = [*TINY, *model, "batches.max_tokens=300", f"batches.accumulate={accumulate}", f"schedule={schedule}"]
     batches = record_batches(monkeypatch)
     train([*words, "name=uninterrupted"])
     expected, updates_per_epoch = batches.copy(), math.ceil(len(batches) / 2 / accumulate)

@@ -19,7 +19,17 @@ from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import MODEL_FILE, TrainedModel, class_path
-from nmt.inference.onnx.graphs import Align, Encode, Fields, Step, encode_fields, needs_trace
+from nmt.inference.onnx.graphs import (
+    Align,
+    Encode,
+    Fields,
+    bounded_fields,
+    build_step,
+    encode_fields,
+    example_states,
+    needs_trace,
+    state_fields,
+)
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
 from nmt.inference.onnx.quantise import quantise
 from nmt.inference.onnx.shortlist import Shortlist
@@ -122,21 +132,26 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
             write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
             if suffix == INT8:
                 _quantise(file, file, model)
-    beams = {name: field.expand(-1, 5, -1).contiguous() for name, field in state.items()}
+    before, after = example_states(model, ids, beams=5)
+    beams, grown = state_fields(before), state_fields(after)
+    beams_shapes: Any = {
+        name: {0: ANY, 1: ANY} | {axis: ANY for axis, size in enumerate(field.shape) if grown[name].shape[axis] != size}
+        for name, field in beams.items()
+    }
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
     file, inputs = folder / "step.onnx", [*fields, "tokens", "parents"]
     free = {0: ANY, 1: ANY}
-    example, dynamic = (memory, beams, tokens, parents), (shapes, dict.fromkeys(beams, free), free, free)
-    write_graph(Step(model), example, dynamic, file, inputs, outputs)
+    example, dynamic = (memory, beams, tokens, parents), (shapes, beams_shapes, free, free)
+    write_graph(build_step(model, before), example, dynamic, file, inputs, outputs)
     _open_k(file)
     if short:
         weight, bias = model.decoder.output.parameters()
         short_example, short_dynamic = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
         file, inputs = folder / "step.short.onnx", [*inputs, "output.weight", "output.bias"]
-        write_graph(Step(model), short_example, short_dynamic, file, inputs, outputs)
+        write_graph(build_step(model, before), short_example, short_dynamic, file, inputs, outputs)
         _open_k(file)
-    weights = model.attention.read(torch.zeros(3, 4, model.decoder.lstm.hidden_size), Memory(**memory))[1]
+    weights = model.attention.read(torch.zeros(3, 4, model.decoder.hidden_size), Memory(**memory))[1]
     slots = {2: ANY} if weights.shape[2] != _slots(model, longer) else {}
     file, inputs = folder / "align.onnx", [*memory, "weights"]
     write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | slots), file, inputs, ["alignment"])
@@ -144,16 +159,13 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
 
 def _slots(model: Seq2Seq, memory: Fields) -> int:
     """Return the number of slots that a query reads."""
-    size = model.decoder.lstm.hidden_size
+    size = model.decoder.hidden_size
     return model.attention.read(torch.zeros(3, 1, size), Memory(**memory))[1].shape[2]
 
 
 def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
     """Write the graph ``exact`` of ``model`` to ``file``, with 8-bit integers."""
-    states = {f"hidden.{layer}" for layer in range(model.decoder.lstm.num_layers)}
-    # h̃ is a hyperbolic tangent; contexts, which input feeding uses without it, have no bound.
-    feeds = {"input_feed"} if model.decoder.combine is not None else set()
-    onnx.save(quantise(onnx.load(exact), states | feeds), file)
+    onnx.save(quantise(onnx.load(exact), bounded_fields(model)), file)
 
 
 @contextmanager

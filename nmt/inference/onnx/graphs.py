@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -9,8 +11,11 @@ from torch.nn import functional
 from nmt.attention.base import Memory
 from nmt.inference.onnx.encoder import OnnxLSTMEncoder, with_range
 from nmt.kernels.recurrence import lstm_cell
-from nmt.model.decoder import State
+from nmt.model.decoder import LSTMDecoder, State
+from nmt.model.encoder import LSTMEncoder
+from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
+from nmt.model.transformer_decoder import TransformerState
 from nmt.text.specials import PAD
 
 K = 4  # number of candidates while tracing; an input of the exported graph
@@ -26,8 +31,9 @@ class Encode(nn.Module):
 
     def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool = False) -> None:
         super().__init__()
-        self.embedding = with_range(model.embedding) if constant_range else model.embedding
-        self.encoder = OnnxLSTMEncoder(model.encoder, constant_range=constant_range)
+        lstm = isinstance(model.encoder, LSTMEncoder)
+        self.embedding = with_range(model.embedding) if constant_range and lstm else model.embedding
+        self.encoder = OnnxLSTMEncoder(model.encoder, constant_range=constant_range) if lstm else model.encoder
         self.attention, self.decoder = model.attention, model.decoder
         self.trace = trace
 
@@ -89,12 +95,55 @@ class Step(nn.Module):
             next_state |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
             inputs = [hidden]
         input_feed, features, weights = decoder.attend(hidden.reshape(rows, beams, -1), Memory(**memory))
-        if output_weight is None:
-            output_weight, output_bias = decoder.output.weight, decoder.output.bias
-        log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
-        best, ids = log_probs.reshape(rows, beams, -1).topk(K, dim=2)
+        best, ids = _candidates(decoder, features, output_weight, output_bias)
         next_state = {name: field.reshape(rows, beams, -1) for name, field in next_state.items()}
         return best, ids, weights, *next_state.values(), *([input_feed] if decoder.input_feeding else [])
+
+
+class TransformerStep(nn.Module):
+    """One step of a Transformer decoder, with inputs and outputs like those of ``Step``."""
+
+    def __init__(self, model: Seq2Seq, structure: TransformerState) -> None:
+        """``structure`` is any state of the model's decoder."""
+        super().__init__()
+        self.decoder: Any = model.decoder
+        self.structure = structure
+
+    def forward(
+        self,
+        memory: Fields,
+        state: Fields,
+        tokens: Tensor,
+        parents: Tensor,
+        output_weight: Tensor | None = None,
+        output_bias: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        rows, beams = tokens.shape
+        parent_rows = (torch.arange(rows)[:, None] * state["position"].shape[1] + parents).flatten()
+        reordered = (
+            field.flatten(0, 1).index_select(0, parent_rows).reshape(rows, beams, *field.shape[2:])
+            for field in state.values()
+        )
+        before = map_tensors(lambda _: next(reordered), self.structure)
+        features, after, weights = self.decoder.step_features(tokens, before, Memory(**memory))
+        best, ids = _candidates(self.decoder, features, output_weight, output_bias)
+        return best, ids, weights, *state_fields(after).values()
+
+
+def build_step(model: Seq2Seq, state: State | TransformerState) -> nn.Module:
+    """Return the module of one decoder step; ``state`` is any state of the model's decoder."""
+    return TransformerStep(model, state) if isinstance(state, TransformerState) else Step(model)
+
+
+def _candidates(
+    decoder: LSTMDecoder, features: Tensor, output_weight: Tensor | None, output_bias: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and ids (B, N, K) of the best candidates, for features (B, N, F)."""
+    if output_weight is None:
+        output_weight, output_bias = decoder.output.weight, decoder.output.bias
+    log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
+    best, ids = log_probs.reshape(*features.shape[:2], -1).topk(K, dim=2)
+    return best, ids
 
 
 class Align(nn.Module):
@@ -113,12 +162,37 @@ def memory_fields(memory: Memory) -> Fields:
     return {name: field for name, field in memory._asdict().items() if field is not None}
 
 
-def state_fields(state: State) -> Fields:
-    """Return the state with one field (B, N, H) per layer, so that a step does not stack and unstack the layers."""
+def state_fields(state: State | TransformerState) -> Fields:
+    """Return the state with separate fields (B, N, …) per layer, so that a step does not stack and unstack them."""
     fields: Fields = {}
+    if isinstance(state, TransformerState):
+        for layer, layer_state in enumerate(state.layers):
+            fields |= {f"state{part}.{layer}": field for part, field in enumerate(layer_state)}
+        return {"position": state.position} | fields
     for layer, (hidden, cell) in enumerate(zip(state.hidden.unbind(2), state.cell.unbind(2), strict=True)):
         fields |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
     return fields | ({"input_feed": state.input_feed} if state.input_feed.shape[2] else {})
+
+
+def bounded_fields(model: Seq2Seq) -> set[str]:
+    """Return the names of the state fields whose numbers lie in [−1, 1]."""
+    if not isinstance(model.decoder, LSTMDecoder):
+        return set()
+    hidden = {f"hidden.{layer}" for layer in range(model.decoder.lstm.num_layers)}
+    # h̃ is a hyperbolic tangent; contexts, which input feeding uses without it, have no bound.
+    return hidden | ({"input_feed"} if model.decoder.combine is not None else set())
+
+
+def example_states(model: Seq2Seq, ids: Tensor, beams: int) -> tuple[Any, Any]:
+    """Return decoder states of ``beams`` hypotheses per source after two steps, and after three."""
+    memory, final = model.encode(ids, ids != PAD)
+    state = model.decoder.init(final, memory)
+    state = model.decoder.reorder(state, torch.zeros(len(ids), beams, dtype=torch.int64))
+    states = []
+    for _ in range(3):
+        state = model.decoder.step(torch.full((len(ids), beams), PAD + 5), state, memory)[1]
+        states.append(state)
+    return states[1], states[2]
 
 
 def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, Fields]:
@@ -131,7 +205,7 @@ def needs_trace(model: Seq2Seq) -> bool:
     """Return whether alignments need a trace in the memory, besides the read weights."""
     ids = torch.full((1, 2), PAD + 5)
     memory, _ = model.encode(ids, ids != PAD)
-    weights = model.attention.read(torch.zeros(1, 1, model.decoder.lstm.hidden_size), memory)[1]
+    weights = model.attention.read(torch.zeros(1, 1, model.decoder.hidden_size), memory)[1]
     try:
         model.attention.align(weights, memory)
     except ValueError:

@@ -1,0 +1,143 @@
+"""The Transformer decoder: teacher forcing over a complete target, or one step for all hypotheses of a sentence."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.arguments import check_arguments
+from nmt.attention.base import Attention, Memory
+from nmt.bounds import Layers, Share, Size
+from nmt.kernels.dropout import Dropout
+from nmt.model.encoder import Final
+from nmt.model.fields import map_tensors
+from nmt.model.transformer_encoder import require_heads
+from nmt.model.transformer_layers import DecoderLayer, PositionedEmbeddings
+from nmt.self_attention import FeatureMap, Kind
+from nmt.self_attention.base import State as LayerState
+
+
+class TransformerState(NamedTuple):
+    """Decoder state of N hypotheses for each of B sentences. The memory is not part of it."""
+
+    position: Tensor  # (B, N)  number of pieces read so far, int64
+    layers: tuple[LayerState, ...]  # tensors (B, N, …): a cache that grows, or sums of constant size
+
+
+class TransformerDecoder(nn.Module):
+    """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
+
+    The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
+    layers, and so is the alignment. With ``self_attention="linear"`` (Katharopoulos et al. 2020) the state has a
+    constant size, so a step costs the same at any length. The source is only seen through attention, not through the
+    encoder's final state.
+    """
+
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+
+    @check_arguments
+    def __init__(
+        self,
+        *,
+        embedding: nn.Embedding,
+        attention: Attention,
+        hidden_size: Size = 256,
+        layers: Layers = 3,
+        heads: Size = 4,
+        feedforward_size: Size = 1024,
+        dropout: Share = 0.1,
+        self_attention: Kind = "softmax",
+        feature_map: FeatureMap = "elu",
+        tied: bool = False,
+    ) -> None:
+        super().__init__()
+        require_heads("decoder", hidden_size, heads)
+        if not attention.context_size:
+            raise ValueError(
+                f"attention={type(attention).__name__}: has no contexts, through which decoder=transformer sees the "
+                "source; choose another attention"
+            )
+        if tied and hidden_size != embedding.embedding_dim:
+            raise ValueError(
+                f"decoder.tied=true: the output layer has {hidden_size} inputs, but embeddings.size="
+                f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
+            )
+        self.embedding = embedding
+        self.attention = attention
+        self.hidden_size = hidden_size
+        self.dropout = Dropout(dropout)
+        self.inputs = PositionedEmbeddings(embedding_size=embedding.embedding_dim, size=hidden_size)
+        self.blocks = nn.ModuleList(
+            DecoderLayer(
+                context_size=attention.context_size,
+                size=hidden_size,
+                heads=heads,
+                inner_size=feedforward_size,
+                dropout=dropout,
+                kind=self_attention,
+                feature_map=feature_map,
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(hidden_size)
+        self.output = nn.Linear(hidden_size, embedding.num_embeddings)
+        if tied:
+            self.output.weight = embedding.weight
+
+    def init(self, final: Final, memory: Memory) -> TransformerState:
+        """Return the initial state of one hypothesis (N = 1) for each sentence."""
+        position = torch.zeros(len(final.hidden), 1, dtype=torch.int64, device=final.hidden.device)
+        return TransformerState(position, tuple(block.self_attention.start(final.hidden) for block in self._layers()))
+
+    def forward(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return logits (B, T, V) and read weights (B, T, R) of a complete target; ids (B, T) starts with BOS."""
+        features, weights = self.features(ids, state, memory)
+        return self.output(features), weights
+
+    def features(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R), from the initial state on."""
+        states = self._inputs(ids, torch.arange(ids.shape[1], device=ids.device))
+        reads = []
+        for block in self._layers():
+            states, weights = block.complete(states, memory, self.attention)
+            reads.append(weights)
+        return self.dropout(self.norm(states)), _mean(reads)
+
+    def step(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, TransformerState, Tensor]:
+        """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
+        features, state, weights = self.step_features(ids, state, memory)
+        return self.output(features), state, weights
+
+    def step_features(
+        self, ids: Tensor, state: TransformerState, memory: Memory
+    ) -> tuple[Tensor, TransformerState, Tensor]:
+        """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
+        states = self._inputs(ids, state.position)
+        reads, after = [], []
+        for block, before in zip(self._layers(), state.layers, strict=True):
+            states, layer_state, weights = block.step(states, before, memory, self.attention)
+            reads.append(weights)
+            after.append(layer_state)
+        return self.norm(states), TransformerState(state.position + 1, tuple(after)), _mean(reads)
+
+    def reorder(self, state: TransformerState, index: Tensor) -> TransformerState:
+        """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
+        if index.shape[1] == state.position.shape[1] == 1:  # greedy search need not copy its cache
+            return state
+        rows = torch.arange(index.shape[0], device=index.device)[:, None]
+        reordered: TransformerState = map_tensors(lambda field: field[rows, index], state)
+        return reordered
+
+    def _inputs(self, ids: Tensor, position: Tensor) -> Tensor:
+        states: Tensor = self.dropout(self.inputs(self.embedding(ids), position))
+        return states
+
+    def _layers(self) -> list[DecoderLayer]:
+        return list(self.blocks)  # type: ignore[arg-type]
+
+
+def _mean(weights: list[Tensor]) -> Tensor:
+    return torch.stack(weights).mean(0)

@@ -1,0 +1,84 @@
+"""Linear self-attention, whose decoder is a recurrent network with a state of constant size.
+
+Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
+arXiv 2006.16236, with the feature maps of ``KernelAttention``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Memory, clear_padding
+from nmt.attention.kernel import FeatureMap, KernelAttention
+from nmt.self_attention.base import Projected, SelfAttention, State
+from nmt.self_attention.causal import chunked_form, one_step
+
+
+class Sums(NamedTuple):
+    """Sums over the positions so far. Their size does not change."""
+
+    slots: Tensor  # (B, N, H, R, d)  Σ_s φ(k_s) v_sᵀ
+    mass: Tensor  # (B, N, H, R)  Σ_s φ(k_s)
+    length: Tensor  # (B, N)  number of positions, int64
+
+
+class LinearSelfAttention(SelfAttention):
+    """o_t = φ(q_t)ᵀ Σ_s φ(k_s) v_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with the divisor of the feature map. A step costs O(1).
+
+    Causally, the sums run over s ≤ t; the map ``scaling`` divides by t, and ``softmax`` normalises the keys over s ≤ t.
+    """
+
+    def __init__(self, *, size: int, heads: int, feature_map: FeatureMap = "elu") -> None:
+        super().__init__(size=size, heads=heads)
+        width = size // heads
+        self.kernel = KernelAttention(state_size=width, query_size=width, key_size=width, feature_map=feature_map)
+        for name in ("W_k", "W_q"):
+            self.kernel.add_module(name, nn.Identity())  # W_qkv has projected keys and queries
+
+    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
+        queries, keys, values = (part.flatten(0, 1) for part in projected)
+        mask = mask.repeat_interleave(self.heads, dim=0)
+        keys = clear_padding(self._key_features(keys), mask)
+        memory = Memory(keys.transpose(1, 2) @ values.to(keys.dtype), keys.sum(1), mask.sum(1))
+        return self._split(self.kernel.read(queries, memory)[0])
+
+    def causal(self, projected: Projected) -> Tensor:
+        queries, keys, values = (part.flatten(0, 1) for part in projected)
+        keys = self._key_features(keys).to(values.dtype)
+        length = torch.arange(1, keys.shape[1] + 1, device=keys.device).expand(len(keys), -1)
+        queries = self._query_features(queries.flatten(0, 1), keys.cumsum(1).flatten(0, 1), length.flatten())
+        return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
+
+    def start(self, like: Tensor) -> State:
+        width = self.W_o.in_features // self.heads
+        features = self._key_features(like.new_zeros(1, 1, width)).shape[2]
+        rows = (like.shape[0], 1)
+        mass = like.new_zeros(*rows, self.heads, features)
+        return Sums(mass.new_zeros(*mass.shape, width), mass, torch.zeros(rows, dtype=torch.int64, device=like.device))
+
+    def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
+        slots, mass, length = state
+        queries, keys, values = (part.flatten(0, 2) for part in projected)
+        key = self._key_features(keys)[:, 0].to(values.dtype)
+        mass, length = mass + key.view_as(mass), length + 1
+        lengths = length[..., None].expand(mass.shape[:3]).flatten()
+        query = self._query_features(queries[:, 0], mass.flatten(0, 2), lengths)
+        output, after = one_step(query, key, values[:, 0], slots.flatten(0, 2))
+        return output.reshape(*mass.shape[:3], 1, -1), Sums(after.view_as(slots), mass, length)
+
+    def _split(self, output: Tensor) -> Tensor:
+        """Return (B·H, T, d) as (B, H, T, d)."""
+        return output.reshape(-1, self.heads, *output.shape[1:])
+
+    def _key_features(self, keys: Tensor) -> Tensor:
+        """Return φ(k) (M, T, R) of keys (M, T, d)."""
+        mask = torch.ones(keys.shape[:2], dtype=torch.bool, device=keys.device)
+        return self.kernel.write_weights(keys, mask, mask.new_zeros(len(mask), dtype=torch.int64))
+
+    def _query_features(self, queries: Tensor, mass: Tensor, length: Tensor) -> Tensor:
+        """Return φ(q) (M, R) after division, for queries (M, d) that each see ``length`` (M,) keys of mass (M, R)."""
+        memory = Memory(mass[:, :, None], mass, length)
+        return self.kernel.read_weights(queries[:, None], memory)[:, 0].to(queries.dtype)
