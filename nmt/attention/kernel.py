@@ -61,8 +61,8 @@ class KernelAttention(Attention):
         match self.feature_map:
             case "elu":  # elu(x) + 1 would lose exp(x) in the rounding of the sum
                 return torch.where(projected > 0, projected + 1, projected.clamp(max=0).exp())
-            case "taylor":  # float64, because 1 + cos of nearly opposite vectors is a difference of equal numbers
-                return pad(normalize(projected.double(), dim=-1), (1, 0), value=1.0)
+            case "taylor":
+                return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
             case "taylor2":
                 return _second_order(projected)
             case "hedgehog":
@@ -91,7 +91,7 @@ class KernelAttention(Attention):
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
             return features.softmax(2) / nonzero(memory.mass)[:, None]
-        return features / nonzero(features @ memory.mass[:, :, None].to(features.dtype))
+        return features / nonzero(features @ memory.mass[:, :, None])
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
@@ -99,14 +99,6 @@ class KernelAttention(Attention):
             return super().write_part(states, mask, start, trace)
         states = clear_padding(states, mask)
         return write_softmax(self.W_k(states).to(states.dtype), states, mask, trace)
-
-    def write_terms(self, states: Tensor, mask: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-        weights, values = super().write_terms(states, mask, start)
-        return weights, values.to(weights.dtype) if self.feature_map == "taylor" else values
-
-    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        context, weights = super().read(query, memory)
-        return context.to(query.dtype), weights
 
     def merge_parts(self, memory: Memory, part: Memory) -> Memory:
         """Return the sum of both parts, relative to the higher of their peaks."""

@@ -42,12 +42,12 @@ class LinearSelfAttention(SelfAttention):
         queries, keys, values = (part.flatten(0, 1) for part in projected)
         mask = mask.repeat_interleave(self.heads, dim=0)
         keys = clear_padding(self._key_features(keys), mask)
-        memory = Memory(keys.transpose(1, 2) @ values.to(keys.dtype), keys.sum(1), mask.sum(1))
+        memory = Memory(keys.transpose(1, 2) @ values, keys.sum(1), mask.sum(1))
         return self._split(self.kernel.read(queries, memory)[0])
 
     def causal(self, projected: Projected) -> Tensor:
         queries, keys, values = (part.flatten(0, 1) for part in projected)
-        keys = self._key_features(keys).to(values.dtype)
+        keys = self._key_features(keys)
         length = torch.arange(1, keys.shape[1] + 1, device=keys.device).expand(len(keys), -1)
         queries = self._query_features(queries.flatten(0, 1), keys.cumsum(1).flatten(0, 1), length.flatten())
         return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
@@ -62,7 +62,7 @@ class LinearSelfAttention(SelfAttention):
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         slots, mass, length = state
         queries, keys, values = (part.flatten(0, 2) for part in projected)
-        key = self._key_features(keys)[:, 0].to(values.dtype)
+        key = self._key_features(keys)[:, 0]
         mass, length = mass + key.view_as(mass), length + 1
         lengths = length[..., None].expand(mass.shape[:3]).flatten()
         query = self._query_features(queries[:, 0], mass.flatten(0, 2), lengths)
@@ -81,4 +81,4 @@ class LinearSelfAttention(SelfAttention):
     def _query_features(self, queries: Tensor, mass: Tensor, length: Tensor) -> Tensor:
         """Return φ(q) (M, R) after division, for queries (M, d) that each see ``length`` (M,) keys of mass (M, R)."""
         memory = Memory(mass[:, :, None], mass, length)
-        return self.kernel.read_weights(queries[:, None], memory)[:, 0].to(queries.dtype)
+        return self.kernel.read_weights(queries[:, None], memory)[:, 0]

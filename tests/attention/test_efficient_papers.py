@@ -79,24 +79,6 @@ def test_elu_features_do_not_vanish_for_very_negative_numbers(dtype: torch.dtype
     torch.testing.assert_close(context.double(), expected, rtol=1e-5 if dtype == torch.float32 else 0.05, atol=0)
 
 
-@pytest.mark.parametrize("distance", [0.1, 0.001, 0.0001])
-def test_taylor_weights_of_opposite_vectors_are_exact(distance: float) -> None:
-    torch.manual_seed(1)
-    query, mask = torch.randn(1, 1, 64), torch.ones(1, 5, dtype=torch.bool)
-    states = -query + distance * torch.randn(1, 5, 64)
-    attention = kernel_of_vectors("taylor", 64)
-    with torch.no_grad():
-        memory = attention.write(states, mask, trace=True)
-        context, weights = attention.read(query, memory)
-        alignment = attention.align(weights, memory)[0, 0].numpy()
-    q, keys = query[0, 0].double().numpy(), states[0].double().numpy()
-    # 1 + cos is half the squared distance of the unit vectors, which needs no difference of equal numbers.
-    squares = [np.sum((q / np.linalg.norm(q) + k / np.linalg.norm(k)) ** 2) / 2 for k in keys]
-    np.testing.assert_allclose(alignment, np.array(squares) / sum(squares), rtol=1e-6)
-    assert context.dtype == torch.float32
-    np.testing.assert_allclose(context[0, 0], alignment @ keys, rtol=1e-5)
-
-
 def test_predicted_position_in_bfloat16_is_that_of_float32() -> None:
     torch.manual_seed(1)
     attention = LocalAttention(state_size=8, query_size=64)

@@ -49,8 +49,6 @@ class OnnxEngine:
         self._step_inputs = {field.name for field in step.get_inputs()}
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
-        is_double = any((field.name, field.type) == ("weights", "tensor(double)") for field in align.get_inputs())
-        self._weights_dtype = np.float64 if is_double else np.float32
         computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_ROWS)
         self._encoded = ({*self._step_inputs, *self._align_inputs} - computed) | {*self._state}
 
@@ -100,9 +98,7 @@ class OnnxEngine:
     def align(self, source: OnnxSource, row: int, weights: Floats) -> Floats:
         """Return the raw alignment (T, S) of one sentence, given its read weights (T, R). S includes padding."""
         memory = {name: field[row : row + 1] for name, field in source.memory.items() if name in self._align_inputs}
-        alignment: Floats = self._align.run(None, {**memory, "weights": weights[None].astype(self._weights_dtype)})[0][
-            0
-        ]
+        alignment: Floats = self._align.run(None, {**memory, "weights": weights[None].astype(np.float32)})[0][0]
         return alignment
 
 
