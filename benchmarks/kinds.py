@@ -9,21 +9,9 @@ from nmt.attention import KernelAttention, LuongAttention
 
 CONF = Path(__file__).parents[1] / "conf"
 LABELS = {"luong": "luong general", "kernel": "kernel elu", "multi_head": "multi_head of luong"}  # with their defaults
-<<<<<<< HEAD
-KERNEL_SIZES = {"taylor2": ["attention.key_size=16"]}  # its features grow with the square
-FEATURE_MAPS = [name for name in get_args(get_type_hints(KernelAttention.__init__)["feature_map"]) if name != "elu"]
-VARIANTS = {
-    "luong": {"luong dot": ["attention.score=dot"], "luong concat": ["attention.score=concat"]},
-    "kernel": {
-        f"kernel {name}": [f"attention.feature_map={name}", *KERNEL_SIZES.get(name, [])] for name in FEATURE_MAPS
-    },
-    "general_covariance": {"general_covariance recall": ["attention.recall=true"]},
-}
-=======
 SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the slots grow with the square of the keys
 CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
 VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=true"]}}
->>>>>>> main
 FIRST = "none bahdanau luong sparse multi_head local memory low_rank kernel delta covariance".split()  # order of rows
 
 
