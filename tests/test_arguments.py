@@ -37,6 +37,7 @@ BAD = {
     "Count": [*NOT_WHOLE, TOO_SMALL, TOO_LARGE],
     "bool": [(value, "must be true or false") for value in ("yes", 1, 0.0, None)],
     "Share": [("half", "must be a number"), (1.0, "less than 1"), (-0.1, "at least 0"), (float("nan"), "at least 0")],
+    "Annotated[float, AtLeast(0.001)]": [("little", "must be a number"), (0.0, "must be at least 0.001")],
     "choice": [(value, "must be ") for value in ("foo", 3, True, "")],
 }
 
@@ -66,7 +67,7 @@ def cases() -> Iterator[Any]:
     for name, kind in CLASSES.items():
         for parameter in inspect.signature(kind).parameters.values():
             text = str(parameter.annotation)
-            choice = "Literal" in text or text == "Score"
+            choice = "Literal" in text or text in ("Score", "FeatureMap")
             for value, problem in BAD.get("choice" if choice else text.removesuffix(" | None"), []):
                 if value is not None or "None" not in text:
                     yield pytest.param(kind, parameter.name, value, problem, id=f"{name}-{parameter.name}-{value}")
@@ -84,7 +85,7 @@ def test_every_class_and_every_option_is_tested() -> None:
     for kind in CLASSES.values():
         untested = {name for name in inspect.signature(kind).parameters if (kind, name) not in tested}
         assert untested <= {"inner", "embedding", "attention"}, kind
-    assert len(CLASSES) == 15
+    assert len(CLASSES) == 19
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "problem"), list(cases()))
@@ -111,7 +112,9 @@ def test_text_instead_of_a_class_is_refused() -> None:
 
 def test_arguments_of_an_inner_attention_are_checked() -> None:
     message = refusal(lambda: MultiHeadAttention(**SIZES, inner=partial(LuongAttention, score="doot")))
-    assert message.startswith("LuongAttention: score='doot': must be dot | general | concat; did you mean dot?")
+    assert message.startswith(
+        "LuongAttention: score='doot': must be dot | scaled_dot | general | concat; did you mean dot?"
+    )
 
 
 def test_numbers_of_numpy_are_accepted() -> None:

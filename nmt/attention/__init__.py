@@ -12,15 +12,19 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares this list with the folder
+    from nmt.attention.abc import AbcAttention as AbcAttention
     from nmt.attention.bahdanau import BahdanauAttention as BahdanauAttention
     from nmt.attention.covariance import CovarianceAttention as CovarianceAttention
     from nmt.attention.delta import DeltaAttention as DeltaAttention
+    from nmt.attention.gated_delta import GatedDeltaAttention as GatedDeltaAttention
     from nmt.attention.general_covariance import GeneralCovarianceAttention as GeneralCovarianceAttention
     from nmt.attention.kernel import KernelAttention as KernelAttention
     from nmt.attention.local import LocalAttention as LocalAttention
     from nmt.attention.low_rank import LowRankAttention as LowRankAttention
     from nmt.attention.luong import LuongAttention as LuongAttention
     from nmt.attention.memory import MemoryAttention as MemoryAttention
+    from nmt.attention.mesa import MesaAttention as MesaAttention
+    from nmt.attention.mlstm import MlstmAttention as MlstmAttention
     from nmt.attention.multi_head import MultiHeadAttention as MultiHeadAttention
     from nmt.attention.nested_memory import NestedMemoryAttention as NestedMemoryAttention
     from nmt.attention.none import NoAttention as NoAttention

@@ -7,7 +7,7 @@ and alignment obey the same equations as for every attention.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,33 +19,47 @@ Decay = Callable[[Tensor], Tensor]
 """Function that applies the product of all G to the columns (B, R, n) of an earlier memory."""
 
 
+class Update(NamedTuple):
+    """How the next states change a memory."""
+
+    decay: Decay
+    weights: Tensor  #: (B, R, S)  of the states, as they remain after the last of them
+    values: Tensor  #: (B, S, D)
+    peak: Tensor | None = None  #: (B, 1)  new peak, if the weights are relative to one
+
+
 class DecayingAttention(Attention):
     """A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots."""
 
     rank: int  #: R, the number of slots
 
-    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> tuple[Decay, Tensor, Tensor]:
-        """Return the decay of ``memory`` by the states (B, S, E), their weights (B, R, S) and values (B, S, D).
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Return how the states (B, S, E) change ``memory``.
 
         States are 0 at padding, and float32 even if the parameters are in half precision; ``project`` allows this.
         """
         raise NotImplementedError
 
-    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+    def empty(self, states: Tensor, trace: bool) -> Memory:
+        """Return the memory before the first of the states (B, S, E)."""
         exact = torch.promote_types(states.dtype, torch.float32)
         zeros = states.new_zeros(states.shape[0], self.rank, self.context_size, dtype=exact)
-        length = mask.new_zeros(states.shape[0], dtype=torch.int64)
-        empty = Memory(zeros, zeros.sum(2), length, trace=zeros[..., :0] if trace else None)
-        return self.append(empty, states, mask)
+        length = torch.zeros(states.shape[0], dtype=torch.int64, device=states.device)
+        return Memory(zeros, zeros.sum(2), length, trace=zeros[..., :0] if trace else None)
+
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        return self.append(self.empty(states, trace), states, mask)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         with torch.autocast(states.device.type, enabled=False):  # a product of many factors needs full precision
             states = clear_padding(states, mask).to(memory.slots.dtype)
-            decay, weights, values = self.update(memory, states, mask)
+            decay, weights, values, peak = self.update(memory, states, mask)
             return memory._replace(
                 slots=decay(memory.slots) + weights @ values,
                 mass=decay(memory.mass[..., None])[..., 0] + weights.sum(2),
                 length=memory.length + mask.sum(1),
+                keys=None if memory.keys is None else decay(memory.keys),
+                peak=peak,
                 trace=None if memory.trace is None else torch.cat([decay(memory.trace), weights], dim=2),
             )
 

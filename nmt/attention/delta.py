@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import Decay, DecayingAttention, project
+from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.bounds import Size
 
 
@@ -48,7 +48,7 @@ class DeltaAttention(DecayingAttention):
             memory = super().append(memory, *chunk)
         return memory
 
-    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> tuple[Decay, Tensor, Tensor]:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Solve a triangular system for the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s)."""
         keys = normalize(project(self.W_k, states), dim=2)
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
@@ -57,4 +57,4 @@ class DeltaAttention(DecayingAttention):
             overlaps, torch.diag_embed(beta[..., 0]), upper=False, unitriangular=True
         )
         weights = keys.transpose(1, 2) @ inverse
-        return lambda columns: columns - weights @ (keys @ columns), weights, states
+        return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)

@@ -12,7 +12,7 @@ from torch.nn.functional import linear, logsigmoid, pad
 
 from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
-from nmt.attention.decaying import Decay, DecayingAttention, project
+from nmt.attention.decaying import DecayingAttention, Update, project
 from nmt.attention.scan import Tensors, scan
 from nmt.bounds import Size
 
@@ -39,12 +39,12 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
             states, torch.ones_like(states[..., 0]), states.new_zeros(states.shape[0], self.rank, self.rank)
         )[2]
 
-    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> tuple[Decay, Tensor, Tensor]:
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         log_alpha, beta, f = self._gated(states, mask.to(states.dtype), memory.slots)
         # remaining (B, S + 1): entry s is Π_{j≥s} α_j, the share of everything before s that is left at the end.
         remaining = pad(log_alpha.flip(1).cumsum(1).flip(1), (0, 1)).exp()
         weights = (remaining[:, 1:] * beta)[..., None] * f
-        return lambda columns: remaining[:, :1, None] * columns, weights.transpose(1, 2), f
+        return Update(lambda columns: remaining[:, :1, None] * columns, weights.transpose(1, 2), f)
 
     def _gated(self, states: Tensor, real: Tensor, covariance: Tensor) -> Tensors:
         """Return log α (B, S), β (B, S) and f (B, S, k). Padding gets log α = 0 and β = 0, so it changes nothing."""

@@ -3,21 +3,25 @@
 Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
 arXiv 2006.16236: ``elu``. Li et al. (2020), Linear Attention Mechanism: An Efficient Attention for Semantic
 Segmentation, arXiv 2007.14902: ``taylor``. Shen et al. (2018), Efficient Attention: Attention with Linear
-Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``.
+Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``. Arora et al. (2024), Simple linear attention language
+models balance the recall-throughput tradeoff, arXiv 2402.18668: ``taylor2``. Zhang et al. (2024), The Hedgehog & the
+Porcupine: Expressive Linear Attentions with Softmax Mimicry, arXiv 2402.04347: ``hedgehog``.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu, normalize, pad
+from torch.nn.functional import normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
 from nmt.bounds import Size
 
-FeatureMap = Literal["elu", "taylor", "softmax", "scaling", "identity"]
+FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
 LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
 
 
@@ -26,9 +30,15 @@ class KernelAttention(Attention):
 
     elu       φ(x) = elu(x) + 1                                                (Katharopoulos et al., eqs. 5, 7)
     taylor    φ(x) = [1, x/‖x‖]: the weight of s is 1 + cos(q_t, k_s)          (Li et al., eqs. 10 to 12)
+    taylor2   φ(x) = [1, x/A^¼, (x_i x_j)/√(2A)]: 1 + y + y²/2, y = q_t·k_s/√A   (Arora et al., §4.1)
+    hedgehog  φ(x) = [softmax(x), softmax(−x)]                                 (Zhang et al., §4.1)
+    features  φ(x) = softmax(x), over the features of keys and of queries
     softmax   keys: softmax over the source; queries: softmax over features    (Shen et al., §3.2)
     scaling   φ(x) = x, divided only by the length S of the source            (Shen et al., §3.2)
     identity  φ(x) = x, no divisor: with W_k = I, CovarianceAttention(mean=False)
+
+    The linear map inside φ of ``hedgehog`` is part of W_k and of W_q, so keys and queries have different ones.
+    ``taylor2`` has 1 + A + A(A + 1)/2 slots: choose ``key_size`` = 16, as its paper does.
     """
 
     def __init__(
@@ -48,10 +58,17 @@ class KernelAttention(Attention):
 
     def features(self, projected: Tensor) -> Tensor:
         """Return φ (…, R) of projected keys or queries (…, A)."""
-        if self.feature_map == "elu":
-            return elu(projected) + 1
-        if self.feature_map == "taylor":
-            return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
+        match self.feature_map:
+            case "elu":  # elu(x) + 1 would lose exp(x) in the rounding of the sum
+                return torch.where(projected > 0, projected + 1, projected.clamp(max=0).exp())
+            case "taylor":
+                return pad(normalize(projected, dim=-1), (1, 0), value=1.0)
+            case "taylor2":
+                return _second_order(projected)
+            case "hedgehog":
+                return torch.cat([projected.softmax(-1), (-projected).softmax(-1)], dim=-1)
+            case "features":
+                return projected.softmax(-1)
         return projected
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
@@ -64,48 +81,36 @@ class KernelAttention(Attention):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return φ(q_t) (B, Q, R), divided by the divisor of the paper."""
-        features = self.features(self.W_q(query))
+        projected = self.W_q(query)
+        if self.feature_map == "elu":  # a common factor of the features cancels: let the largest be at least 1
+            projected = projected - projected.amax(2, keepdim=True).clamp(max=0)
+        features = self.features(projected)
         if self.feature_map == "identity":
             return features
         if self.feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
-            return features.softmax(2) / _nonzero(memory.mass)[:, None]
-        return features / _nonzero(features @ memory.mass[:, :, None])
+            return features.softmax(2) / nonzero(memory.mass)[:, None]
+        return features / nonzero(features @ memory.mass[:, :, None])
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""
         if self.feature_map != "softmax":
             return super().write_part(states, mask, start, trace)
         states = clear_padding(states, mask)
-        lowest = torch.finfo(states.dtype).min
-        scores = self.W_k(states).to(states.dtype).masked_fill(~mask[..., None], lowest)
-        # The peak needs no gradient, which would cancel: a read divides by the mass. A source without states gets
-        # the lowest number.
-        peak = pad(scores.detach(), (0, 0, 0, 1), value=lowest).amax(1)
-        weights = clear_padding((scores - peak[:, None]).exp(), mask).transpose(1, 2)
-        return Memory(weights @ states, weights.sum(2), mask.sum(1), peak=peak, trace=weights if trace else None)
+        return write_softmax(self.W_k(states).to(states.dtype), states, mask, trace)
 
     def merge_parts(self, memory: Memory, part: Memory) -> Memory:
         """Return the sum of both parts, relative to the higher of their peaks."""
         if memory.peak is None or part.peak is None:
             return super().merge_parts(memory, part)
-        peak = torch.maximum(memory.peak, part.peak)
-        return super().merge_parts(_rescale(memory, peak), _rescale(part, peak))
+        return super().merge_parts(*to_common_peak(memory, part))
 
 
-def _rescale(memory: Memory, peak: Tensor) -> Memory:
-    """Return the same memory with weights exp(k_s − ``peak``)."""
-    assert memory.peak is not None
-    factor = (memory.peak - peak).exp()
-    return memory._replace(
-        slots=memory.slots * factor[..., None],
-        mass=memory.mass * factor,
-        peak=peak,
-        trace=None if memory.trace is None else memory.trace * factor[..., None],
-    )
-
-
-def _nonzero(divisor: Tensor) -> Tensor:
-    """Return the divisor, with 1 for a source without states, so that its contexts are 0 and not NaN."""
-    return divisor.where(divisor > 0, 1)
+def _second_order(x: Tensor) -> Tensor:
+    """Return features (…, 1 + A + A(A + 1)/2) of x (…, A). Each pair of numbers appears once, so i ≠ j counts twice."""
+    size = x.shape[-1]
+    rows, columns = torch.triu_indices(size, size, device=x.device)
+    share = torch.ones_like(rows, dtype=x.dtype).masked_fill(rows == columns, sqrt(1 / 2))
+    squares = x[..., rows] * x[..., columns] * share / sqrt(size)
+    return torch.cat([torch.ones_like(x[..., :1]), x / size**0.25, squares], dim=-1)

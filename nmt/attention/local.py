@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nmt.attention.base import Memory, require_queries
 from nmt.attention.luong import LuongAttention
 from nmt.bounds import Size
+from nmt.kernels.products import linear
 
 
 class LocalAttention(LuongAttention):
@@ -41,9 +42,12 @@ class LocalAttention(LuongAttention):
 
     def centre(self, query: Tensor, memory: Memory) -> Tensor:
         """Return p_t (B, Q), between 0 and S."""
-        share = torch.sigmoid(self.v_p(torch.tanh(self.W_p(query)))).squeeze(2)
-        exact = torch.promote_types(share.dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
-        return share.to(exact) * memory.length[:, None].to(exact)
+        # In bfloat16, a share is off by up to 1/256, which is four positions of a source of 1,000 states.
+        exact = torch.promote_types(query.dtype, torch.float32)
+        with torch.autocast(query.device.type, enabled=False):
+            hidden = torch.tanh(linear(query.to(exact), self.W_p.weight.to(exact)))
+            share = torch.sigmoid(linear(hidden, self.v_p.weight.to(exact))).squeeze(2)
+        return share * memory.length[:, None].to(exact)
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         require_queries(query)

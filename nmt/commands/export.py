@@ -34,8 +34,8 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
-Attentions that write one source state after the other (delta, general_covariance with recall=true) still need torch to
-encode the source, so they have no output= folder."""
+Attentions that write one source state after the other (delta, gated_delta, general_covariance with recall=true) still
+need torch to encode the source, so they have no output= folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,22 +28,69 @@ from nmt.attention.scan import _run, scan
 KEY = 5
 
 
-@pytest.mark.parametrize("feature_map", ["elu", "taylor"])
-def test_kernels_of_katharopoulos_2020_and_li_2020(feature_map: Any) -> None:
+def similarity_of(feature_map: str, q: Array, k: Array) -> float:
+    """Return the weight of key k for query q, before the division."""
+    if feature_map == "taylor":
+        return 1 + float(q @ k) / (sqrt(q @ q) * sqrt(k @ k))
+    if feature_map == "taylor2":
+        return 1 + float(q @ k) / sqrt(KEY) + (float(q @ k) / sqrt(KEY)) ** 2 / 2
+    if feature_map == "hedgehog":
+        return float(softmax(q) @ softmax(k) + softmax(-q) @ softmax(-k))
+    if feature_map == "features":
+        return float(softmax(q) @ softmax(k))
+    phi = [np.array([x + 1 if x > 0 else exp(x) for x in vector]) for vector in (q, k)]
+    return float(phi[0] @ phi[1])
+
+
+@pytest.mark.parametrize("feature_map", ["elu", "taylor", "taylor2", "hedgehog", "features"])
+def test_kernels_with_a_divisor(feature_map: Any) -> None:
     attention = KernelAttention(state_size=STATE, query_size=QUERY, feature_map=feature_map, key_size=KEY)
     weight = weights_of(attention)
 
     def similarity(q: Array, k: Array) -> float:
-        if feature_map == "taylor":
-            return 1 + float(q @ k) / (sqrt(q @ q) * sqrt(k @ k))
-        phi = [np.array([x + 1 if x > 0 else exp(x) for x in vector]) for vector in (q, k)]
-        return float(phi[0] @ phi[1])
+        return similarity_of(feature_map, q, k)
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
         scores = np.array([similarity(weight["W_q.weight"] @ q, weight["W_k.weight"] @ s) for s in h])
         return mix(scores / sum(scores), h)
 
     compare(attention, naive)
+
+
+def kernel_of_vectors(feature_map: Any, size: int) -> KernelAttention:
+    """Return an attention whose states and queries are the keys and queries themselves."""
+    attention = KernelAttention(state_size=size, query_size=size, feature_map=feature_map, key_size=size)
+    with torch.no_grad():
+        attention.W_k.weight.copy_(torch.eye(size))
+        attention.W_q.weight.copy_(torch.eye(size))
+    return attention
+
+
+@pytest.mark.parametrize("offset", [0.0, -7.0, -17.0, -60.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_elu_features_do_not_vanish_for_very_negative_numbers(dtype: torch.dtype, offset: float) -> None:
+    torch.manual_seed(1)
+    attention, mask = kernel_of_vectors("elu", 4), torch.ones(1, 5, dtype=torch.bool)
+    states, query = (torch.randn(1, count, 4).to(dtype).float() / 4 + offset for count in (5, 3))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        context, _ = attention.read(query, attention.write(states, mask))
+    exact = attention.double()
+    expected, _ = exact.read(query.double(), exact.write(states.double(), mask))
+    torch.testing.assert_close(context.double(), expected, rtol=1e-5 if dtype == torch.float32 else 0.05, atol=0)
+
+
+def test_predicted_position_in_bfloat16_is_that_of_float32() -> None:
+    torch.manual_seed(1)
+    attention = LocalAttention(state_size=8, query_size=64)
+    query, length = torch.randn(1, 200, 64), 1000
+    with torch.no_grad():
+        attention.v_p.weight.mul_(5)
+        memory = attention.write(torch.randn(1, length, 8), torch.ones(1, length, dtype=torch.bool))
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = attention.centre(query, memory)
+        hidden = torch.tanh(query.double() @ attention.W_p.weight.double().t())
+        exact = length * torch.sigmoid(hidden @ attention.v_p.weight.double().t())[..., 0]
+    torch.testing.assert_close(rough.double(), exact, rtol=0, atol=0.01)
 
 
 def test_efficient_attention_of_shen_2018_with_softmax() -> None:

@@ -108,7 +108,7 @@ def sizes_of(attention: Attention) -> tuple[int, int]:
     if isinstance(attention, MultiHeadAttention):
         state, query = sizes_of(attention.inner)
         return HEADS * state, HEADS * query
-    return STATE, STATE if getattr(attention, "score", None) == "dot" else QUERY
+    return STATE, STATE if getattr(attention, "score", None) in ("dot", "scaled_dot") else QUERY
 
 
 def inputs(attention: Attention, lengths: tuple[int, ...] = LENGTHS, queries: int = QUERIES) -> tuple[Tensor, ...]:

@@ -41,15 +41,15 @@ def test_additive_scores_are_accurate_for_small_and_large_inputs(dtype: torch.dt
     torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * epsilon)
 
 
-@pytest.mark.parametrize("score", ["dot", "general", "concat"])
+@pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "concat"])
 def test_luong_2015(score: Any) -> None:
-    query_size = STATE if score == "dot" else QUERY
+    query_size = STATE if score in ("dot", "scaled_dot") else QUERY
     attention = LuongAttention(state_size=STATE, query_size=query_size, score=score)
     weight = weights_of(attention)
 
     def pair_score(q: Array, s: Array) -> float:
-        if score == "dot":
-            return float(q @ s)
+        if score in ("dot", "scaled_dot"):
+            return float(q @ s) / (np.sqrt(STATE) if score == "scaled_dot" else 1)
         if score == "general":
             return float(q @ weight["W_a_state.weight"] @ s)
         W_a = np.concatenate([weight["W_a_query.weight"], weight["W_a_state.weight"]], axis=1)

@@ -44,6 +44,15 @@ def weights(name: str, query: Tensor, keys: Tensor) -> Tensor:
     if name == "taylor":  # Li et al., eq. 10
         similar = 1 + keys @ query / (keys.norm(dim=1) * query.norm())
         return similar / similar.sum()
+    if name == "taylor2":  # Arora et al., §4.1
+        scores = keys @ query / math.sqrt(len(query))
+        similar = 1 + scores + scores**2 / 2
+        return similar / similar.sum()
+    if name in ("hedgehog", "features"):  # Zhang et al., §4.1, or its first half
+        similar = torch.softmax(keys, dim=1) @ torch.softmax(query, dim=0)
+        if name == "hedgehog":
+            similar = similar + torch.softmax(-keys, dim=1) @ torch.softmax(-query, dim=0)
+        return similar / similar.sum()
     if name == "softmax":  # Shen et al., §3.2: keys over the positions, queries over the features
         return torch.softmax(keys, dim=0) @ torch.softmax(query, dim=0)
     if name == "scaling":

@@ -1,0 +1,77 @@
+"""Attention by ridge regression from keys to states, solved once per source.
+
+von Oswald et al. (2025), MesaNet: Sequence Modeling by Locally Optimal Test-Time Training, arXiv 2506.05233. There
+each token solves the problem for the tokens before it. Here the source is complete before the first query.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from nmt.attention.base import Memory
+from nmt.attention.decaying import DecayingAttention, Update, project
+from nmt.bounds import AtLeast, Size
+
+NEWTON_STEPS = 16  # enough for matrices whose largest eigenvalue is 4 million times the smallest
+
+
+class MesaAttention(DecayingAttention):
+    """c_t = (Σ_s h_s k_sᵀ)(Σ_s k_s k_sᵀ + λI)⁻¹ q_t: the linear map from k_s to h_s with the least squared error.
+
+    k_s = W_k h_s / ‖W_k h_s‖, q_t likewise, and λ = ``ridge``. The inverse P of the matrix in the middle is part of the
+    memory. Thus M = P Σ_s k_s h_sᵀ and A_ts = q_t · P k_s. A further state changes both as in recursive least squares:
+    M ← M + P k (h − Mᵀk)ᵀ with the new P. This is the delta rule with the best rate for each key.
+    """
+
+    signed = True
+
+    def __init__(
+        self, *, state_size: Size, query_size: Size, key_size: Size = 128, ridge: Annotated[float, AtLeast(0.001)] = 1.0
+    ) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.rank = key_size
+        self.ridge = ridge
+        self.W_k = nn.Linear(state_size, key_size, bias=False)
+        self.W_q = nn.Linear(query_size, key_size, bias=False)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return q_t (B, Q, R)."""
+        return normalize(self.W_q(query), dim=2)
+
+    def empty(self, states: Tensor, trace: bool) -> Memory:
+        """Return an empty memory with P = I / λ as its keys."""
+        memory = super().empty(states, trace)
+        identity = torch.eye(self.rank, dtype=memory.slots.dtype, device=states.device)
+        return memory._replace(keys=(identity / self.ridge).expand(states.shape[0], -1, -1))
+
+    def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
+        """Solve for the new P: (I + P Σ k kᵀ) P' = P. The states write with P' k, and P decays to P' itself."""
+        assert memory.keys is not None
+        keys = normalize(project(self.W_k, states), dim=2)
+        weights = solve(memory.keys @ (keys.transpose(1, 2) @ keys), memory.keys) @ keys.transpose(1, 2)
+        return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
+
+
+def solve(matrix: Tensor, right: Tensor) -> Tensor:
+    """Return (I + ``matrix``)⁻¹ ``right`` for matrices (B, R, R) with real eigenvalues ≥ 0.
+
+    ONNX has no operator for it, so an exported graph has Newton's iteration for the inverse X ← X (2I − A X), with
+    scaled steps. Pan & Schreiber (1991), An Improved Newton Iteration for the Generalized Inverse of a Matrix.
+    """
+    identity = torch.eye(matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
+    matrix = identity + matrix
+    if not torch.compiler.is_exporting():
+        solution: Tensor = torch.linalg.solve(matrix, right)
+        return solution
+    largest = matrix.abs().sum(2).amax(1)[:, None, None]  # no eigenvalue is larger
+    inverse, lowest = identity / largest, 1 / largest  # the eigenvalues of A X lie between ``lowest`` and 1
+    for _ in range(NEWTON_STEPS):
+        inverse = inverse * (2 / (1 + lowest))
+        inverse = inverse @ (2 * identity - matrix @ inverse)
+        lowest = 4 * lowest / (1 + lowest) ** 2
+    return inverse @ right

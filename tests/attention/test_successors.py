@@ -1,0 +1,209 @@
+"""The memories that compare, solve or forget against loops written from their papers: contexts, alignments, gradients.
+
+Each loop takes one source h (S, E) and one query q (H,), and returns context and alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from naive import LENGTHS, QUERIES, QUERY, STATE
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from nmt.attention import AbcAttention, DeltaAttention, GatedDeltaAttention, MesaAttention, MlstmAttention
+from nmt.attention.base import Attention
+from nmt.attention.mesa import solve
+
+Loop = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+SIZES: dict[str, Any] = {"state_size": STATE, "query_size": QUERY, "key_size": 5}
+
+
+def unit(vector: Tensor) -> Tensor:
+    return vector / (vector @ vector).sqrt()
+
+
+def mix(weights: list[Tensor], h: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ_s weights_s h_s, and the weights."""
+    return sum((weight * state for weight, state in zip(weights, h, strict=True)), h[0] * 0), torch.stack(weights)
+
+
+def abc_loop(attention: AbcAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        scores = [attention.W_phi(state) for state in h]
+        if attention.softmax_over == "source":
+            alpha = [score.exp() for score in scores]
+        else:
+            alpha = [score.exp() / score.exp().sum() for score in scores]
+        phi = [a / sum(alpha) for a in alpha]
+        keys = sum(torch.outer(p, attention.W_k(state)) for p, state in zip(phi, h, strict=True))
+        powers = (keys @ attention.W_q(q) / 5**0.5).exp()
+        return mix([p @ (powers / powers.sum()) for p in phi], h)
+
+    return loop
+
+
+def mesa_loop(attention: MesaAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        keys = [unit(attention.W_k(state)) for state in h]
+        gram = sum((torch.outer(k, k) for k in keys), attention.ridge * torch.eye(5, dtype=h.dtype))
+        solved = gram.inverse() @ unit(attention.W_q(q))
+        return mix([k @ solved for k in keys], h)
+
+    return loop
+
+
+def gated_delta_loop(attention: GatedDeltaAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        written: list[Tensor] = []
+        memory = torch.zeros(5, STATE, dtype=h.dtype)
+        for state in h:
+            k, alpha = unit(attention.W_k(state)), torch.sigmoid(attention.alpha(state))
+            beta = torch.sigmoid(attention.beta(state))
+            gate = alpha * (torch.eye(5, dtype=h.dtype) - beta * torch.outer(k, k))
+            memory = gate @ memory + beta * torch.outer(k, state)
+            written = [gate @ weights for weights in written] + [beta * k]
+        q = unit(attention.W_q(q))
+        return memory.T @ q, torch.stack([weights @ q for weights in written])
+
+    return loop
+
+
+def mlstm_loop(attention: MlstmAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        written: list[Tensor] = []
+        memory, n = torch.zeros(5, STATE, dtype=h.dtype), torch.zeros(5, dtype=h.dtype)
+        for state in h:
+            k, gates = attention.W_k(state) / 5**0.5, attention.gates(state)
+            i, f = gates[0].exp(), torch.sigmoid(gates[1])
+            memory, n = f * memory + i * torch.outer(k, state), f * n + i * k
+            written = [f * weights for weights in written] + [i * k]
+        q = attention.W_q(q)
+        divisor = torch.clamp((n @ q).abs(), min=1)
+        return memory.T @ q / divisor, torch.stack([weights @ q / divisor for weights in written])
+
+    return loop
+
+
+CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
+    "abc": (lambda: AbcAttention(**SIZES, slots=3), abc_loop),
+    "abc over slots": (lambda: AbcAttention(**SIZES, slots=3, softmax_over="slots"), abc_loop),
+    "mesa": (lambda: MesaAttention(**SIZES), mesa_loop),
+    "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
+    "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),
+    "mlstm": (lambda: MlstmAttention(**SIZES), mlstm_loop),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_contexts_alignments_and_gradients_equal_a_loop(case: str) -> None:
+    torch.manual_seed(1)
+    attention: Attention = CASES[case][0]().double()
+    loop = CASES[case][1](attention)
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.mul_(2)  # so that mlstm has divisors on both sides of 1
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    states = torch.randn(*mask.shape, STATE, dtype=torch.float64, requires_grad=True)
+    query = torch.randn(len(LENGTHS), QUERIES, QUERY, dtype=torch.float64, requires_grad=True)
+    memory = attention.write(states, mask, trace=True)
+    context, weights = attention.read(query, memory)
+    alignment = attention.align(weights, memory)
+    expected = torch.zeros((), dtype=torch.float64)
+    for row, length in enumerate(LENGTHS):
+        for step in range(QUERIES):
+            expected_context, expected_alignment = loop(states[row, :length], query[row, step])
+            torch.testing.assert_close(context[row, step], expected_context, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(alignment[row, step, :length], expected_alignment, rtol=1e-9, atol=1e-11)
+            expected = expected + expected_context.sin().sum() + expected_alignment.sin().sum()
+    leaves = [states, query, *attention.parameters()]
+    gradients = [torch.autograd.grad(loss, leaves) for loss in (context.sin().sum() + alignment.sin().sum(), expected)]
+    for left, right in zip(*gradients, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
+
+
+def test_divisors_of_the_mlstm_case_lie_on_both_sides_of_one() -> None:
+    torch.manual_seed(1)
+    attention = MlstmAttention(**SIZES).double()
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.mul_(2)
+        states, query = torch.randn(9, 7, STATE).double(), torch.randn(9, 4, QUERY).double()
+        memory = attention.write(states, torch.ones(9, 7, dtype=torch.bool))
+        assert memory.peak is not None
+        divisors = (attention.W_q(query) @ memory.mass[..., None]).abs()[..., 0] * memory.peak.exp()
+    assert 0.1 < (divisors > 1).double().mean() < 0.9
+
+
+def test_abc_with_one_state_per_slot_is_softmax_attention() -> None:
+    attention = AbcAttention(state_size=4, query_size=QUERY, slots=4, key_size=5).double()
+    with torch.no_grad():
+        attention.W_phi.weight.copy_(1000 * torch.eye(4))
+        h, query = torch.eye(4, dtype=torch.float64)[None], torch.randn(1, 3, QUERY, dtype=torch.float64)
+        context, _ = attention.read(query, attention.write(h, torch.ones(1, 4, dtype=torch.bool)))
+        scores = attention.W_q(query) @ attention.W_k(h).transpose(1, 2) / 5**0.5
+    torch.testing.assert_close(context, scores.softmax(2) @ h)
+
+
+def test_mesa_recalls_orthogonal_keys_and_does_not_depend_on_their_order() -> None:
+    attention = MesaAttention(state_size=4, query_size=4, key_size=4, ridge=0.25).double()
+    with torch.no_grad():
+        attention.W_k.weight.copy_(torch.eye(4))
+        attention.W_q.weight.copy_(torch.eye(4))
+        h, mask = 3 * torch.eye(4, dtype=torch.float64)[None], torch.ones(1, 4, dtype=torch.bool)
+        context, _ = attention.read(h, attention.write(h, mask))
+        torch.testing.assert_close(context, h / 1.25)  # the least squares solution h / (1 + λ)
+        states, query = torch.randn(1, 9, 4).double(), torch.randn(1, 2, 4).double()
+        mask = torch.ones(1, 9, dtype=torch.bool)
+        both = [attention.read(query, attention.write(s, mask))[0] for s in (states, states.flip(1))]
+    torch.testing.assert_close(*both)
+
+
+def test_mesa_in_float32_stays_accurate_when_states_arrive_one_by_one() -> None:
+    torch.manual_seed(1)
+    attention = MesaAttention(state_size=8, query_size=8, key_size=8, ridge=0.1)
+    states, mask = torch.randn(1, 1000, 8), torch.ones(1, 1000, dtype=torch.bool)
+    with torch.no_grad():
+        memory = attention.write(states[:, :1], mask[:, :1])
+        for s in range(1, 1000):
+            memory = attention.append(memory, states[:, s : s + 1], mask[:, s : s + 1])
+        exact = attention.double().write(states.double(), mask)
+    torch.testing.assert_close(memory.slots.double(), exact.slots, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+def test_newton_iteration_of_exported_graphs_solves_the_system(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    keys, right = torch.randn(3, 6, 4, dtype=torch.float64), torch.randn(3, 6, 2, dtype=torch.float64)
+    matrix = scale * keys @ keys.transpose(1, 2)  # of rank 4, so that the condition number grows with the scale
+    expected = solve(matrix, right)
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    monkeypatch.setattr(torch.linalg, "solve", None)
+    torch.testing.assert_close(solve(matrix, right), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_gated_delta_without_decay_is_the_delta_rule() -> None:
+    gated, delta = GatedDeltaAttention(**SIZES).double(), DeltaAttention(**SIZES).double()
+    delta.load_state_dict(gated.state_dict(), strict=False)
+    with torch.no_grad():
+        gated.alpha.bias.fill_(100.0)  # α = 1
+    states, mask = torch.randn(2, 9, STATE).double(), torch.arange(9) < torch.tensor([9, 3])[:, None]
+    for left, right in zip(gated.write(states, mask, True), delta.write(states, mask, True), strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_mlstm_is_finite_with_input_gates_beyond_the_largest_number() -> None:
+    attention = MlstmAttention(state_size=2, query_size=2, key_size=2)
+    with torch.no_grad():
+        attention.gates.weight.copy_(torch.tensor([[100.0, 0.0], [0.0, 0.0]]))  # log i = 100 h[0]
+        states, mask = torch.tensor([[[5.0, 1.0], [-9.0, 2.0], [4.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)
+        memory = attention.append(attention.write(states[:, :2], mask[:, :2], True), states[:, 2:], mask[:, 2:])
+        context, weights = attention.read(torch.randn(1, 3, 2), memory)
+    assert memory.trace is not None and context.isfinite().all()
+    # n is i_1 k_1 up to its sign, so c = ±h_1: the other states are e^100 times weaker.
+    torch.testing.assert_close(context.abs(), states[:, :1].expand(-1, 3, -1))
+    assert memory.peak is not None
+    assert memory.peak.item() == pytest.approx(500 + 2 * logsigmoid(attention.gates.bias[1]).item(), abs=1)
