@@ -1,166 +1,140 @@
-"""Measure how many facts a memory of fixed size can hold: the task of the covariance paper, for seven attentions.
+"""Measure how many facts each attention can look up: the task of the covariance paper, after equal numbers of updates.
 
 A recurrent encoder reads a document once. Each of its 16 questions is one look-up, answered by a softmax over all
-candidates. Documents hold n facts: up to 200 in training, up to 2,000 in the test. With --babi, the first bAbI task is
-also trained; there, a question is answered from the part of the story before it. The script writes a table of
-accuracies (mean and range over seeds) and of look-up times against length. An interrupted benchmark continues where it
-stopped.
+candidates. Documents hold n facts, up to 50 in training and more in the test. With distractors, a document also holds
+facts that no question asks about. Every attention of conf/attention gets a row. With --babi, the first bAbI task is
+also trained; there, a question is answered from the part of the story before it. An interrupted benchmark continues
+where it stopped. Its tables hold all finished cells, and it names the rows that were not run.
 
-    python benchmarks/cloze.py --babi data/babi-qa1-en-10k
+    python benchmarks/cloze.py --kinds none covariance gated_covariance "luong score=dot"
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import multiprocessing
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
-from statistics import mean, median
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from cloze_model import KINDS, MAX_TRAIN_FACTS, SIZE, TEST_FACTS, Reader, train_on_babi, train_on_facts
-from cloze_task import PLACES, QUESTIONS, read_babi
-from matplotlib.figure import Figure
-from report import argument_parser, header, save, table
+from cloze_kinds import kinds
+from cloze_model import train_on_babi, train_on_facts
+from cloze_report import UPDATES, Cells, write_report
+from cloze_task import read_babi
+from machine import commit
+from report import argument_parser, writable
 
-LENGTHS = [100, 1_000, 5_000, 20_000]
-LOOK_UPS = 1_000
-Cells = dict[tuple[str, int], dict[str, Any]]
+
+class Cell(NamedTuple):
+    """One training: ``task`` is the number of distractors per fact, or ``babi``."""
+
+    task: str
+    kind: str
+    seed: int
+    updates: int
+
+    def file(self, runs: Path) -> Path:
+        """Return the file of the cell's results."""
+        name = self.kind.replace(" ", ",")
+        return runs / f"{self.updates}-updates" / f"{self.task}-{name}-{self.seed}.json"
 
 
 def main() -> None:
     args = parse_arguments()
-    if args.cell is not None:
-        train_cell(args, args.cell[0], int(args.cell[1]))
-        return
-    args.runs.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(args.jobs) as pool:
-        list(pool.map(lambda cell: launch(args, *cell), product(args.seeds, KINDS)))
-    cells: Cells = {
-        (kind, seed): json.loads(cell_file(args, kind, seed).read_text()) for seed, kind in product(args.seeds, KINDS)
-    }
-    times = look_up_times()
-    plot(args, cells, times)
-    save(args.output / "cloze.md", report(args, cells, times))
+    rows = kinds()
+    if unknown := [kind for kind in args.kinds if kind not in rows]:
+        close = get_close_matches(unknown[0], rows, 1) or rows[:1]
+        sys.exit(f"--kinds {unknown[0]!r}: unknown; did you mean {close[0]!r}?")
+    missing = [cell for cell in wanted(args) if not finished(cell, args)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(args.jobs, context) as pool:
+        for line in pool.map(train_cell, missing, [args] * len(missing)):
+            print(line, flush=True)
+    write_report(args, rows, read_cells(args, rows))
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argument_parser(__doc__, threads=None, runs="runs/cloze")
-    help_text = "training of each cell on generated documents; default: %(default)s"
-    parser.add_argument("--minutes", type=float, default=3.0, help=help_text)
-    help_text = "training of each cell on bAbI; default: %(default)s"
-    parser.add_argument("--babi-minutes", type=float, default=0.75, help=help_text)
+    parser.add_argument("--kinds", nargs="+", default=kinds(), help="rows to train; default: all")
+    help_text = "numbers of facts in the test documents; default: %(default)s"
+    parser.add_argument("--facts", type=int, nargs="+", default=[10, 50, 200, 1_000], help=help_text)
+    help_text = "distractors for each fact, one table per number; default: %(default)s"
+    parser.add_argument("--distractors", type=int, nargs="+", default=[0, 1], help=help_text)
+    parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each training; default: %(default)s")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
-    parser.add_argument("--babi", type=Path, default=None, help="folder with qa1_train.txt.gz and qa1_test.txt.gz")
+    parser.add_argument("--babi", type=existing, default=None, help="folder with qa1_train.txt.gz and qa1_test.txt.gz")
     help_text = "cells trained at the same time, with one thread each; default: %(default)s"
     parser.add_argument("--jobs", type=int, default=2, help=help_text)
-    parser.add_argument("--cell", nargs=2, default=None, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if min(*args.facts, *args.seeds, args.updates, args.jobs, 1) < 1 or min(args.distractors) < 0:
+        parser.error("--facts, --seeds, --updates and --jobs must be at least 1, and --distractors at least 0")
+    if (most := max(args.facts) * (1 + max(args.distractors))) > 3_600:
+        parser.error(f"--facts and --distractors: {most:,} facts in a document; there are names for at most 3,600")
+    return args
 
 
-def cell_file(args: argparse.Namespace, kind: str, seed: int) -> Path:
-    return Path(args.runs / f"{kind.replace(' ', '-').replace(',', '')}-{seed}.json")
+def existing(text: str) -> Path:
+    """Return the folder of the bAbI task."""
+    if not (Path(text) / "qa1_train.txt.gz").is_file():
+        raise argparse.ArgumentTypeError(f"{text}: has no qa1_train.txt.gz; name the folder that holds it")
+    return Path(text)
 
 
-def launch(args: argparse.Namespace, seed: int, kind: str) -> None:
-    """Train one cell in a separate process, unless its file exists."""
-    if cell_file(args, kind, seed).is_file():
-        return
-    command = [sys.executable, __file__, "--cell", kind, str(seed), "--runs", str(args.runs)]
-    command += ["--minutes", str(args.minutes), "--babi-minutes", str(args.babi_minutes)]
-    command += ["--babi", str(args.babi)] if args.babi is not None else []
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"{kind}, seed {seed}:\n{result.stderr}")
-    print(result.stdout.strip(), flush=True)
+def wanted(args: argparse.Namespace) -> Iterator[Cell]:
+    """Yield the cells to train, all kinds of one seed before the next seed."""
+    tasks = [*map(str, args.distractors), *(["babi"] if args.babi is not None else [])]
+    for seed, task, kind in product(args.seeds, tasks, args.kinds):
+        yield Cell(task, kind, seed, args.updates)
 
 
-def train_cell(args: argparse.Namespace, kind: str, seed: int) -> None:
-    """Train and test one attention with one seed on both tasks, and write the results."""
+def finished(cell: Cell, args: argparse.Namespace) -> bool:
+    """Return whether the cell's file has an accuracy for every number of facts."""
+    file = cell.file(args.runs)
+    counts = ["babi"] if cell.task == "babi" else map(str, args.facts)
+    return file.is_file() and set(counts) <= set(json.loads(file.read_text(encoding="utf-8"))["accuracy"])
+
+
+def train_cell(cell: Cell, args: argparse.Namespace) -> str:
+    """Train and test one attention with one seed, write the results, and return one line about them."""
     torch.set_num_threads(1)
-    result: dict[str, Any] = {**train_on_facts(kind, seed, args.minutes), "babi": None}
-    if args.babi is not None:
-        train = read_babi(args.babi / "qa1_train.txt.gz")
-        test = read_babi(args.babi / "qa1_test.txt.gz", train)
-        result["babi"] = train_on_babi(kind, seed, args.babi_minutes, train, test)
-    cell_file(args, kind, seed).write_text(json.dumps(result))
-    print(f"{kind}, seed {seed}: {result}")
+    if cell.task == "babi":
+        stories = read_babi(args.babi / "qa1_train.txt.gz")
+        test = read_babi(args.babi / "qa1_test.txt.gz", stories)
+        result = train_on_babi(cell.kind, cell.seed, cell.updates, stories, test)
+    else:
+        result = train_on_facts(cell.kind, cell.seed, cell.updates, int(cell.task), args.facts)
+    file = cell.file(args.runs)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = writable(str(file.with_suffix(".part")))
+    unfinished.write_text(json.dumps({**result, "commit": commit()}), encoding="utf-8")
+    unfinished.replace(file)
+    scores = {count: share if share is None else round(share, 3) for count, share in result["accuracy"].items()}
+    return f"{cell.kind}, task {cell.task}, seed {cell.seed}: {scores}, {result['seconds']:.0f} s"
 
 
-@torch.no_grad()
-def look_up_times() -> dict[str, list[float]]:
-    """Return the milliseconds of 1,000 look-ups, 16 at a time, for each of LENGTHS: medians of 5 rounds in turns."""
-    torch.set_num_threads(1)
-    attentions = {kind: Reader(words, 2, 2).attention for kind, words in KINDS.items()}
-    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    for length in LENGTHS:
-        states, mask = torch.randn(1, length, SIZE), torch.ones(1, length, dtype=torch.bool)
-        memories = {kind: attention.write(states, mask) for kind, attention in attentions.items()}
-        queries = torch.randn(1, QUESTIONS, SIZE)
-        rounds: dict[str, list[float]] = {kind: [] for kind in KINDS}
-        for _, (kind, attention) in product(range(5), attentions.items()):
-            started = time.perf_counter()
-            for _ in range(LOOK_UPS // QUESTIONS):
-                attention.read(queries, memories[kind])
-            rounds[kind].append(1000 * (time.perf_counter() - started))
-        for kind, milliseconds in rounds.items():
-            times[kind].append(median(milliseconds))
-    return times
-
-
-def report(args: argparse.Namespace, cells: Cells, times: dict[str, list[float]]) -> list[str]:
-    """Return the report: accuracies, then look-up times."""
-    lines = header(
-        "Cloze questions",
-        f"LSTMs and states of {SIZE}, {args.minutes:g} minutes of training on one core per cell; accuracy in %, mean "
-        f"and range of {len(args.seeds)} seeds",
-        f"documents of n facts, 3 tokens each; trained on n = 2 to {MAX_TRAIN_FACTS}; {PLACES} candidates (chance: "
-        f"{100 / PLACES:.0f} %)",
+def read_cells(args: argparse.Namespace, rows: list[str]) -> Cells:
+    """Return the results of all finished cells with these updates, of this call or an earlier one."""
+    tasks = [*map(str, args.distractors), "babi"]
+    files = {}
+    for file in Cell("", "", 0, args.updates).file(args.runs).parent.glob("*.json"):
+        task, _, rest = file.stem.partition("-")
+        kind, _, seed = rest.rpartition("-")
+        files[task, kind.replace(",", " "), int(seed)] = file
+    order = sorted(
+        (tasks.index(task), rows.index(kind), seed, task, kind)
+        for task, kind, seed in files
+        if task in tasks and kind in rows
     )
-    rows = []
-    for kind in KINDS:
-        results = [cells[kind, seed] for seed in args.seeds]
-        row = [kind, *(mean_and_range([result["accuracy"][str(count)] for result in results]) for count in TEST_FACTS)]
-        row.append(f"{mean(result['steps'] for result in results):,.0f}")
-        row += [mean_and_range([result["babi"] for result in results])] if args.babi is not None else []
-        rows.append(row)
-    columns = ["attention", *(f"n = {count:,}" for count in TEST_FACTS), "steps"]
-    lines += table([*columns, *(["bAbI 1"] if args.babi is not None else [])], rows)
-    lines += [
-        "",
-        f"Milliseconds of {LOOK_UPS:,} look-ups, {QUESTIONS} at a time, in a document of S states; one core:",
-    ]
-    columns = ["attention", *(f"S = {length:,}" for length in LENGTHS)]
-    lines += ["", *table(columns, [[kind, *(f"{ms:.1f}" for ms in row)] for kind, row in times.items()])]
-    return [*lines, "", "![accuracy against the number of facts, and time against length](cloze.png)"]
-
-
-def mean_and_range(shares: list[float]) -> str:
-    """Return ``mean (lowest–highest)`` in percent."""
-    return f"{100 * mean(shares):.0f} ({100 * min(shares):.0f}–{100 * max(shares):.0f})"
-
-
-def plot(args: argparse.Namespace, cells: Cells, times: dict[str, list[float]]) -> None:
-    """Draw accuracy against facts, and look-up time against length."""
-    figure = Figure(figsize=(12, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for kind in KINDS:
-        scores = [[100 * cells[kind, seed]["accuracy"][str(count)] for count in TEST_FACTS] for seed in args.seeds]
-        (line,) = left.plot(TEST_FACTS, np.mean(scores, axis=0), marker=".", label=kind)
-        lowest, highest = np.min(scores, axis=0), np.max(scores, axis=0)
-        left.fill_between(TEST_FACTS, lowest, highest, color=line.get_color(), alpha=0.15)
-        right.plot(LENGTHS, times[kind], marker=".", color=line.get_color())
-    left.axvline(MAX_TRAIN_FACTS, color="0.7", linewidth=0.8)
-    left.set(xscale="log", xlabel="facts in a document; trained up to the line", ylabel="accuracy, %")
-    left.legend(frameon=False, fontsize=8)
-    right.set(xscale="log", yscale="log", xlabel="source states", ylabel=f"ms for {LOOK_UPS:,} look-ups")
-    figure.savefig(args.output / "cloze.png", dpi=130)
+    return {
+        (task, kind, seed): json.loads(files[task, kind, seed].read_text(encoding="utf-8"))
+        for *_, seed, task, kind in order
+    }
 
 
 if __name__ == "__main__":

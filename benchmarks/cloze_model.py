@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from cloze_kinds import SIZE, build
 from cloze_task import FACT, PLACES, VOCABULARY, Batch, Stories, facts
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention
-from nmt.config import train_config
-from nmt.model.build import ATTENTION
-from nmt.plugins import construct
-
-SIZE = 100  # of every state, as in the paper
-MAX_TRAIN_FACTS = 200
-TEST_FACTS = [10, 20, 50, 100, 200, 500, 1_000, 2_000]
-KINDS = {
-    "none": ["attention=none"],
-    "covariance": ["attention=covariance"],
-    "gated covariance": ["attention=gated_covariance"],
-    "memory, K=32": ["attention=memory", "attention.renormalise=null"],
-    "kernel elu": ["attention=kernel", f"attention.key_size={SIZE}"],
-    "delta rule": ["attention=delta", f"attention.key_size={SIZE}"],
-    "Luong dot": ["attention=luong", "attention.score=dot"],
-}
+ROWS = 16  # documents of a batch
+MAX_TRAIN_FACTS = 50
+CURVE_POINTS = 20
+CURVE_FACTS = 10  # facts of the documents that the learning curves are measured on
+RATE = 0.004
 
 
 class Reader(nn.Module):
     """Document and question LSTMs, one attention between them, and a softmax over the candidates."""
 
-    def __init__(self, words: list[str], vocabulary: int, candidates: int) -> None:
+    def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int) -> None:
         super().__init__()
-        sizes = [f"encoder.hidden_size={SIZE}", f"decoder.hidden_size={SIZE}"]
-        block = train_config([*words, *sizes])["attention"]
         self.embedding = nn.Embedding(vocabulary, SIZE)
         self.document = nn.LSTM(SIZE, SIZE, batch_first=True)
         self.question = nn.LSTM(SIZE, SIZE, batch_first=True)
-        sizes_of_attention = {"state_size": SIZE, "query_size": SIZE, "max_length": MAX_TRAIN_FACTS * FACT}
-        self.attention: Attention = construct(block, ATTENTION, **sizes_of_attention)
+        self.attention = build(kind, longest=longest)
         self.answer = nn.Sequential(
             nn.Linear(2 * SIZE + self.attention.context_size, SIZE), nn.Tanh(), nn.Linear(SIZE, candidates)
         )
@@ -69,52 +57,80 @@ class Reader(nn.Module):
         return torch.cat(contexts, dim=1)
 
 
-def train_on_facts(kind: str, seed: int, minutes: float) -> dict[str, object]:
-    """Train for ``minutes`` on documents of 2 to 200 facts, mostly short; return steps and accuracy by facts."""
-    torch.manual_seed(seed)
+def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts: Sequence[int]) -> dict[str, Any]:
+    """Train on documents of 2 to 50 facts, mostly short ones, each with ``distractors`` distractor facts.
+
+    Return the accuracy for each number of facts in ``counts``, None where documents are too long for the attention.
+    ``curve`` holds (updates, loss, accuracy), and ``seconds`` the processor time. A seed gives every kind the same
+    documents in the same order.
+    """
     random = np.random.default_rng(seed)
-    model = Reader(KINDS[kind], VOCABULARY, PLACES)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
-    started, steps = time.perf_counter(), 0
-    while (progress := (time.perf_counter() - started) / (60 * minutes)) < 1:
+
+    def draw() -> Batch:
         count = int(np.exp(random.uniform(np.log(2), np.log(MAX_TRAIN_FACTS + 1))))
-        batch = facts(random, max(8, min(64, 3_200 // count)), count)
-        train_step(model, optimizer, batch, lr=0.002 * (1 - progress))
-        steps += 1
-    scores = {}
-    for count in TEST_FACTS:
-        batch = facts(np.random.default_rng([7, count]), max(16, min(64, 6_400 // count)), count)
-        scores[count] = accuracy(model, [batch])
-    return {"accuracy": scores, "steps": steps}
+        return facts(random, ROWS, count, distractors * count)
 
+    def test(count: int) -> Batch:
+        rows = max(16, min(64, 6_400 // count))
+        return facts(np.random.default_rng([7, count]), rows, count, distractors * count)
 
-def train_on_babi(kind: str, seed: int, minutes: float, train: Stories, test: Stories) -> float:
-    """Train for ``minutes`` on bAbI stories and return the test accuracy."""
     torch.manual_seed(seed)
+    longest = MAX_TRAIN_FACTS * FACT * (1 + distractors)
+    model = Reader(kind, VOCABULARY, PLACES, longest=longest)
+    started = time.process_time()
+    curve = train(model, draw, updates, test(CURVE_FACTS))
+    seconds = time.process_time() - started
+    limit = model.attention.max_source_length or 10**9
+    fits = {count: FACT * count * (1 + distractors) <= limit for count in counts}
+    scores = {count: accuracy(model, [test(count)]) if fits[count] else None for count in counts}
+    return {"accuracy": scores, "curve": curve, "seconds": seconds}
+
+
+def train_on_babi(kind: str, seed: int, updates: int, stories: Stories, test: Stories) -> dict[str, Any]:
+    """Train on bAbI stories and return the test accuracy, the learning curve and the processor time."""
     random = np.random.default_rng(seed)
-    model = Reader(KINDS[kind], len(train.vocabulary), len(train.candidates))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
-    sizes = np.array([len(batch.document) for batch in train.batches], dtype=np.float64)
-    started = time.perf_counter()
-    while (progress := (time.perf_counter() - started) / (60 * minutes)) < 1:
-        batch = train.batches[random.choice(len(train.batches), p=sizes / sizes.sum())]
-        rows = torch.from_numpy(random.integers(len(batch.document), size=min(32, len(batch.document))))
-        sample = Batch(*(field[rows] for field in batch[:3]), batch.ends)
-        train_step(model, optimizer, sample, lr=0.002 * (1 - progress))
-    return accuracy(model, test.batches)
+    sizes = np.array([len(batch.document) for batch in stories.batches], dtype=np.float64)
+
+    def draw() -> Batch:
+        batch = stories.batches[random.choice(len(stories.batches), p=sizes / sizes.sum())]
+        rows = torch.from_numpy(random.integers(len(batch.document), size=min(ROWS, len(batch.document))))
+        return Batch(*(field[rows] for field in batch[:3]), batch.ends)
+
+    torch.manual_seed(seed)
+    longest = max(batch.document.shape[1] for batch in [*stories.batches, *test.batches])
+    model = Reader(kind, len(stories.vocabulary), len(stories.candidates), longest=longest)
+    started = time.process_time()
+    curve = train(model, draw, updates, test.batches[0])
+    seconds = time.process_time() - started
+    return {"accuracy": {"babi": accuracy(model, test.batches)}, "curve": curve, "seconds": seconds}
 
 
-def train_step(model: Reader, optimizer: torch.optim.Optimizer, batch: Batch, *, lr: float) -> None:
-    """Make one update with this learning rate."""
-    optimizer.param_groups[0]["lr"] = lr
-    optimizer.zero_grad()
-    nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.answers.flatten()).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
+def train(model: Reader, draw: Callable[[], Batch], updates: int, valid: Batch) -> list[tuple[int, float, float]]:
+    """Train with a rate that falls to 0; return the learning curve: updates, mean loss since, accuracy on ``valid``."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
+    curve, losses = [], []
+    for update in range(updates):
+        optimizer.param_groups[0]["lr"] = RATE * (1 - update / updates)
+        batch = draw()
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.answers.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if (update + 1) * CURVE_POINTS // updates > update * CURVE_POINTS // updates:
+            curve.append((update + 1, float(np.mean(losses)), accuracy(model, [valid])))
+            losses = []
+    return curve
 
 
 @torch.no_grad()
 def accuracy(model: Reader, batches: list[Batch]) -> float:
-    """Return the share of correct answers."""
-    correct = sum(int((model(batch).argmax(2) == batch.answers).sum()) for batch in batches)
+    """Return the share of correct answers; documents are read one by one if they are long."""
+    correct = 0
+    for batch in batches:
+        size = max(1, 20_000 // batch.document.shape[1])
+        for document, questions, answers in zip(*(field.split(size) for field in batch[:3]), strict=True):
+            scores = model(Batch(document, questions, answers, batch.ends))
+            correct += int((scores.argmax(2) == answers).sum())
     return correct / sum(batch.answers.numel() for batch in batches)

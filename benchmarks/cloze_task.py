@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 GIVEN, FAMILY, PLACES = 60, 60, 50
+STRANGERS = 60  # family names of people about whom no question asks
 QUESTIONS = 16
 FACT = 3  # tokens: given name, family name, place
-VOCABULARY = GIVEN + FAMILY + PLACES
+VOCABULARY = GIVEN + FAMILY + STRANGERS + PLACES
 
 
 class Batch(NamedTuple):
@@ -27,23 +28,29 @@ class Batch(NamedTuple):
     ends: list[int]
 
 
-def facts(random: np.random.Generator, rows: int, count: int) -> Batch:
+def facts(random: np.random.Generator, rows: int, count: int, distractors: int = 0) -> Batch:
     """Return ``rows`` documents that tell the places of ``count`` people, and 16 questions about each document.
 
     People have distinct pairs of names. Each document draws new ones from the 60 × 60 pairs, so that an answer depends
-    on one fact of this document only.
+    on one fact of this document only. ``distractors`` facts per document tell the places of strangers, in random order
+    among the others. Their family names come from 60 other names, and no question asks about them. A model can
+    therefore recognise a distractor while it reads it, and keep it out of its memory.
     """
-    names = np.stack([random.choice(GIVEN * FAMILY, size=count, replace=False) for _ in range(rows)])
-    places = random.integers(PLACES, size=(rows, count))
+    total = count + distractors
+    names = np.stack([random.choice(GIVEN * FAMILY, size=total, replace=False) for _ in range(rows)])
+    places = random.integers(PLACES, size=(rows, total))
     people = np.stack([names // FAMILY, GIVEN + names % FAMILY], axis=2)
-    document = np.concatenate([people, (GIVEN + FAMILY + places)[..., None]], axis=2)
+    people[:, count:, 1] += FAMILY
     chosen = random.integers(count, size=(rows, QUESTIONS))
-    questions = np.take_along_axis(people, chosen[..., None], axis=1)
+    document = np.concatenate([people, (GIVEN + FAMILY + STRANGERS + places)[..., None]], axis=2)
+    if distractors:
+        order = random.permuted(np.tile(np.arange(total), (rows, 1)), axis=1)
+        document = np.take_along_axis(document, order[..., None], axis=1)
     return Batch(
         torch.from_numpy(document.reshape(rows, -1)),
-        torch.from_numpy(questions),
+        torch.from_numpy(np.take_along_axis(people, chosen[..., None], axis=1)),
         torch.from_numpy(np.take_along_axis(places, chosen, axis=1)),
-        [count * FACT] * QUESTIONS,
+        [total * FACT] * QUESTIONS,
     )
 
 

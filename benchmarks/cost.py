@@ -38,16 +38,13 @@ from cost_measure import (
 from matplotlib.figure import Figure
 from report import argument_parser, header, row, save, table_head
 
-HEADINGS = [
-    *(("look-up, µs", f"S = {length}") for length in ("100", "1,000", "20,000")),
-    ("its exponent", "in S"),
-    ("memory, MB", "S = 20,000"),
-    ("write, ms", "S = 1,000"),
-    ("training, ms", "S = 1,000"),
-    ("its peak, MB", "S = 1,000"),
-    ("training, ms", "S = 20,000"),
-    ("its peak, MB", "S = 20,000"),
-]
+COLUMNS = (
+    *(f"look-up, µs, S = {length}" for length in ("100", "1,000", "20,000")),
+    "exponent in S",
+    "memory, MB, S = 20,000",
+    "write, ms, S = 1,000",
+    *(f"{figure}, S = {length}" for length in ("1,000", "20,000") for figure in ("training, ms", "its peak, MB")),
+)
 PANELS = [
     ("length", "write", "ms", "writing a source, ms"),
     ("length", "look-up", "ms", f"a look-up of {BEAM} queries, ms"),
@@ -98,8 +95,7 @@ def report(cells: list[Cell], threads: int, ratios: dict[str, float]) -> list[st
         f"B = 1 source, sizes {SIZE}, float32, {threads} threads; a look-up is Q = {BEAM} queries, training {TARGET}",
         "medians of rounds in which all kinds took turns; quartiles, and all other figures, in cost.csv",
     )
-    lines += table_head("", *(title for title, _ in HEADINGS))
-    lines += [row("attention", *(unit for _, unit in HEADINGS)), *(kind_row(kind, by_length) for kind in KINDS)]
+    lines += [*table_head("attention", *COLUMNS), *(kind_row(kind, by_length) for kind in KINDS)]
     lines += ["", "Look-up time at S = 20,000 relative to S = 100, median of paired runs:", ""]
     lines += [f"- {kind}: {ratio:.2f}" for kind, ratio in ratios.items()]
     ratio = by_length["bahdanau", 2_000, "look-up"].ms / by_length["memory", 2_000, "look-up"].ms

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from kinds import kinds
 from machine import peak_memory, resident_memory
 from report import quartiles
 from torch import Tensor
@@ -27,28 +28,7 @@ LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
 MIDDLE_LENGTH = 1_000
 MAX_CALL_S = 20.0  # a slower call is not measured at greater lengths
 
-KINDS: dict[str, list[str]] = {
-    "none": ["attention=none"],
-    "bahdanau": ["attention=bahdanau"],
-    "luong dot": ["attention=luong", "attention.score=dot"],
-    "luong general": ["attention=luong"],
-    "luong concat": ["attention=luong", "attention.score=concat"],
-    "sparse": ["attention=sparse"],
-    "multi_head of luong": ["attention=multi_head"],
-    "local": ["attention=local"],
-    "memory": ["attention=memory"],
-    "low_rank": ["attention=low_rank"],
-    "kernel elu": ["attention=kernel"],
-    "kernel taylor": ["attention=kernel", "attention.feature_map=taylor"],
-    "kernel softmax": ["attention=kernel", "attention.feature_map=softmax"],
-    "kernel scaling": ["attention=kernel", "attention.feature_map=scaling"],
-    "kernel identity": ["attention=kernel", "attention.feature_map=identity"],
-    "delta": ["attention=delta"],
-    "covariance": ["attention=covariance"],
-    "gated_covariance": ["attention=gated_covariance"],
-    "general_covariance": ["attention=general_covariance"],
-    "general_covariance recall": ["attention=general_covariance", "attention.recall=true"],
-}
+KINDS = kinds()
 # Kinds whose look-up should not grow with the source: memories of fixed size, and local.
 CONSTANT = [name for name in KINDS if not name.startswith(("bahdanau", "luong", "sparse", "multi_head", "none"))]
 

@@ -6,6 +6,8 @@ model's matrix products alone, each at the best rate that any library reached fo
 
     python benchmarks/decode.py                                     320 lines of 15 pieces, beam 5, batches of 32
     python benchmarks/decode.py --lines 50 --batch 1                one line at a time
+    python benchmarks/decode.py --at-once                           several batches at once too, one thread each
+    CT2_FORCE_CPU_ISA=AVX512 python benchmarks/decode.py --at-once --ct2 ct2/bin/python        CTranslate2 too
     python benchmarks/decode.py --attention memory --lines 100 --length 111 --steps 150
     python benchmarks/decode.py --steps natural --model runs/reference --input data/multi30k/test2016.en.gz
 """
@@ -13,9 +15,12 @@ model's matrix products alone, each at the best rate that any library reached fo
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -36,6 +41,7 @@ from nmt.text.specials import EOS
 ENGINES = ("torch", "onnx", "onnx-int8")
 METHODS = {"torch": FLOAT_METHODS, "onnx": FLOAT_METHODS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
+PEER_SIZES = (22, 11)  # million parameters; the reference has 25
 COLUMNS = ("engine", "median s (quartiles)", "times as fast as the first engine")
 
 
@@ -50,6 +56,8 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help=f"source text for --steps {NATURAL}")
     parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
+    parser.add_argument("--at-once", action="store_true", help="also decode --threads batches at once")
+    parser.add_argument("--ct2", type=Path, help="a Python with ctranslate2, to compare with random Transformers")
     parser.add_argument("--name", default="decode", help="name of the results file; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -63,17 +71,24 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
     """Report speed and lower bound with the same number of steps for every line."""
     random, steps = np.random.default_rng(1), int(args.steps)
     lines = [[*random.integers(300, VOCABULARY, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
-    engines = dict(load_engines(reference(args.runs, args.attention), args))
+    engines: dict[str, Any] = dict(load_engines(reference(args.runs, args.attention), args))
+    engines |= {f"CTranslate2 int8, {size} M": Peer(args, size) for size in PEER_SIZES if args.ct2}
     seconds = in_turns(engines, args.rounds, lambda engine: decode_steps(engine, lines, args.beam, args.batch, steps))
     work = model_products(args.lines, args.length, steps, args.beam, args.batch)
     size = f"{args.lines} lines of {args.length} pieces, {steps} steps"
     rows = []
     for name, times in seconds.items():
-        bound, middle = floor(work, METHODS[name]), median(times)
-        cells = [f"{args.lines * steps / middle:,.0f}", f"{bound:.2f}", f"{bound / middle:.2f}"]
+        middle, methods = median(times), METHODS.get(name.partition(",")[0])
+        bounds = ["–", "–"]
+        if methods:
+            bound = floor(work, methods)
+            bounds = [f"{bound:.2f}", f"{bound / middle:.2f}"]
+        cells = [f"{args.lines * steps / middle:,.0f}", *bounds]
         rows.append([*compare(seconds, name), *cells])
     columns = (*COLUMNS, "target pieces per second", "floor, s", "floor / time")
-    return [*header("Decoding", f"{' '.join(args.attention)}; {size}, {conditions(args)}"), *table(columns, rows)]
+    facts = [f"{' '.join(args.attention)}; {size}, {conditions(args)}"]
+    facts += [f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}"] if args.ct2 else []
+    return [*header("Decoding", *facts), *table(columns, rows)]
 
 
 def measure_natural(args: argparse.Namespace) -> list[str]:
@@ -84,9 +99,9 @@ def measure_natural(args: argparse.Namespace) -> list[str]:
 
     def translate(engine: Any) -> None:
         options = SearchOptions(beam_size=args.beam)
-        batches = (lines[first : first + args.batch] for first in range(0, len(lines), args.batch))
-        best = (hypotheses[0] for batch in batches for hypotheses in search(engine, batch, options))
-        pieces[id(engine)] = sum(len(hypothesis.tokens) for hypothesis in best)
+        batches = [lines[first : first + args.batch] for first in range(0, len(lines), args.batch)]
+        results = decode_batches(engine, lambda engine, batch: search(engine, batch, options), batches)
+        pieces[id(engine)] = sum(len(hypotheses[0].tokens) for batch in results for hypotheses in batch)
 
     seconds = in_turns(engines, args.rounds, translate)
     rows = []
@@ -99,7 +114,8 @@ def measure_natural(args: argparse.Namespace) -> list[str]:
 
 
 def conditions(args: argparse.Namespace) -> str:
-    return f"beam {args.beam}, batches of {args.batch}, {args.threads} threads, {args.rounds} rounds in turns"
+    load = f"load average {os.getloadavg()[0]:.1f} at the end"
+    return f"beam {args.beam}, batches of {args.batch}, {args.threads} threads, {args.rounds} rounds in turns, {load}"
 
 
 def compare(seconds: dict[str, list[float]], name: str) -> list[str]:
@@ -121,9 +137,40 @@ def in_turns(engines: dict[str, Any], rounds: int, work: Callable[[Any], None]) 
 
 
 def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Engine[Any, Any]]]:
-    """Yield name and engine of the model for each --engine."""
+    """Yield name and engine of the model for each --engine, and an AtOnce for each that runs several batches."""
     for name in args.engine:
-        yield name, Translator.load(run, engine=name, device="auto", threads=args.threads).runtime.engine(trace=False)
+        runtime = Translator.load(run, engine=name, device="auto", threads=args.threads).runtime
+        yield name, runtime.engine(trace=False)
+        if getattr(args, "at_once", False) and runtime.workers > 1:
+            engine: Any = AtOnce(runtime.engine(trace=False, beside_others=True), runtime.workers)
+            yield f"{name}, {runtime.workers} batches at once", engine
+
+
+class AtOnce(NamedTuple):
+    """An engine that decodes ``workers`` batches at once, each with one thread."""
+
+    engine: Any
+    workers: int
+
+
+class Peer:
+    """CTranslate2 with a random Transformer of ``size`` million parameters, in another process."""
+
+    def __init__(self, args: argparse.Namespace, size: int) -> None:
+        work = {name: getattr(args, name) for name in ("lines", "length", "steps", "beam", "batch", "threads")}
+        options = [word for name, value in work.items() for word in (f"--{name}", str(value))]
+        command = [str(args.ct2), str(Path(__file__).with_name("ct2_peer.py")), "--millions", str(size), *options]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+        )
+
+    def decode(self) -> None:
+        """Decode all lines once."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        if not self.process.stdout.readline():
+            sys.exit(f"ct2_peer.py ended with {self.process.wait()}; its messages are above")
 
 
 class Endless(NamedTuple):
@@ -140,10 +187,21 @@ class Endless(NamedTuple):
 
 def decode_steps(engine: Any, lines: list[list[int]], beam: int, batch: int, steps: int) -> None:
     """Translate with exactly ``steps`` decoder steps per line; the last step is the one for ``</s>``."""
+    if isinstance(engine, Peer):
+        engine.decode()
+        return
     options = SearchOptions(beam_size=beam, max_length=steps - 1)
-    for first in range(0, len(lines), batch):
-        translations = search(Endless(engine), lines[first : first + batch], options)
+    batches = [lines[first : first + batch] for first in range(0, len(lines), batch)]
+    for translations in decode_batches(engine, lambda model, part: search(Endless(model), part, options), batches):
         assert all(len(hypotheses[0].tokens) == steps - 1 for hypotheses in translations)
+
+
+def decode_batches(engine: Any, decode: Callable[[Any, Any], Any], batches: list[Any]) -> list[Any]:
+    """Return the result of ``decode`` for each batch; an AtOnce decodes several at the same time."""
+    if not isinstance(engine, AtOnce):
+        return [decode(engine, batch) for batch in batches]
+    with ThreadPoolExecutor(engine.workers) as pool:
+        return list(pool.map(lambda batch: decode(engine.engine, batch), batches))
 
 
 def model_products(lines: int, length: int, steps: int, beam: int, batch: int) -> list[Product]:

@@ -16,7 +16,7 @@ def provenance() -> list[str]:
     """Return command, commit, machine and versions, one line each."""
     return [
         f"command: python {' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}",
-        f"commit: {_commit()}",
+        f"commit: {commit()}",
         f"machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
     ]
@@ -38,7 +38,7 @@ def _memory(process: int | str, field: str) -> int:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(field)), 0)
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the short commit hash; a trailing ``+`` means uncommitted changes in nmt/ or conf/."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     try:

@@ -27,6 +27,16 @@ def train(runs: Path, name: str, settings: Sequence[str], *, threads: int) -> di
         result = subprocess.run([*command, *settings, *resume], env=environment, capture_output=True, text=True)
         if result.returncode:
             sys.exit(f"{' '.join(settings)}:\n{result.stderr}")
+    summary = finished(runs, name)
+    assert summary is not None
+    return summary
+
+
+def finished(runs: Path, name: str) -> dict[str, Any] | None:
+    """Return the summary of ``runs``/``name``, with the last value of each metric, or None if it has not finished."""
+    folder = runs / name
+    if not (folder / "summary.json").is_file():
+        return None
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     return {**summary, "metrics": last_metrics(folder / "metrics.csv")}
 

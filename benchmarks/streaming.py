@@ -32,7 +32,7 @@ AT_ONCE = 100_000  # the longest line that is also encoded at once
 VOCABULARY, MAX_LENGTH = 360, 100
 KINDS = {
     "covariance": ["attention=covariance"],
-    "memory, K=32": ["attention=memory", "attention.renormalise=null"],
+    "memory, K=32": ["attention=memory", "attention.position_encoding=false"],
     "kernel softmax": ["attention=kernel", "attention.feature_map=softmax"],
     "delta rule": ["attention=delta"],
 }

@@ -36,6 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "sparse": {"_target_": "SparseAttention", "keep": 3},
     "local": {"_target_": "LocalAttention", "window": 3},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
+    "nested_memory": {"_target_": "NestedMemoryAttention", "slots": 8},
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},
     "covariance": {"_target_": "CovarianceAttention"},
     "gated_covariance": {"_target_": "CovarianceAttention", "gated": True},

@@ -66,6 +66,7 @@ class Within:
 
 
 Count = Annotated[int, AtLeast(1)]
+NonNegative = Annotated[float, AtLeast(0)]
 Share = Annotated[float, Within(0, 1)]
 # Far above any useful model. Larger numbers are typing errors, or attempts to exhaust the memory.
 Size = Annotated[int, AtLeast(1), AtMost(65_536)]

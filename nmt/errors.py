@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import signal
 import sys
 import unicodedata
 
 JOINERS = "\u200c\u200d"  # invisible too, but emoji and several scripts need them
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # Unicode categories: control, format, surrogate, line separators
 
 

@@ -1,4 +1,4 @@
-"""The memory of this machine that a process can still use."""
+"""The cores and the memory of this machine that a process can use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pathlib import Path
 
 # Limits of a container, in control groups of version 2 and 1.
 LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use; macOS and Windows only report the number of all cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def available_memory() -> int | None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of real corpora, NMT_SHARED_DATA; skip the test if it does not exist."""
-    folder = Path(os.environ.get("NMT_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(os.environ.get("NMT_SHARED_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set NMT_SHARED_DATA")
     return folder

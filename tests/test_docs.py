@@ -85,11 +85,12 @@ def test_reference_lists_every_key_of_every_group(extension: Any, warnings_of: A
     configuration = extension("configuration")
     warnings = warnings_of(configuration)
     page = "\n".join(configuration.groups())
-    for path in sorted(CONF.glob("*/*.yaml")):
+    for path in sorted(CONF.glob("*/**/*.yaml")):
         section = page.partition(f"#### {path.parent.name}={path.stem}\n")[2].partition("\n####")[0]
         values = yaml.safe_load(path.read_text("utf-8")) or {}
-        if path.parent.name == "experiment":
-            assert f"`+experiment={path.stem}`" in page
+        group, *names = path.relative_to(CONF).with_suffix("").parts
+        if group == "experiment":
+            assert f"`+experiment={'/'.join(names)}`" in page
         else:
             assert section
             assert set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)) == set(keys(values, f"{path.parent.name}."))

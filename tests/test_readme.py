@@ -29,6 +29,7 @@ SMALL = (
     "training.decode_sentences=4 search.max_length=5 threads=1 export=false"
 )
 GENERATED = "data.train_pairs=200 data.valid_pairs=8 data.test_pairs=8"
+TIMED = "engines=[torch] beams=[1] rounds=1 examples=1"  # of nmt-compare
 LINES = 8  # in each test file
 # A code block that belongs into a file: its name, in backquotes after "In", precedes the block.
 FILE = re.compile(r"\b[Ii]n\s`(mine/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -49,9 +50,11 @@ def commands(page: Path) -> list[str]:
 
 def smaller(command: str) -> str:
     """Return the command with arguments that make its training as short as possible."""
-    if "nmt-train" not in command or "resume=true" in command:  # a resumed run has its arguments
+    if "nmt-compare models=" in command:
+        return f"{command} {TIMED}"
+    if not re.search("nmt-(train|compare)", command) or "resume=true" in command:  # a resumed run has its arguments
         return command
-    words = SMALL
+    words = f"{SMALL} {TIMED}" if "nmt-compare" in command else SMALL
     if "data=" not in command and "experiment" not in command:
         words += f" {GENERATED}"
     if "data=prepared" in command:
@@ -76,6 +79,8 @@ def results(command: str) -> list[str]:
         name = re.search(r"\bname=(\S+)", command)
         result = "sweep.csv" if " -m " in command else "summary.json"
         files.append(f"runs/{name[1] if name else 'multi30k'}/{result}")
+    if "nmt-compare" in command:
+        files += [f"runs/{name}/report.html" for name in re.findall(r"\bname=(\S+)", command)]
     return files
 
 

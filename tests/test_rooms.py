@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SINGLES = ("errors", "machine", "bounds", "arguments", "leftovers", "reading", "storage", "plugins", "evaluation")
 ROOMS = (
     *("text", "tasks", "kernels", "attention", "self_attention", "model", "search", "alignment", "inference"),
-    *("training", "config", "commands"),
+    *("training", "config", "comparison", "commands"),
 )
 INTERFACE = "api"  # what `import nmt` offers
 ORDER = (*SINGLES, *ROOMS, INTERFACE)

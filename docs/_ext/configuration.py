@@ -18,7 +18,7 @@ from sphinx.util import logging
 
 from nmt.config import schema
 from nmt.config.compose import config_dir
-from nmt.config.describe import YamlFile
+from nmt.config.describe import YamlFile, group_choices
 from nmt.tasks.sources import is_prepared
 
 logger = logging.getLogger(__name__)
@@ -62,8 +62,8 @@ def groups() -> Iterator[str]:
         for file in sorted(files, key=lambda file: file.path.stem != default):
             yield from choice(file, group, hints[group])
     yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
-    for path in sorted((config_dir() / "experiment").glob("*.yaml")):
-        yield f"- `+experiment={path.stem}`: {YamlFile(path).about}"
+    for name, file in group_choices("experiment", [config_dir()]).items():
+        yield f"- `+experiment={name}`: {file.about}"
     yield ""
 
 

@@ -19,19 +19,10 @@ COSTS = {  # title, and the column of cost.md
     "write, ms, S = 1,000": 6,
     "training, ms, S = 1,000": 7,
 }
-NAMES = {  # names of cost.md that attentions.md and attentions_efficient.md write in another way
-    "sparse": "sparse, 8 kept",
-    "local": "local, w=10",
-    "low_rank": "low rank, K=32",
-    "gated_covariance": "gated covariance",
-    "general_covariance": "general covariance",
-    "delta": "delta rule",
-    "multi_head of luong": "8 heads of luong",
-}
 NOTE = (
     "S is the number of source states. Times: states of 512, float32, two cores of an AMD EPYC; a look-up has five "
-    "queries, a training step 32. BLEU and AER: the default run, one seed. Other sizes, spread and commands: "
-    "[benchmarks](../benchmarks.md#what-does-a-look-up-cost)."
+    "queries, a training step 32. BLEU and AER: the same number of updates for every kind. Other sizes, spread and "
+    "commands: [benchmarks](../benchmarks.md#what-does-a-look-up-cost)."
 )
 
 
@@ -43,12 +34,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def fill_page(app: Sphinx, name: str, source: list[str]) -> None:
     """Replace each ``{measured}`` by a table with one row per kind that it names."""
     results = Path(app.srcdir).parent / "benchmarks" / "results"
-    files = [results / file for file in ("cost.md", "attentions.md", "attentions_efficient.md")]
+    files = [results / file for file in ("cost.md", "attentions.md")]
     if FENCE.search(source[0]):
-        cost, *quality = (dict(read_table(file)) for file in files)
-        source[0] = FENCE.sub(
-            lambda fence: "\n".join(table(fence[1].splitlines(), cost, {**quality[0], **quality[1]})), source[0]
-        )
+        cost, quality = (dict(read_table(file)) for file in files)
+        source[0] = FENCE.sub(lambda fence: "\n".join(table(fence[1].splitlines(), cost, quality)), source[0])
         for file in files:
             app.env.note_dependency(str(file))
 
@@ -68,7 +57,7 @@ def table(kinds: list[str], cost: dict[str, list[str]], quality: dict[str, list[
     for kind in kinds:
         if kind not in cost:
             raise ExtensionError(f"{kind}: not in benchmarks/results/cost.md")
-        scores = quality.get(NAMES.get(kind, kind), ["", "", "", ""])
+        scores = quality.get(kind, ["", "", "", ""])
         cells = [kind, scores[1], scores[3], *(cost[kind][column] for column in COSTS.values())]
         yield f"| {' | '.join(cells)} |"
     yield from ["", NOTE]

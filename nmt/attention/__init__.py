@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares this list wi
     from nmt.attention.luong import LuongAttention as LuongAttention
     from nmt.attention.memory import MemoryAttention as MemoryAttention
     from nmt.attention.multi_head import MultiHeadAttention as MultiHeadAttention
+    from nmt.attention.nested_memory import NestedMemoryAttention as NestedMemoryAttention
     from nmt.attention.none import NoAttention as NoAttention
     from nmt.attention.sparse import SparseAttention as SparseAttention
 

@@ -109,6 +109,13 @@ class Attention(nn.Module):
             trace=None if memory.trace is None else torch.cat([memory.trace, cast(Tensor, part.trace)], dim=2),
         )
 
+    def use_slots(self, slots: int) -> None:
+        """Write and read the first ``slots`` slots only, from now on. Raises ValueError if the attention cannot."""
+        kind = type(self).__name__
+        raise ValueError(
+            f"{kind} was trained to use all of its slots; train with attention=nested_memory, or remove it"
+        )
+
     def check_length(self, length: Tensor) -> None:
         """Raise ValueError if a source of ``length`` (B,) states is longer than ``max_source_length``."""
         if self.max_source_length is None or torch.compiler.is_compiling():  # a graph cannot branch on values

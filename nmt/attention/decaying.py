@@ -7,11 +7,13 @@ and alignment obey the same equations as for every attention.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from nmt.attention.base import Attention, Memory, clear_padding
+from nmt.attention.base import Attention, Memory, clear_padding, require_queries
 
 Decay = Callable[[Tensor], Tensor]
 """Function that applies the product of all G to the columns (B, R, n) of an earlier memory."""
@@ -25,7 +27,7 @@ class DecayingAttention(Attention):
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> tuple[Decay, Tensor, Tensor]:
         """Return the decay of ``memory`` by the states (B, S, E), their weights (B, R, S) and values (B, S, D).
 
-        States are 0 at padding.
+        States are 0 at padding, and float32 even if the parameters are in half precision; ``project`` allows this.
         """
         raise NotImplementedError
 
@@ -46,3 +48,19 @@ class DecayingAttention(Attention):
                 length=memory.length + mask.sum(1),
                 trace=None if memory.trace is None else torch.cat([decay(memory.trace), weights], dim=2),
             )
+
+    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        require_queries(query)
+        weights = self.read_weights(query, memory)
+        return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
+
+    def align(self, weights: Tensor, memory: Memory) -> Tensor:
+        return super().align(weights.to(memory.slots.dtype), memory)
+
+
+def project(layer: nn.Linear, states: Tensor) -> Tensor:
+    """Return ``layer(states)`` in the precision of the states, which may exceed that of the layer's parameters."""
+    if layer.weight.dtype == states.dtype:
+        return cast(Tensor, layer(states))
+    bias = None if layer.bias is None else layer.bias.to(states.dtype)
+    return linear(states, layer.weight.to(states.dtype), bias)

@@ -12,7 +12,7 @@ from torch.nn.functional import linear, logsigmoid, pad
 
 from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
-from nmt.attention.decaying import Decay, DecayingAttention
+from nmt.attention.decaying import Decay, DecayingAttention, project
 from nmt.attention.scan import Tensors, scan
 from nmt.bounds import Size
 
@@ -48,10 +48,10 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
 
     def _gated(self, states: Tensor, real: Tensor, covariance: Tensor) -> Tensors:
         """Return log α (B, S), β (B, S) and f (B, S, k). Padding gets log α = 0 and β = 0, so it changes nothing."""
-        scores = self.gates(states)
+        scores = project(self.gates, states)
         if self.recalled is None or not states.shape[1]:
             return _gates(scores, states, real)
-        return scan(_step, covariance, (scores, states, real), (self.recalled.weight,))[1]
+        return scan(_step, covariance, (scores, states, real), (self.recalled.weight.to(states.dtype),))[1]
 
 
 def _step(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:

@@ -25,11 +25,11 @@ class MemoryAttention(Attention):
 
     f is ``write_score`` and g is ``read_score``: a softmax over the K slots (not over time), or a sigmoid.
     ``renormalise`` scales the position encodings of each slot over a sentence: to sum 1 (``sum``, the paper's words) or
-    to mean 1 (``mean``). Both need the whole source, so only None can stream. ``max_length`` is the length of the
-    longest training source in pieces, ``</s>`` included.
+    to mean 1 (``mean``). Both need the whole source. To stream, use no position encodings, or None, which gives higher
+    loss on long sources. ``max_length`` is the length of the longest training source in pieces, ``</s>`` included.
     """
 
-    streaming_advice = "attention.renormalise=null"
+    streaming_advice = "attention.position_encoding=false"
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class MemoryAttention(Attention):
         scores = self.W_alpha(states)
         if self.position_encoding:
             scores = scores * self.positions(mask, start, scores.dtype)
-        return _score(self.write_score, scores)
+        return score(self.write_score, scores)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return β (B, Q, K), the weight of each context for each query. It depends on the query only."""
-        return _score(self.read_score, self.W_beta(query))
+        return score(self.read_score, self.W_beta(query))
 
     def positions(self, mask: Tensor, start: Tensor, dtype: torch.dtype) -> Tensor:
         """Return l (B, S, K): early source positions favour the first slots, late positions the last.
@@ -74,7 +74,7 @@ class MemoryAttention(Attention):
         exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
         s = start[:, None] + torch.arange(1, mask.shape[1] + 1, device=mask.device)
         late = (s.clamp(max=self.max_length).to(exact) / self.max_length)[:, :, None]
-        high = torch.arange(1, self.slots + 1, device=mask.device, dtype=exact) / self.slots
+        high = self.slot_places(exact, mask.device)
         encoding = (1 - high) * (1 - late) + high * late
         if self.renormalise is not None:
             # L is positive because k and s count from 1. Only a row of padding has sum 0.
@@ -85,6 +85,11 @@ class MemoryAttention(Attention):
                 encoding = encoding * mask.sum(1)[:, None, None]
         return encoding.to(dtype)
 
+    def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return k/K (K,), the place of each slot: at 1, a slot favours the end of the source."""
+        return torch.arange(1, self.slots + 1, device=device, dtype=dtype) / self.slots
 
-def _score(kind: Score, scores: Tensor) -> Tensor:
+
+def score(kind: Score, scores: Tensor) -> Tensor:
+    """Return the weights (…, K) of scores (…, K)."""
     return torch.softmax(scores, dim=-1) if kind == "softmax" else torch.sigmoid(scores)

@@ -51,6 +51,9 @@ class MultiHeadAttention(Attention):
         self.W_q = nn.Linear(query_size, query_size, bias=False)
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
 
+    def use_slots(self, slots: int) -> None:
+        self.inner.use_slots(slots)
+
     def values(self, states: Tensor) -> Tensor:
         """Return the values (B, S, D), one head after the other, before W_o."""
         return self._join_heads(self.inner.values(self.split_heads(self.W_s(states))))

@@ -28,8 +28,9 @@ HELP = """nmt-encode: encode each line once and store its memory, to translate i
   nmt-encode model=runs/stream input=book.txt output=memories piece_length=1000
 
 A line that is too long for the model or the machine gets an empty memory and a warning on stderr. With piece_length, a
-line of any length fits. This needs a model with encoder=lstm and an attention that can be written in parts: covariance,
-gated_covariance, general_covariance, delta, kernel, memory with attention.renormalise=null, or heads of these."""
+line of any length fits. This needs a model with encoder=lstm and an attention that can be written in parts: kernel,
+covariance, gated_covariance, general_covariance, delta, memory with attention.position_encoding=false, or heads of
+these."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from nmt.bounds import Size
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -55,6 +56,7 @@ class Evaluate:
     lowercase: bool | None
     json: bool
     search: SearchOptions
+    slots: Size | None
     engine: EngineName
     device: str
     threads: Threads | None
@@ -186,7 +188,12 @@ def _load_or_translate(options: Evaluate) -> _Texts:
 
         golds = read_gold(options.links, options.gold, pairs)
     translator = load_model(
-        options.model, engine=options.engine, device=options.device, threads=options.threads, trust=options.trust
+        options.model,
+        engine=options.engine,
+        device=options.device,
+        threads=options.threads,
+        trust=options.trust,
+        slots=options.slots,
     )
     if golds is not None:
         require_attention(translator, f"links={options.links}")

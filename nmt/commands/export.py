@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.bounds import Count
+from nmt.bounds import Count, Size
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
@@ -31,6 +31,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
+  nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
 Attentions that write one source state after the other (delta, general_covariance with recall=true) still need torch to
@@ -44,6 +45,7 @@ class Export:
     model: str
     output: str | None
     engine: OnnxEngineName | None
+    slots: Size | None
     shortlist: Count | Literal["keep"] | None
     corpus: str | None
     trust: list[str]
@@ -61,6 +63,8 @@ def export(arguments: list[str]) -> None:
     options = read_options("export", Export, arguments)
     require_stdout()
     if options.output is None:
+        if options.slots is not None:
+            raise UserError(f"slots={options.slots}: the graphs of a run have all of its slots; add output=FOLDER")
         _print_files(_export_into_run(options))
         return
     with output_folder(Path(options.output)) as folder:
@@ -103,7 +107,7 @@ def _load(options: Export) -> tuple[TrainedModel, str]:
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
     fingerprint = archive_fingerprint(model) if model.is_file() else ""
-    translator = load_model(options.model, device="cpu", threads=None, trust=options.trust)
+    translator = load_model(options.model, device="cpu", threads=None, trust=options.trust, slots=options.slots)
     return translator.trained, fingerprint
 
 

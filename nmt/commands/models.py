@@ -26,17 +26,18 @@ def load_model(
     trust: Sequence[str],
     engine: EngineName = "torch",
     shortlist: bool = False,
+    slots: int | None = None,
 ) -> Translator:
     """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
 
     Raises UserError if the folder holds no model for this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
-    from nmt.inference.onnx.folder import OnnxModel
+    from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
 
     translator = Translator.load(
-        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist
+        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist, slots=slots
     )
     if engine == "auto" and isinstance(translator.runtime, OnnxModel):
         print_message(f"engine: {translator.runtime.engine_name}")
@@ -67,10 +68,10 @@ def translate_lines(
     """Translate the lines of the file ``place``, with a progress display if stderr is a terminal."""
     progress = Progress(shown=sys.stderr.isatty())
     translations: list[Translation] = []
-    for first in range(0, len(lines), GROUP):
-        warn = warn_of_line(place, "its translation is empty", first=first)
-        group = lines[first : first + GROUP]
-        translations += translator.translate(group, search, alignments=alignments, on_failure=warn)
+    warn = warn_of_line(place, "its translation is empty")
+    groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
+    for group in translator.translate_groups(groups, search, alignments=alignments, on_failure=warn):
+        translations += group
         progress.show(len(translations))
     progress.close()
     return translations

@@ -52,6 +52,10 @@ def heatmap() -> NoReturn:
     _run("heatmap")
 
 
+def compare() -> NoReturn:
+    _run("compare")
+
+
 def _run(name: str) -> NoReturn:
     """Run the function ``name`` of the command's module with the command-line arguments, and exit."""
     for number in MESSAGES:

@@ -22,6 +22,7 @@ FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
 )
+LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
 TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
@@ -40,43 +41,49 @@ def new_folder(runs: Path, name: str) -> Path:
             folder = runs / f"{name}-{number}"
 
 
-def run_to_resume(folder: Path, arguments: Sequence[str], *, max_epochs: int) -> Path:
+def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str, Any]) -> Path:
     """Return ``folder``. Raises UserError where it is not the folder of an interrupted run.
 
-    A finished run can be resumed too if ``arguments`` set ``training.max_epochs`` to more epochs than it has.
+    A finished run can be resumed too if ``arguments`` raise the limits in ``training`` that ended it.
     """
     if not folder.is_dir():
         raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
     if (folder / SUMMARY).is_file():
-        epochs = _completed_epochs(folder)
-        given = any(key_of(word) == "training.max_epochs" for word in arguments)
-        if epochs is None or not given or max_epochs <= epochs:
-            raise UserError(*_explain_finished(folder, epochs, trust_arguments(arguments)))
+        reached = _reached_limits(folder)
+        given = {key_of(word) for word in arguments}
+        raised = [
+            f"training.{key}" in given and (training[key] is None or training[key] > made)
+            for key, made in reached.items()
+        ]
+        if not raised or not all(raised):
+            raise UserError(*_explain_finished(folder, reached, trust_arguments(arguments)))
     if not (folder / "checkpoints" / "last.ckpt").is_file():
         raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
     refuse_links(folder)
     return folder
 
 
-def _completed_epochs(folder: Path) -> int | None:
-    """Return the epochs of a finished run, or None if something else than ``training.max_epochs`` ended it."""
+def _reached_limits(folder: Path) -> dict[str, int]:
+    """Return the limits that ended a finished run, as {key of ``training``: epochs or updates}; empty if none did."""
     try:
-        epochs = read_json(folder / SUMMARY)["epochs"]
-        planned = read_yaml(folder / CONFIG_FILE)["training"]["max_epochs"]
-    except (OSError, ValueError, LookupError, TypeError, UserError):
-        return None
-    return epochs if isinstance(epochs, int) and epochs == planned else None
+        summary, training = read_json(folder / SUMMARY), read_yaml(folder / CONFIG_FILE)["training"]
+        made = {key: (summary.get(name), training.get(key)) for key, name in LIMITS.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, UserError):
+        return {}
+    return {key: count for key, (count, limit) in made.items() if isinstance(count, int) and count == limit}
 
 
-def _explain_finished(folder: Path, epochs: int | None, trust: Sequence[str]) -> list[str]:
+def _explain_finished(folder: Path, reached: Mapping[str, int], trust: Sequence[str]) -> list[str]:
     """Return why a finished run is not resumed, and the commands that train its model further."""
     place = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}"]
     new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
-    if epochs is None:
+    if not reached:
         return [f"resume=true: {folder} has finished; for {new}"]
-    more = shlex.join([*place, "resume=true", f"training.max_epochs={2 * epochs}", *trust])
+    twice = [f"training.{key}={2 * made}" for key, made in reached.items()]
+    made = " and ".join(counted(made, LIMITS[key].removesuffix("s")) for key, made in reached.items())
+    more = shlex.join([*place, "resume=true", *twice, *trust])
     return [
-        f"resume=true: {folder} has finished after {counted(epochs, 'epoch')}; for {epochs} more: nmt-train {more}",
+        f"resume=true: {folder} has finished after {made}; for {next(iter(reached.values()))} more: nmt-train {more}",
         f"for {new}",
     ]
 
@@ -109,7 +116,10 @@ def _read_arguments(file: Path) -> list[str]:
 
 def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more."""
-    stored = _flatten(read_yaml(folder / CONFIG_FILE))
+    before = read_yaml(folder / CONFIG_FILE)
+    if config["guide"] != before.get("guide"):
+        raise UserError(f"resume=true: guide: {folder} was started with another one; remove it or start a new run")
+    stored = _flatten(before)
     for key, value in _flatten(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):
             continue  # the prepared folder decides, whatever the configuration says

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from nmt.errors import Interrupted, UserError, print_message, suggest_fix
+from nmt.errors import STOP_SIGNALS, Interrupted, UserError, print_message, suggest_fix
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
 TRACEBACK = "NMT_TRACEBACK"
-STOP_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 BROKEN_PIPE = 128 + 13  # SIGPIPE, which Windows does not name
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,29 +23,42 @@ BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 STDIN = "<stdin>"
 
 
-def input_groups(path: str | None, prompt: Callable[[], None] | None = None) -> Iterator[list[str]]:
+def input_groups(
+    path: str | None, prompt: Callable[[], None] | None = None, *, show_waits: bool = False
+) -> Iterator[list[str]]:
     """Yield the lines of a file (plain or ``.gz``), or of stdin for None, in groups of up to ``GROUP``.
 
     Lines that have arrived are yielded at once, without waiting for a full group. ``prompt`` is called before each wait
-    for input. Raises UserError with file and line for invalid UTF-8, after yielding all lines before it.
+    for input. With ``show_waits``, an empty group comes before each read that may have to wait. Raises UserError with
+    file and line for invalid UTF-8, after yielding all lines before it.
     """
     if path is not None:
-        yield from _grouped(read_lines(path, allow_empty=True))
+        for group in _grouped(read_lines(path, allow_empty=True)):
+            yield group
+            if show_waits and not os.path.isfile(path):  # such as a named pipe
+                yield []
         return
     if sys.stdin is None:
         raise UserError(f"{STDIN}: closed; pipe text into the command, or set input=FILE")
     pending: deque[bytes] = deque()
     lines = decode_lines(iter(pending.popleft, None), STDIN)
-    for arrived in _ready_lines(sys.stdin.buffer, prompt):
+    for arrived in _ready_lines(sys.stdin.buffer, prompt, show_waits=show_waits):
         pending.extend(arrived)
         # Decode exactly as many lines as have arrived: ``popleft`` fails on an empty queue.
-        yield from _grouped(islice(lines, len(arrived)))
+        yield from _grouped(islice(lines, len(arrived))) if arrived else [[]]
 
 
-def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterator[list[bytes]]:
-    """Yield the complete lines of each block read from ``stream``, without waiting for further blocks."""
+def _ready_lines(
+    stream: BinaryIO, prompt: Callable[[], None] | None, *, show_waits: bool = False
+) -> Iterator[list[bytes]]:
+    """Yield the complete lines of each block read from ``stream``, without waiting for further blocks.
+
+    With ``show_waits``, yield an empty list before each read that may have to wait.
+    """
     buffer = bytearray()
     while True:
+        if show_waits and not _can_read(stream):
+            yield []
         if prompt is not None and not buffer:
             prompt()
         chunk = stream.read1(BLOCK_BYTES)  # type: ignore[attr-defined]
@@ -57,6 +72,16 @@ def _ready_lines(stream: BinaryIO, prompt: Callable[[], None] | None) -> Iterato
             del buffer[: end + 1]
     if buffer:
         yield [bytes(buffer)]
+
+
+def _can_read(stream: BinaryIO) -> bool:
+    """Return whether ``stream`` has data, or has ended, so that a read returns at once."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except io.UnsupportedOperation:  # bytes in memory
+        return True
+    except (OSError, ValueError):  # not supported, as for pipes of Windows
+        return False
 
 
 def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -8,9 +8,9 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+from nmt.comparison.measures import mean_and_deviation
 from nmt.storage import write_lines
 
 SEED = "seed"
@@ -82,11 +82,6 @@ def write_table(records: Sequence[Record], folder: Path) -> None:
     write_lines(folder / "sweep.csv", table.getvalue().splitlines())
     jobs = [{key: value for key, value in record.items() if key != "call"} for record in records]
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
-
-
-def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the mean and the sample standard deviation (n - 1), None where they are undefined."""
-    return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
 
 
 def print_table(records: Sequence[Record], folder: Path) -> None:

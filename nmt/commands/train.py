@@ -99,8 +99,8 @@ def train_or_resume(
     if config["resume"]:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
-        place, max_epochs = Path(config["runs"]) / config["name"], config["training"]["max_epochs"]
-        folder = run_to_resume(place, arguments, max_epochs=max_epochs)
+        place = Path(config["runs"]) / config["name"]
+        folder = run_to_resume(place, arguments, config["training"])
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder)
@@ -136,7 +136,7 @@ def _train_into(
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        (folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains for more epochs
+        (folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains further
         write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
 
@@ -187,7 +187,8 @@ def _print_summary(result: TrainingResult) -> None:
         if test.get(name) is not None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
             table.add_row(label, score, summary["signatures"][name])
-    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", counted(summary["epochs"], "epoch"))
+    length = f"{counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}"
+    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", length)
     table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
     for label, file in (
         ("test source", "test.source.txt"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Size
 from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -31,6 +32,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3        the three best translations
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
+  nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
@@ -52,6 +54,7 @@ class Translate:
     scores: bool
     alignments: str | None
     search: SearchOptions
+    slots: Size | None
     engine: EngineName
     shortlist: bool
     device: str
@@ -74,6 +77,8 @@ def translate(arguments: list[str]) -> None:
         raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
+    if options.memory is not None and options.slots is not None:
+        raise UserError(f"slots={options.slots}: a stored memory keeps the slots that it has; remove slots=")
     with ExitStack() as files:
         # Opened before the model is loaded, so that a wrong path fails at once.
         write = files.enter_context(line_writer(options.output))
@@ -85,6 +90,7 @@ def translate(arguments: list[str]) -> None:
             trust=options.trust,
             engine="torch" if options.memory is not None else options.engine,
             shortlist=options.shortlist,
+            slots=options.slots,
         )
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
@@ -132,27 +138,27 @@ def _translate_all(
     )
     prompt = _prompt if interactive else None
     done = 0
-    for translations in _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt):
-        write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
-        if write_links is not None:
-            write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
-        done += len(translations)
-        progress.show(done)
+    groups = _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt)
+    with closing(groups):  # ends the threads at once if writing fails
+        for translations in groups:
+            write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
+            if write_links is not None:
+                write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
+            done += len(translations)
+            progress.show(done)
     progress.close()
 
 
 def _translation_groups(
     translator: Translator, options: Translate, *, alignments: bool, prompt: Callable[[], None] | None
-) -> Iterator[list[Translation]]:
+) -> Generator[list[Translation]]:
     """Yield translations of the input lines (or stored memories), group by group, in order."""
     if options.memory is not None:
         yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
-    done, place = 0, options.input or STDIN
-    for lines in input_groups(options.input, prompt):
-        warn = warn_of_line(place, "its translation is empty", first=done)
-        yield translator.translate(lines, options.search, alignments=alignments, on_failure=warn)
-        done += len(lines)
+    groups = input_groups(options.input, prompt, show_waits=True)
+    warn = warn_of_line(options.input or STDIN, "its translation is empty")
+    yield from translator.translate_groups(groups, options.search, alignments=alignments, on_failure=warn)
 
 
 def _translate_memories(

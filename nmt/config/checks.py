@@ -35,11 +35,15 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
             f"training.decode_sentences=0: training.monitor={monitor} needs translations; "
             "set training.decode_sentences=200 or training.monitor=valid_loss"
         )
+    endless = ("max_epochs", "max_steps", "max_minutes", "patience")
+    if all(config["training"][key] is None for key in endless):
+        yield "training.max_epochs=null: training would never end; set training.max_steps or training.max_epochs"
     if config.get("logger") is not None:
         from nmt.training.tracker import tracker_problems
 
         yield from tracker_problems(config)
     yield from tokenizer_conflicts(config["tokenizer"])
+    yield from _guide_conflicts(config)
     yield from _search_conflicts(config)
     if not is_prepared(config["data"]):
         yield from source_problems(config["data"], needed=("train", "valid"), trust=trust)
@@ -52,6 +56,21 @@ def tokenizer_conflicts(tokenizer: Mapping[str, Any]) -> Iterator[str]:
             f"tokenizer.target_model={tokenizer['target_model']}: a joint vocabulary reads tokenizer.source_model "
             "only; remove tokenizer.target_model or set tokenizer.joint=false"
         )
+
+
+def _guide_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the attention cannot be guided by the block ``guide``."""
+    block = config.get("guide")
+    if block is None:
+        return
+    from nmt.model.build import ATTENTION
+    from nmt.plugins import locate
+    from nmt.training.guide import guide_problems
+
+    attention = locate(config["attention"]["_target_"], ATTENTION, trust=config["trust"])
+    if not getattr(attention, "reads_source", True):
+        yield f"guide={block['_target_']}: a model without attention aligns nothing; remove it or choose an attention"
+    yield from guide_problems(block, trust=config["trust"])
 
 
 def _search_conflicts(config: Mapping[str, Any]) -> Iterator[str]:

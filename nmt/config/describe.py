@@ -62,8 +62,15 @@ def _comments(node: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, s
 
 
 def group_choices(group: str, folders: Sequence[Path]) -> dict[str, YamlFile]:
-    """Return the choices of a group by name, sorted; of two files with the same name that of the first folder."""
-    paths = {path.stem: path for folder in reversed(folders) for path in (folder / group).glob("*.yaml")}
+    """Return the choices of a group by name, sorted; of two files with the same name that of the first folder.
+
+    A choice in a folder inside the group has the name ``folder/choice``.
+    """
+    paths = {
+        path.relative_to(folder / group).with_suffix("").as_posix(): path
+        for folder in reversed(folders)
+        for path in (folder / group).rglob("*.yaml")
+    }
     return {name: YamlFile(paths[name]) for name in sorted(paths)}
 
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from nmt.bounds import Above, AtLeast, AtMost, Count, Share, Size
+from nmt.bounds import Above, AtLeast, AtMost, Count, NonNegative, Share, Size
 from nmt.search.options import SearchOptions
 
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
-NonNegative = Annotated[float, AtLeast(0)]
 Positive = Annotated[float, Above(0)]
 
 
@@ -62,6 +61,7 @@ OPTIMIZER = Plugin(
     bounds={"lr": Positive, "betas": tuple[Share, Share], "weight_decay": NonNegative},
 )
 LOGGER = Plugin("nmt.training.tracker.LOGGER")
+GUIDE = Plugin("nmt.training.guide.GUIDE")
 SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 
 
@@ -90,7 +90,8 @@ class Batches:
 
 @dataclass(frozen=True)
 class Training:
-    max_epochs: Count
+    max_epochs: Count | None
+    max_steps: Count | None
     max_minutes: Annotated[float, Above(0), AtMost(525_600)] | None  # a year; off is null, not inf
     label_smoothing: Share
     clip_norm: Positive | None
@@ -127,6 +128,7 @@ class Train:
     init_from: str | None
     trust: list[str]
     logger: Annotated[Any, LOGGER] | None = None
+    guide: Annotated[Any, GUIDE] | None = None
 
 
 @dataclass(frozen=True)

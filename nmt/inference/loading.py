@@ -12,11 +12,18 @@ from nmt.inference.engines import EngineName
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
-    from nmt.inference.onnx.folder import OnnxModel
+    from nmt.inference.onnx.model import OnnxModel
 
 
 def load_export(
-    folder: Path, engine: EngineName, device: str, *, threads: int | None, shortlist: bool, trust: Sequence[str]
+    folder: Path,
+    engine: EngineName,
+    device: str,
+    *,
+    threads: int | None,
+    shortlist: bool,
+    trust: Sequence[str],
+    slots: int | None = None,
 ) -> OnnxModel | None:
     """Return the exported model that ``engine`` selects, or None if torch has to run the model.
 
@@ -24,10 +31,17 @@ def load_export(
     """
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
+    from nmt.inference.onnx.folder import is_deployment
+
     if threads is not None and threads < 1:
         raise UserError(f"threads={threads}: must be at least 1; remove it to use all cores")
+    if slots is not None and (engine.startswith("onnx") or is_deployment(folder)):
+        raise UserError(
+            f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "
+            f"or write other graphs with nmt-export model=RUN slots={slots} output=FOLDER"
+        )
     model = None
-    if engine != "torch":
+    if engine != "torch" and slots is None:
         from nmt.inference.onnx.folder import open_onnx, open_preferred
 
         if engine == "auto":
@@ -41,8 +55,13 @@ def load_export(
     return model
 
 
-def load_trained(folder: Path, device: str, threads: int | None, trust: Sequence[str]) -> TrainedModel:
-    """Return the torch model of a run's folder. Raises UserError for a deployment, or if torch is not installed."""
+def load_trained(
+    folder: Path, device: str, threads: int | None, trust: Sequence[str], slots: int | None = None
+) -> TrainedModel:
+    """Return the torch model of a run's folder, which uses its first ``slots`` slots only; None: all.
+
+    Raises UserError for a deployment, if torch is not installed, or if the model cannot use that many slots.
+    """
     from nmt.inference.onnx.folder import is_deployment
 
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
@@ -60,5 +79,10 @@ def load_trained(folder: Path, device: str, threads: int | None, trust: Sequence
     if threads is not None:
         torch.set_num_threads(threads)
     trained = load_folder(folder, trust=trust)
+    if slots is not None:
+        try:
+            trained.model.attention.use_slots(slots)
+        except ValueError as error:
+            raise UserError(f"slots={slots}: {error}") from None
     trained.model.to(choose_device(device))
     return trained

@@ -51,7 +51,11 @@ class TrainedModel:
             max_source_length=attention.max_source_length,
         )
 
-    def engine(self, *, trace: bool) -> TorchEngine:
+    @property
+    def workers(self) -> int:
+        return 1
+
+    def engine(self, *, trace: bool, beside_others: bool = False) -> TorchEngine:
         return TorchEngine(self.model.eval(), trace=trace)
 
 

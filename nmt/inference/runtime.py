@@ -43,6 +43,15 @@ class Runtime(Protocol):
     @property
     def attention(self) -> AttentionFacts: ...
 
-    def engine(self, *, trace: bool) -> Engine[Any, Any]:
-        """Return the search engine of the model; set ``trace`` if alignments are needed."""
+    @property
+    def workers(self) -> int:
+        """Number of batches that are decoded at once, each with one thread; 1: one batch gets all threads."""
+        ...
+
+    def engine(self, *, trace: bool, beside_others: bool = False) -> Engine[Any, Any]:
+        """Return the search engine of the model; set ``trace`` if alignments are needed.
+
+        With ``beside_others``, several Python threads may use it at once, and each gets one thread of the machine.
+        Without, one batch at a time gets all threads.
+        """
         ...

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from nmt.errors import UserError
+from nmt.inference.bulk import Bulk, Stoppable
 from nmt.inference.engines import EngineName
 from nmt.inference.loading import load_export, load_trained
-from nmt.inference.oversized import OnFailure, SourceTooLong, run_in_halves
+from nmt.inference.oversized import OnFailure, SourceTooLong
 from nmt.inference.runtime import Runtime
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
+from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
-from nmt.search.search import search_all
+from nmt.search.search import max_rows, search_all
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
-_OVERSIZED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 _UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 
 
@@ -54,18 +57,20 @@ class Translator:
         threads: int | None = None,
         trust: Sequence[str] = (),
         shortlist: bool = False,
+        slots: int | None = None,
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
 
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
-        to the ONNX engines only. ``trust`` names packages besides nmt whose classes the model may use. Raises UserError
-        if the folder holds no model for this engine.
+        to the ONNX engines only. ``slots`` uses the first slots of a model with ``attention=nested_memory``, in torch.
+        ``trust`` names packages besides nmt whose classes the model may use. Raises UserError if the folder holds no
+        model for this engine.
         """
-        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust}
+        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust, "slots": slots}
         exported = load_export(Path(folder), engine, device, **settings)
-        torch_model = partial(load_trained, Path(folder), device, threads, trust)
+        torch_model = partial(load_trained, Path(folder), device, threads, trust, slots)
         return cls(torch_model()) if exported is None else cls(exported, load_trained=torch_model)
 
     @cached_property
@@ -114,31 +119,58 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
-        lines = list(lines)
-        for row, line in enumerate(lines):
-            if not isinstance(line, str):
-                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
-        options = self.search_options(options, alignments=alignments)
-        translations = run_in_halves(
-            lambda rows: self._translate(lines[rows], options), lines, failed=_OVERSIZED, on_failure=on_failure
-        )
-        for row, translation in enumerate(translations):
-            if translation is _UNSCORED:
-                if on_failure is None:
-                    raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
-                on_failure(row, SCORES_NOT_FINITE)
+        [translations] = self.translate_groups([list(lines)], options, alignments=alignments, on_failure=on_failure)
         return translations
 
-    def _translate(self, lines: Sequence[str], options: SearchOptions) -> list[Translation]:
-        filled = [row for row, line in enumerate(lines) if line.strip()]
-        sources = [self.encode(lines[row]) for row in filled]
-        self.check_source_length(max(map(len, sources), default=0))
-        translations = [Translation("")] * len(lines)
-        engine = self.runtime.engine(trace=options.keep_weights or options.coverage_penalty > 0)
+    def translate_groups(
+        self,
+        groups: Iterable[Sequence[str]],
+        options: SearchOptions | None = None,
+        *,
+        alignments: bool = True,
+        on_failure: OnFailure | None = None,
+    ) -> Generator[list[Translation]]:
+        """Yield the translations of each group of lines, in order, while later groups are being translated.
+
+        Only as many groups are taken in advance as keep all threads busy. A group without lines is answered after all
+        groups before it, and before the next one is taken: send it when the next lines may take long to arrive. Rows
+        are counted from 0 over all groups. See ``translate``.
+        """
+        options = self.search_options(options, alignments=alignments)
+        bulk = Bulk(
+            encode=self._encode_checked,
+            decode=partial(self._decode, options),
+            workers=self.runtime.workers,
+            max_tokens=self.max_tokens,
+            max_rows=max_rows(options),
+            on_failure=on_failure,
+        )
+        done = 0
+        with closing(bulk.translate(_checked(groups))) as translated:
+            for translations in translated:
+                for row, translation in enumerate(translations, done):
+                    if translation is _UNSCORED:
+                        if on_failure is None:
+                            raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
+                        on_failure(row, SCORES_NOT_FINITE)
+                done += len(translations)
+                yield translations
+
+    def _encode_checked(self, line: str) -> list[int]:
+        source = self.encode(line)
+        self.check_source_length(len(source))
+        return source
+
+    def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> list[Translation]:
+        """Translate one batch; see ``nmt.inference.bulk.Decode``."""
+        trace = options.keep_weights or options.coverage_penalty > 0
+        engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None)
+        engine = engine if stop is None else Stoppable(engine, stop)
         results = search_all(engine, sources, options, max_tokens=self.max_tokens)
-        for row, source, hypotheses in zip(filled, sources, results, strict=True):
-            translations[row] = self.to_translation(source, hypotheses) if hypotheses else _UNSCORED
-        return translations
+        return [
+            self.to_translation(source, hypotheses) if hypotheses else _UNSCORED
+            for source, hypotheses in zip(sources, results, strict=True)
+        ]
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
@@ -180,3 +212,16 @@ class Translator:
             target_words=self.runtime.target.words(hypothesis.tokens),
             alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
         )
+
+
+def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """Yield the groups. Raise TypeError for a group that is one string, and for a line that is not a string."""
+    done = 0
+    for lines in groups:
+        if isinstance(lines, str):
+            raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
+        for row, line in enumerate(lines, done):
+            if not isinstance(line, str):
+                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
+        done += len(lines)
+        yield lines

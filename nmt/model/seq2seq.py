@@ -58,6 +58,12 @@ class Seq2Seq(nn.Module):
         logits, weights = self.decoder(target, self.decoder.init(final, memory), memory)
         return logits, weights
 
+    def aligned_features(self, source: Tensor, mask: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the inputs (B, T, F) of the output layer and the alignment (B, T, S)."""
+        memory, final = self.encode(source, mask, trace=True)
+        features, weights = self.decoder.features(target, self.decoder.init(final, memory), memory)
+        return features, self.attention.align(weights, memory)
+
     def features(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
         """Return the inputs (B, T, F) of the output layer; see ``LSTMDecoder.features``."""
         memory, final = self.encode(source, mask)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt.search.engine import BANNED, Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
+from nmt.search.penalties import length_penalty
 from nmt.search.scoring import Scorer
 from nmt.text.specials import BOS, EOS
 
@@ -35,18 +36,21 @@ def beam_search(
     live = np.zeros((len(rows), 1))
     tokens = np.full((len(rows), 1), BOS)
     parents = np.zeros_like(tokens)
+    # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
+    largest_penalty = length_penalty(limits + 1, options.length_penalty)
     for time in range(int(limits.max()) + 1):
         # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
         state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, BANNED)
         ended, alive = _split_candidates(_extend(live, log_probs), ids, width)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, weights)
-        scores = scorer.score_candidates(rows, ended.log_prob, ended.parents, time, True, n_best.worst_score(rows))
-        n_best.merge(rows, ended, scores, time, finished=True)
+        if ended is not None:
+            worst = n_best.worst_score(rows)
+            scores = scorer.score_candidates(rows, ended.log_prob, ended.parents, time, True, worst)
+            n_best.merge(rows, ended, scores, time, finished=True)
 
         previous, live = live, np.where((limits[rows] == time)[:, None], -np.inf, alive.log_prob)
-        # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
-        over = scorer.upper_bound(live.max(axis=1), limits[rows] + 1) <= n_best.worst_score(rows)
+        over = live.max(axis=1) / largest_penalty[rows] <= n_best.worst_score(rows)
         if over.any():
             unfinished = np.flatnonzero(over & ~n_best.has_any(rows))
             cut = _Candidates.from_live(previous[unfinished])
@@ -81,22 +85,29 @@ def _extend(live: Floats, log_probs: Floats) -> Floats:
     return live[:, :, None] + gains
 
 
-def _split_candidates(log_probs: Floats, ids: Integers, width: int) -> tuple[_Candidates, _Candidates]:
-    """Split the candidates (b,N,k) with tokens ``ids`` into ended and live ones; ties go to the earlier slot."""
+def _split_candidates(log_probs: Floats, ids: Integers, width: int) -> tuple[_Candidates | None, _Candidates]:
+    """Split the candidates (b,N,k) with tokens ``ids`` into ended (None without any) and live ones.
+
+    Ties go to the earlier slot.
+    """
     sentences, _, k = log_probs.shape
     flat = log_probs.reshape(sentences, -1)
     # At most N of the first 2 N candidates end, one per hypothesis, so at least N are left to fill the beam.
-    order = np.argsort(-flat, axis=1, kind="stable")[:, : 2 * width]
-    log_prob = np.take_along_axis(flat, order, axis=1)
-    tokens = np.take_along_axis(ids.reshape(sentences, -1), order, axis=1)
-    parents = order // k
+    order = (-flat).argsort(axis=1, kind="stable")[:, : 2 * width]
+    log_prob, tokens, parents = _take(flat, order), _take(ids.reshape(sentences, -1), order), order // k
     ends = tokens == EOS
+    if not ends.any():
+        return None, _Candidates(log_prob[:, :width], parents[:, :width], tokens[:, :width])
 
     ended = _Candidates(np.where(ends, log_prob, -np.inf)[:, :width], parents[:, :width], tokens[:, :width])
-    others = np.argsort(ends, axis=1, kind="stable")[:, :width]
+    others = ends.argsort(axis=1, kind="stable")[:, :width]
     columns = (np.where(ends, -np.inf, log_prob), parents, tokens)
-    alive = _Candidates(*(np.take_along_axis(column, others, axis=1) for column in columns))
-    return ended, alive
+    return ended, _Candidates(*(_take(column, others) for column in columns))
+
+
+def _take(values: Any, columns: Integers) -> Any:
+    """Return the values (b,M) in these columns (b,M) of each row; a tenth of the time of ``np.take_along_axis``."""
+    return values[np.arange(len(values))[:, None], columns]
 
 
 class _NBest:
@@ -117,7 +128,7 @@ class _NBest:
             return
         rows, score = rows[nonempty], score[nonempty]
         scores = np.concatenate([self._score[rows], score], axis=1)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, : self._score.shape[1]]
+        order = (-scores).argsort(axis=1, kind="stable")[:, : self._score.shape[1]]
         for column, new in (
             (self._score, score),
             (self._log_prob, candidates.log_prob[nonempty]),
@@ -125,7 +136,7 @@ class _NBest:
             (self._slot, candidates.parents[nonempty]),
             (self._finished, np.full(score.shape, finished)),
         ):
-            column[rows] = np.take_along_axis(np.concatenate([column[rows], new], axis=1), order, axis=1)
+            column[rows] = _take(np.concatenate([column[rows], new], axis=1), order)
 
     def worst_score(self, rows: Integers) -> Floats:
         """Return the score (b,) that a new ending must exceed; -inf while a place is free."""

@@ -14,12 +14,13 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
     state = engine.init(source)
     rows = np.arange(len(limits))
     tokens = np.full((len(rows), 1), BOS)
+    parents = np.zeros_like(tokens)
     total = np.zeros(len(rows))
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, np.zeros_like(tokens), 1, BANNED)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, BANNED)
         tokens, gain = ids[:, :, 0], log_probs[:, 0, 0].astype(np.float64)
-        history.append(rows, np.zeros_like(tokens), tokens, weights)
+        history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)
         finished = possible & (tokens[:, 0] == EOS)
@@ -34,5 +35,5 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
             if not keep.size:
                 break
             state = engine.drop(state, keep)
-            rows, tokens, total = rows[keep], tokens[keep], total[keep]
+            rows, tokens, parents, total = rows[keep], tokens[keep], parents[keep], total[keep]
     return Endings.concatenate(endings)

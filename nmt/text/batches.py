@@ -86,6 +86,7 @@ class TokenBatches(Sampler[list[int]]):
         self._shuffle, self._seed = shuffle, seed
         self._rank, self._world_size = rank, world_size
         self._epoch = self._first = self.done = 0
+        self._most: int | None = None
         self._cached_plan: tuple[int, list[np.ndarray]] | None = None
         self._exact = self._buckets(np.arange(len(self._longer_side)), self._source, self._target)
         # The number of batches is fixed here, with some slack above one noisy plan. A later epoch's plan may need a
@@ -102,12 +103,17 @@ class TokenBatches(Sampler[list[int]]):
         """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them."""
         self._first = done
 
+    def limit(self, most: int) -> None:
+        """End the epoch after its first ``most`` batches, at least one."""
+        self._most = max(1, most)
+
     def __len__(self) -> int:
-        return self._count // self._world_size
+        count = self._count // self._world_size
+        return count if self._most is None else min(count, self._most)
 
     def __iter__(self) -> Iterator[list[int]]:
         first, self._first = self._first, 0
-        own_batches = self._plan()[self._rank :: self._world_size]
+        own_batches = self._plan()[self._rank :: self._world_size][: self._most]
         for self.done, rows in enumerate(own_batches[first:], first + 1):
             yield rows.tolist()
 

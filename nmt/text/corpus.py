@@ -125,6 +125,7 @@ class Corpus:
         self._table = table
         self._source = _Lists(table.column("source_ids"))
         self._target = _Lists(table.column("target_ids"))
+        self._links = _Lists(table.column("links"))
         self.source_lengths = self._source.lengths  # (rows,) int32, pieces without </s>
         self.target_lengths = self._target.lengths
 
@@ -170,11 +171,20 @@ class Corpus:
         texts: list[str] = self._table.column("target").to_pylist()
         return texts
 
+    def sure_links(self, row: int) -> np.ndarray:
+        """Return a view of the sure gold links (source word, target word) of one row: int32 (links, 2)."""
+        return self._links[row].reshape(-1, 2)
+
+    @property
+    def has_links(self) -> bool:
+        """Whether every row has a gold alignment."""
+        return not self._table.column("links").null_count
+
     def links(self) -> list[Links] | None:
         """Return the gold links of every row, or None if any row has no gold alignment."""
-        links, possible = self._table.column("links"), self._table.column("possible")
-        if links.null_count:
+        if not self.has_links:
             return None
+        links, possible = self._table.column("links"), self._table.column("possible")
         golds = []
         for flat_sure, flat_possible in zip(links.to_pylist(), possible.to_pylist(), strict=True):
             sure = _unflatten(flat_sure)

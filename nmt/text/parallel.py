@@ -21,7 +21,7 @@ class Sides(TypedDict):
 
 
 class Files(Sides, total=False):
-    """The files of the test part, with ``links``: gold word alignments whose words are counted from ``links_base``."""
+    """The files of a part, with ``links``: gold word alignments whose words are counted from ``links_base``."""
 
     links: str | None
     links_base: Literal[0, 1]

@@ -173,11 +173,15 @@ class EpochCheckpoints(ModelCheckpoint):
 class LastCheckpoint(Checkpoint):
     """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_signal`` is set.
 
+    Ends a run that has made ``max_steps`` updates; the data module ends the epoch there. Lightning's own max_steps
+    repeats the end of an epoch when a run is resumed there.
+
     Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
     """
 
-    def __init__(self, path: Path, best: BestCheckpoints) -> None:
+    def __init__(self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None) -> None:
         self.path = path
+        self.max_steps = max_steps
         self.best = best
         self.started = False
         self.stop_signal: int | None = None
@@ -191,6 +195,7 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.started = True
+        trainer.should_stop |= self._is_complete(trainer)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -202,7 +207,10 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._save(trainer)
-        trainer.should_stop |= self.stop_signal is not None
+        trainer.should_stop |= self.stop_signal is not None or self._is_complete(trainer)
+
+    def _is_complete(self, trainer: pl.Trainer) -> bool:
+        return self.max_steps is not None and trainer.global_step >= self.max_steps
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.path, weights_only=False)

@@ -34,19 +34,46 @@ class EpochLoader(DataLoader[Batch]):
 class CorpusBatches(pl.LightningDataModule):
     """Training batches in a new order each epoch; validation batches always in the same order."""
 
-    def __init__(self, train: Corpus, valid: Corpus, *, batches: Mapping[str, Any], seed: int) -> None:
+    def __init__(
+        self, train: Corpus, valid: Corpus, *, batches: Mapping[str, Any], seed: int, max_steps: int | None = None
+    ) -> None:
         super().__init__()
         self.train, self.valid = train, valid
         self.batches = batches
         self.seed = seed
+        self.max_steps = max_steps
+        self._epoch_start = {"epoch": 0, "updates": 0}  # the current epoch, and the updates before it
+
+    def state_dict(self) -> dict[str, int]:
+        return self._epoch_start
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        self._epoch_start = state_dict
 
     def train_dataloader(self) -> EpochLoader:
-        """Return the batches of the current epoch; the trainer calls this for every epoch."""
-        trainer = self.trainer
-        rank, world, epoch = (trainer.global_rank, trainer.world_size, trainer.current_epoch) if trainer else (0, 1, 0)
-        loader = self._loader(self.train, shuffle=True, rank=rank, world_size=world)
+        """Return the batches of the current epoch; the trainer calls this for every epoch.
+
+        The epoch in which ``max_steps`` is reached ends there, so that it is validated and saved like any other.
+        """
+        loader, trainer = self._train_loader(), self.trainer
+        if trainer is None:
+            return loader
+        epoch = trainer.current_epoch
         loader.batches.set_epoch(epoch)
+        if self._epoch_start["epoch"] != epoch:
+            self._epoch_start = {"epoch": epoch, "updates": trainer.global_step}
+        if self.max_steps is not None:
+            loader.batches.limit((self.max_steps - self._epoch_start["updates"]) * self.batches["accumulate"])
         return loader
+
+    def batches_per_epoch(self) -> int:
+        """Return the number of batches of a complete epoch."""
+        return len(self._train_loader())
+
+    def _train_loader(self) -> EpochLoader:
+        trainer = self.trainer
+        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+        return self._loader(self.train, shuffle=True, rank=rank, world_size=world)
 
     def val_dataloader(self) -> EpochLoader:
         return self._loader(self.valid, shuffle=False)

@@ -23,10 +23,9 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log
     command = shlex.join(["nmt-export", f"model={folder}", *([f"trust=[{','.join(trust)}]"] if trust else [])])
     log("exporting the model for onnxruntime …")
     try:
-        from nmt.inference.onnx.export import check_exportable, export
+        from nmt.inference.onnx.export import export
         from nmt.inference.onnx.folder import stored_engines, stored_lists
 
-        check_exportable(trained.model)
         lists = stored_lists(folder, trained.source, trained.target)
         export(trained, folder, lists, engines=stored_engines(folder) or ["onnx"])
     except KeyboardInterrupt:

@@ -32,6 +32,7 @@ from nmt.training.checkpoints import (
     Stopped,
 )
 from nmt.training.data import CorpusBatches
+from nmt.training.guide import build_guide
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
 from nmt.training.optional import reason
@@ -56,6 +57,7 @@ class Fitted(NamedTuple):
     seconds: float
     tokens_per_s: float
     epochs: int
+    updates: int
     best: float | None
     kept: int
     early: bool
@@ -71,9 +73,10 @@ def fit(
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
-    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best)
+    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, max_steps=config["training"]["max_steps"])
     trained = new_model(config, prepared, checkpoint=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
+    guide = build_guide(config, prepared)
     progress = LiveProgress()
     patience = config["training"]["patience"]
     callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
@@ -83,9 +86,13 @@ def fit(
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
     with without_advice():
         trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
-    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"])
+    task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
     data = CorpusBatches(
-        prepared.corpora["train"], prepared.corpora["valid"], batches=config["batches"], seed=config["seed"]
+        prepared.corpora["train"],
+        prepared.corpora["valid"],
+        batches=config["batches"],
+        seed=config["seed"],
+        max_steps=config["training"]["max_steps"],
     )
     problem = None
     try:
@@ -108,16 +115,25 @@ def fit(
     if problem is not None:
         raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
     stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
-    early = stopped and trainer.current_epoch < config["training"]["max_epochs"]
+    early = stopped and not reached_limit(config["training"], trainer.current_epoch, trainer.global_step)
     return Fitted(
         trained,
         progress.elapsed,
         progress.tokens_per_s,
         trainer.current_epoch,
+        trainer.global_step,
         kept.score,
         kept.epoch,
         early,
         last.stop_signal,
+    )
+
+
+def reached_limit(training: Mapping[str, Any], epochs: int, updates: int) -> bool:
+    """Return whether a run that has made these epochs and updates ended by ``max_epochs`` or ``max_steps``."""
+    return any(
+        most is not None and made >= most
+        for made, most in ((epochs, training["max_epochs"]), (updates, training["max_steps"]))
     )
 
 
@@ -211,7 +227,7 @@ def _trainer(
     return _Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=[device.index or 0] if device.type == "cuda" else 1,
-        max_epochs=settings["max_epochs"],
+        max_epochs=settings["max_epochs"] or -1,
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
         accumulate_grad_batches=config["batches"]["accumulate"],
         gradient_clip_val=settings["clip_norm"],

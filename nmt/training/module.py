@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,41 +17,55 @@ from nmt.evaluation import corpus_scores
 from nmt.inference.model_folder import TrainedModel, non_finite, pack
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import output_loss
-from nmt.model.seq2seq import Seq2Seq
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
+from nmt.training.guide import Guide, alignment_loss
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
-from nmt.training.schedules import Plateau
+from nmt.training.schedules import Plateau, most_updates
 
 
 class TranslationTask(pl.LightningModule):
     """Cross-entropy training of ``trained.model``, validated by its loss and by greedy translation."""
 
-    def __init__(self, trained: TrainedModel, *, config: Mapping[str, Any], valid: Corpus) -> None:
+    def __init__(
+        self, trained: TrainedModel, *, config: Mapping[str, Any], valid: Corpus, guide: Guide | None = None
+    ) -> None:
         super().__init__()
         self.trained = trained
         self.model = trained.model
+        self.guide = guide
         self.config = config
         self.settings = config["training"]
         count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
 
-    @staticmethod
-    def loss(model: Seq2Seq, batch: Batch, *, smoothing: float) -> Tensor:
-        """Return the mean negative log-likelihood of the real target pieces, in nats, with label smoothing."""
-        features = model.features(batch.source, batch.source_mask, batch.target_in)
-        return output_loss(model.decoder.output, features, batch.target_out, batch.target_mask, smoothing=smoothing)
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the losses of a batch: ``train_loss`` and, while it has a weight, ``guide_loss``.
+
+        ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
+        """
+        inputs, losses = (batch.source, batch.source_mask, batch.target_in), {}
+        if self.guide is None or not self.guide.weight_at(self.global_step):
+            features = self.model.features(*inputs)
+        else:
+            features, alignment = self.model.aligned_features(*inputs)
+            losses["guide_loss"] = alignment_loss(alignment, self.guide.targets(batch))
+        targets, smoothing = (batch.target_out, batch.target_mask), self.settings["label_smoothing"]
+        return {"train_loss": output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)} | losses
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, scaled for gradient accumulation."""
-        loss = self.loss(self.model, batch, smoothing=self.settings["label_smoothing"])
+        losses = self.loss(batch)
+        loss = losses["train_loss"]
+        if self.guide is not None and "guide_loss" in losses:
+            loss = loss + self.guide.weight_at(self.global_step) * losses["guide_loss"]
         if not math.isfinite(loss.item()):
             raise Diverged(f"loss is {loss.item()} at update {self.global_step}")
-        self.log("train_loss", loss, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
+        self.log_dict(losses, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
         # Lightning divides by accumulate_grad_batches even where the last update of an epoch has fewer batches.
         batches, accumulated = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
         rest = batches % accumulated
@@ -91,7 +106,7 @@ class TranslationTask(pl.LightningModule):
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
-        never = {"interval": "epoch", "frequency": self.settings["max_epochs"] + 1, "monitor": self.settings["monitor"]}
+        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": self.settings["monitor"]}
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
 
     def _total_steps(self) -> int:
@@ -100,8 +115,8 @@ class TranslationTask(pl.LightningModule):
         Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
         again from its first batch.
         """
-        batches = len(self.trainer.datamodule.train_dataloader())  # type: ignore[attr-defined]
-        return int(math.ceil(batches / self.config["batches"]["accumulate"]) * self.settings["max_epochs"])
+        batches = self.trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
+        return most_updates(self.settings, math.ceil(batches / self.config["batches"]["accumulate"]))
 
     def _steps_every_update(self, schedule: LRScheduler) -> bool:
         interval = self.config["schedule"].get("interval", "update")
@@ -136,10 +151,15 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is already in a later epoch than ``training.max_epochs``."""
+        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``."""
         epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
-        if epoch > most:
+        if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
+        updates, most = checkpoint["global_step"], self.settings["max_steps"]
+        if most is not None and updates > most:
+            raise UserError(
+                f"training.max_steps={most}: the run has already made {updates} updates; give {updates} or more"
+            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""

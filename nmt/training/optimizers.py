@@ -45,7 +45,7 @@ def build_schedule(
     block = {key: value for key, value in config["schedule"].items() if key != "interval"}
     supplied: dict[str, Any] = {"optimizer": optimizer}
     target = locate(block["_target_"], SCHEDULE, trust=trust)
-    if "total_steps" in signature(target).parameters:
+    if _takes_total_steps(config, trust):
         supplied["total_steps"] = total_steps()
     if isinstance(target, type) and issubclass(target, ReduceLROnPlateau):  # CyclicLR's mode is something else
         supplied["mode"] = "min" if config["training"]["monitor"] == "valid_loss" else "max"
@@ -55,6 +55,11 @@ def build_schedule(
 
 def optimizer_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield why optimizer or schedule cannot be constructed, or cannot make one update of a single weight."""
+    limits = [config["training"][key] for key in ("max_epochs", "max_steps")]
+    if limits == [None, None] and "total_steps" not in config["schedule"] and _takes_total_steps(config, trust):
+        name = config["schedule"]["_target_"].rpartition(".")[2]
+        yield f"training.max_epochs=null: {name} needs the number of updates; set training.max_steps or max_epochs"
+        return
     part = "optimizer"
     device = "cuda" if config["device"] != "cpu" and torch.cuda.is_available() else "cpu"
     weight = torch.nn.Parameter(torch.zeros(1, device=device))
@@ -68,6 +73,11 @@ def optimizer_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) 
         step_schedule(schedule, 0.0)
     except REFUSALS as error:
         yield f"{part}: {config[part]['_target_']} refuses its settings: {error}"
+
+
+def _takes_total_steps(config: Mapping[str, Any], trust: Sequence[str]) -> bool:
+    target = locate(config["schedule"]["_target_"], SCHEDULE, trust=trust)
+    return "total_steps" in signature(target).parameters
 
 
 def step_schedule(schedule: LRScheduler, metric: Any) -> None:

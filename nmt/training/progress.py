@@ -57,9 +57,10 @@ class LiveProgress(pl.Callback):
             console=self.console,
             transient=True,
         )
-        total = int(trainer.num_training_batches) * (trainer.max_epochs or 1)
         done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
-        self.task = self.bar.add_task("training", total=total, completed=done, epoch=1, loss=float("nan"), rate=0.0)
+        self.task = self.bar.add_task(
+            "training", total=_most_batches(trainer, pl_module), completed=done, epoch=1, loss=float("nan"), rate=0.0
+        )
         self.bar.start()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -106,3 +107,12 @@ class LiveProgress(pl.Callback):
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
+
+
+def _most_batches(trainer: pl.Trainer, task: pl.LightningModule) -> int | None:
+    """Return the number of batches after which the run ends at the latest; None without such a limit."""
+    settings: Any = task.settings
+    epochs, steps = settings["max_epochs"], settings["max_steps"]
+    by_epochs = None if epochs is None else epochs * trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
+    by_steps = None if steps is None else steps * trainer.accumulate_grad_batches
+    return min((limit for limit in (by_epochs, by_steps) if limit is not None), default=None)

@@ -49,6 +49,7 @@ def report(
         "tokens_per_s": round(fitted.tokens_per_s),
         "seconds": round(fitted.seconds, 1),
         "epochs": fitted.epochs,
+        "updates": fitted.updates,
         "kept_epoch": fitted.kept,
         "valid_best": fitted.best,
         "attention": attention,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nmt.errors import STOP_SIGNALS
 from nmt.training.checkpoints import LastCheckpoint
 
-STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 REPEAT_S = 1.0  # timeout(1) and closing terminals send the same signal twice within microseconds
 
 
@@ -33,7 +33,7 @@ def stop_on_signal(last: LastCheckpoint) -> Iterator[None]:
 
     before = {}
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in STOPPING}
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     handled = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in handled:
         signal.signal(number, request_stop)

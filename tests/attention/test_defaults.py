@@ -126,10 +126,11 @@ def test_streaming_advice_names_a_setting_that_streams() -> None:
     assert LuongAttention(state_size=4, query_size=4).streaming_advice == "attention=covariance"
     assert CovarianceAttention(state_size=4, query_size=4).streaming
     memory = MemoryAttention(state_size=4, query_size=4)
-    assert (memory.streaming, memory.streaming_advice) == (False, "attention.renormalise=null")
+    assert (memory.streaming, memory.streaming_advice) == (False, "attention.position_encoding=false")
+    assert MemoryAttention(state_size=4, query_size=4, position_encoding=False).streaming
     assert MemoryAttention(state_size=4, query_size=4, renormalise=None).streaming
     heads = MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=MemoryAttention)
-    assert heads.streaming_advice == "attention.inner.renormalise=null"
+    assert heads.streaming_advice == "attention.inner.position_encoding=false"
     heads = MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=LuongAttention)
     assert heads.streaming_advice == "attention=covariance"
 

@@ -169,6 +169,14 @@ def test_delta_rule_replaces_the_value_of_a_key() -> None:
     torch.testing.assert_close(memory.trace, torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_delta_rule_reads_zero_for_a_query_of_zeros_in_half_precision(dtype: torch.dtype) -> None:
+    attention = DeltaAttention(state_size=STATE, query_size=QUERY).to(dtype)
+    memory = attention.write(torch.randn(1, 3, STATE, dtype=dtype), torch.ones(1, 3, dtype=torch.bool))
+    context, _ = attention.read(torch.zeros(1, 1, QUERY, dtype=dtype), memory)
+    assert context.tolist() == [[[0.0] * STATE]]
+
+
 def test_linformer_of_wang_2020() -> None:
     attention = LowRankAttention(state_size=STATE, query_size=QUERY, slots=2, key_size=KEY, max_length=max(LENGTHS))
     weight = weights_of(attention)

@@ -32,6 +32,7 @@ EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
     ("order", "none"): "its empty contexts cannot differ",
     ("bfloat16", "none"): "it calculates nothing",
+    ("half", "none"): "it calculates nothing",
 }
 
 
@@ -275,24 +276,39 @@ def sharpen(attention: Attention) -> Attention:
 
 
 def check_bfloat16(attention: Attention, rounded: Attention, *, drop_mask: bool = False) -> None:
-    """Assert that ``rounded``, under bfloat16 autocast, is close to ``attention`` in float64.
+    """Assert that ``rounded``, under bfloat16 autocast, is close to ``attention`` in float64."""
+    states, mask, query = inputs(attention)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        rough = use(rounded.float(), 2 * states.float(), mask | drop_mask, 2 * query.float())
+    check_rounding(attention, rough)
+
+
+def check_rounding(attention: Attention, rough: tuple[Tensor, ...]) -> None:
+    """Assert that the results ``rough`` for twice the inputs are close to those of ``attention`` in float64.
 
     The error must be below 1/8 of the distance between the right answer and that of uniform read weights. Measured in
     units of this distance: bfloat16 at most 0.05, uniform read weights 1, no mask at least 0.6.
     """
     states, mask, query = inputs(attention)
-    states, query = 2 * states, 2 * query
     with torch.no_grad():
-        exact = use(attention, states, mask, query)
-        with torch.autocast("cpu", torch.bfloat16):
-            rough = use(rounded.float(), states.float(), mask | drop_mask, query.float())
-        uniform = use(uniform_reads(attention), states, mask, query)
+        exact = use(attention, 2 * states, mask, 2 * query)
+        uniform = use(uniform_reads(attention), 2 * states, mask, 2 * query)
     for right, wrong, result in zip(exact, uniform, rough, strict=True):
         assert (result - right).norm() < (wrong - right).norm() / 8
 
 
 def test_bfloat16_autocast_stays_close(attention: Attention) -> None:
     check_bfloat16(attention, deepcopy(sharpen(attention)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_without_autocast_stays_close(attention: Attention, dtype: torch.dtype) -> None:
+    states, mask, query = inputs(attention)
+    rounded = deepcopy(sharpen(attention)).to(dtype)
+    with torch.no_grad():
+        rough = use(rounded, 2 * states.to(dtype), mask, 2 * query.to(dtype))
+    assert rough[0].dtype == dtype
+    check_rounding(attention, rough)
 
 
 @pytest.mark.parametrize("stem", [stem for stem in YAMLS if stem != "none"])

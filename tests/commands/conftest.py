@@ -60,6 +60,13 @@ def short_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("models") / "low_rank", attention)
 
 
+@pytest.fixture(scope="session")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a model whose number of slots, up to 6, is chosen when it translates."""
+    attention: dict[str, object] = {"_target_": "nmt.attention.NestedMemoryAttention", "slots": 6}
+    return save_model(tmp_path_factory.mktemp("models") / "nested", attention)
+
+
 @pytest.fixture
 def make_model(tmp_path: Path) -> Callable[..., Path]:
     """Function that saves a model with the given attention block and returns its folder."""

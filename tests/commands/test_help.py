@@ -36,6 +36,7 @@ def test_ascii_terminal_shows_help_and_errors() -> None:
     ("command", "phrases"),
     [
         ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
+        ("compare", ["nmt-compare models=[runs/a,runs/b]", "rounds: 3"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
         ("export", ["nmt-export model=runs/demo", "shortlist: keep"]),
@@ -62,8 +63,9 @@ def test_train_help_lists_groups_choices_and_described_keys_without_importing_to
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     words = process.stdout.split()
-    for file in config_dir().glob("*/*.yaml"):
-        assert file.stem in words, file
+    for file in config_dir().glob("*/**/*.yaml"):
+        name = Path(*file.relative_to(config_dir()).parts[1:]).with_suffix("").as_posix()
+        assert name in words, file
         (heading, *_) = [line for line in file.read_text("utf-8").splitlines() if "@package" not in line]
         if heading.startswith("# "):
             assert heading.removeprefix("# ") in process.stdout, file

@@ -6,7 +6,7 @@ import gzip
 import io
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,11 @@ def as_read(lines: list[str]) -> list[str]:
 class Echo:
     """A translator that returns each line in capitals."""
 
-    def translate(self, lines: list[str], *_: object, on_failure: OnFailure, **__: object) -> list[Translation]:
-        return [Translation(self.text(line)) for line in lines]
+    def translate_groups(
+        self, groups: Iterable[list[str]], *_: object, on_failure: OnFailure, **__: object
+    ) -> Iterator[list[Translation]]:
+        for lines in groups:
+            yield [Translation(self.text(line)) for line in lines]
 
     @staticmethod
     def text(line: str) -> str:

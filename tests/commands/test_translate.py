@@ -161,7 +161,7 @@ def test_other_errors_are_not_mistaken_for_lack_of_memory(
     def fail(*_: object, **__: object) -> list[Translation]:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(Translator, "translate", fail)
+    monkeypatch.setattr(Translator, "translate_groups", fail)
     pipe_in(b"a cat\n")
     with pytest.raises(RuntimeError, match="shapes differ"):
         translate([f"model={model}"])

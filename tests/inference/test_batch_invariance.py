@@ -14,6 +14,7 @@ from builders import random_model, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from nmt.inference import bulk
 from nmt.inference.engines import EngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
@@ -100,8 +101,9 @@ def in_parts(lines: list[str], random: Random) -> Iterator[list[str]]:
 )
 @pytest.mark.usefixtures("threads")
 def test_translation_does_not_depend_on_its_batch(
-    engine: EngineName, examples: int, folder: Path, trials: Trials
+    engine: EngineName, examples: int, folder: Path, trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(bulk, "LEAST_TOKENS", 4)  # so that few lines are several batches at once
     by_threads = translators(folder, engine)
     total = Differences()
 

@@ -168,6 +168,7 @@ def test_every_change_of_a_model_changes_its_fingerprint(change: Callable[[Train
 
 
 STREAMING = [
+    ["attention=memory", "attention.position_encoding=false"],
     ["attention=memory", "attention.renormalise=null"],
     *([f"attention={name}"] for name in ("covariance", "gated_covariance", "delta", "low_rank", "none")),
     *(["attention=general_covariance", f"attention.recall={recall}"] for recall in ("true", "false")),
@@ -197,7 +198,7 @@ def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_lengt
     [
         ("bilstm", "covariance", "encoder reads in both directions.*train with encoder=lstm"),
         ("lstm", "bahdanau", "Bahdanau attention .* needs the whole line"),
-        ("lstm", "memory", "needs the whole line.*attention.renormalise=null"),
+        ("lstm", "memory", "needs the whole line.*attention.position_encoding=false"),
     ],
 )
 def test_models_that_cannot_stream_are_refused(encoder: str, attention: str, message: str) -> None:

@@ -290,3 +290,19 @@ def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
 
 def test_encoder_and_decoder_are_exportable() -> None:
     assert LSTMEncoder.exportable and LSTMDecoder.exportable
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("Delta", {"key_size": 5}), *(("GeneralCovariance", {"recall": r}) for r in (False, True))]
+)
+def test_model_in_half_precision_stays_close(kind: str, settings: dict[str, Any], dtype: torch.dtype) -> None:
+    config = tiny_config({"_target_": f"nmt.attention.{kind}Attention", **settings})
+    model = random_model(config, vocabulary=11, longest_source=6, scale=2.0).double()
+    ids, mask = sources()
+    target = torch.randint(4, 11, (len(LENGTHS), 4), generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        exact, _ = model(ids, mask, target)
+        rough, _ = model.to(dtype)(ids, mask, target)
+    assert rough.dtype == dtype
+    assert (rough - exact).norm() < 0.05 * exact.norm()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from nmt.errors import UserError
@@ -31,16 +33,38 @@ def test_seed_determines_the_pairs() -> None:
     assert all(parts[part] != other_parts[part] for part in parts)
 
 
+def test_lengths_and_words_are_drawn_evenly_within_their_bounds() -> None:
+    size = 4000
+    parts = generate(train_pairs=size, valid_pairs=0, test_pairs=0, seed=1, min_words=5, max_words=8, vocabulary=300)
+    sentences = [pair.source.split() for pair in parts["train"]]
+    lengths = Counter(map(len, sentences))
+    assert set(lengths) == {5, 6, 7, 8}
+    assert all(abs(count - size / 4) < 5 * (size * 3 / 16) ** 0.5 for count in lengths.values())
+    words = Counter(word for sentence in sentences for word in sentence)
+    assert len(words) == 300
+    expected = words.total() / 300
+    assert all(abs(count - expected) < 6 * expected**0.5 for count in words.values())
+
+
+def test_defaults_draw_one_to_ten_of_twenty_words() -> None:
+    assert generate(**SIZES, seed=4) == generate(**SIZES, seed=4, min_words=1, max_words=10, vocabulary=20)
+
+
+def test_shortest_length_above_the_longest_is_rejected() -> None:
+    with pytest.raises(UserError, match=r"^data\.min_words=9: must be at most data\.max_words=8$"):
+        generate(**SIZES, seed=1, min_words=9, max_words=8)
+
+
 def test_at_most_half_of_all_sentences_can_be_drawn() -> None:
     # 20 words make 20 sentences of one word and 20 + 400 of up to two.
-    for max_words, limit in ((1, 10), (2, 210)):
-        pairs = generate(train_pairs=limit, valid_pairs=0, test_pairs=0, seed=1, max_words=max_words)["train"]
+    # 3 words make 9 sentences of two words and 27 of three.
+    for min_words, max_words, vocabulary, limit in ((1, 1, 20, 10), (1, 2, 20, 210), (2, 3, 3, 18)):
+        bounds = {"min_words": min_words, "max_words": max_words, "vocabulary": vocabulary}
+        pairs = generate(train_pairs=limit, valid_pairs=0, test_pairs=0, seed=1, **bounds)["train"]
         assert len(set(pairs)) == limit
-        message = (
-            rf"^data\.max_words={max_words}: allows {limit} .*, {limit + 1} are requested; ask for fewer pairs or .*$"
-        )
+        message = rf"^data\.max_words={max_words}: allows {limit} .*={vocabulary}, {limit + 1} are requested; .*$"
         with pytest.raises(UserError, match=message):
-            generate(train_pairs=limit - 1, valid_pairs=1, test_pairs=1, seed=1, max_words=max_words)
+            generate(train_pairs=limit - 1, valid_pairs=1, test_pairs=1, seed=1, **bounds)
 
 
 @pytest.mark.parametrize("key", SIZES)

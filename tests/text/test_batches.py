@@ -108,7 +108,7 @@ def test_a_sentence_above_the_budget_is_a_batch_alone() -> None:
 
 
 def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
-    root = Path(os.environ.get("NMT_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
+    root = Path(os.environ.get("NMT_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data") / "multi30k"
     if not root.is_dir():
         pytest.skip(f"{root}: Multi30k not found; set NMT_SHARED_DATA")
     pairs = read_pairs(root / "train.en.gz", root / "train.de.gz")

@@ -12,8 +12,9 @@ import pytest
 from tiny import TINY, interrupt_at, record_batches
 
 from nmt.commands.sweep import _valid_loss
-from nmt.commands.sweep_table import group_by_seed, mean_and_deviation
+from nmt.commands.sweep_table import group_by_seed
 from nmt.commands.train import train
+from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.training.lock import lock_run

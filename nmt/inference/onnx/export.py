@@ -57,7 +57,6 @@ def export(
     ``model_identity`` is the fingerprint of the file that ``trained`` was loaded from. Take it before loading, because
     training may replace the file in the meantime. See ``write_export``.
     """
-    check_exportable(trained.model)
     model_identity = model_identity or archive_fingerprint(run / MODEL_FILE)
     with replace_folder(run / FOLDER) as folder:
         write_export(folder, trained, lists, engines=engines, model_identity=model_identity)

@@ -11,75 +11,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, MODEL, SHORTLIST
+from nmt.inference.onnx.model import OnnxModel, verified
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
 from nmt.reading import read_json
-from nmt.storage import archive_fingerprint, verify_file
+from nmt.storage import archive_fingerprint
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from nmt.inference.onnx.engine import OnnxEngine
-
-
-@dataclass(frozen=True)
-class OnnxModel:
-    """An exported model (``nmt.inference.runtime.Runtime``), run by onnxruntime."""
-
-    folder: Path
-    checksums: Mapping[str, int]
-    engine_name: OnnxEngineName
-    source: Tokenizer
-    target: Tokenizer
-    lowercase: bool
-    attention: AttentionFacts
-    torch_encodes: bool
-    """True if torch encodes the sources, because the attention writes one source state after the other."""
-    threads: int | None = None
-    shortlist: bool = False
-    trust: Sequence[str] = ()
-
-    def engine(self, *, trace: bool) -> OnnxEngine:
-        """Return the engine, which is created once. Its graphs support alignments with or without ``trace``."""
-        return self._engine
-
-    @cached_property
-    def _engine(self) -> OnnxEngine:
-        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
-
-        ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
-        names = [f"{step}{ending}.onnx", "align.onnx"]
-        names += [] if self.torch_encodes else [f"encode{ending}.onnx"]
-        for name in names + ([SHORTLIST] if self.shortlist else []):
-            _verified(self.folder / name, self.checksums)
-        if self.torch_encodes:
-            from nmt.inference.onnx.torch_encoder import torch_encoder
-
-            encode = torch_encoder(self.folder.parent, threads=self.threads, trust=self.trust)
-        else:
-            encode = graph_encoder(self.folder / f"encode{ending}.onnx", self.threads)
-        return OnnxEngine(
-            encode,
-            open_session(self.folder / f"{step}{ending}.onnx", self.threads),
-            # This graph is never quantised: its products are too small to matter.
-            open_session(self.folder / "align.onnx", self.threads),
-            vocabulary=len(self.target),
-            shortlist=self._load_shortlist() if self.shortlist else None,
-            folder=self.folder,
-        )
-
-    def _load_shortlist(self) -> Shortlist:
-        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
-        return Shortlist.load(self.folder / SHORTLIST, **sizes)
 
 
 def is_deployment(place: Path) -> bool:
@@ -199,9 +145,9 @@ def _open(
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
     if torch_encodes and is_deployment(place):
         raise UserError(f"model={place}: torch has to encode the source; name the folder of the training run")
-    source = Tokenizer.from_file(_verified(folder / "source.model", checksums))
+    source = Tokenizer.from_file(verified(folder / "source.model", checksums))
     joint = "target.model" not in checksums
-    target = source if joint else Tokenizer.from_file(_verified(folder / "target.model", checksums))
+    target = source if joint else Tokenizer.from_file(verified(folder / "target.model", checksums))
     return OnnxModel(
         folder, checksums, engine_name, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
     )
@@ -224,10 +170,10 @@ def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.nd
     checksums = recorded if isinstance(recorded, dict) else {}
     for name, tokenizer in (("source.model", source), ("target.model", target)):
         file = folder / (name if name in checksums else "source.model")
-        if _verified(file, checksums).read_bytes() != tokenizer.to_bytes():
+        if verified(file, checksums).read_bytes() != tokenizer.to_bytes():
             raise UserError(f"{file}: not the tokenizer of the model")
     sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
-    lists = Shortlist.load(_verified(folder / SHORTLIST, checksums), **sizes)
+    lists = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
     return lists.best, lists.frequent
 
 
@@ -239,8 +185,3 @@ def _facts(stored: Mapping[str, Any]) -> AttentionFacts:
     if limit is not None and (type(limit) is not int or limit < 1):
         raise TypeError("attention.max_source_length")
     return facts
-
-
-def _verified(file: Path, checksums: Mapping[str, int]) -> Path:
-    kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
-    return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")

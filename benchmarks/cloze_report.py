@@ -1,0 +1,129 @@
+"""The report of ``cloze.py``: a table of accuracies for each task, all figures as CSV, and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+from cloze_kinds import SIZE
+from cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, RATE, ROWS
+from cloze_task import PLACES
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from report import header, save, table
+
+UPDATES = 1_000  # another number gets another file
+Cells = dict[tuple[str, str, int], dict[str, Any]]
+"""(task, kind, seed) -> accuracy, curve, seconds, commit"""
+
+# As in the paper's Figure 1: no attention, linear, gated, softmax.
+FIGURE = ["none", "covariance_paper", "gated_covariance mean=false", "general_covariance mean=false", "luong score=dot"]
+
+
+def write_report(args: argparse.Namespace, rows: list[str], cells: Cells) -> None:
+    """Write tables, all figures as CSV and a picture into the results folder, and print the tables."""
+    name = "cloze" if args.updates == UPDATES else f"cloze_{args.updates}"
+    plot(args, cells, args.output / f"{name}.png")
+    write_csv(args, cells, args.output / f"{name}.csv")
+    save(args.output / f"{name}.md", report(args, rows, cells, f"{name}.png"))
+
+
+def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str) -> list[str]:
+    """Return the report: one table for each number of distractors, and one for bAbI if it was trained."""
+    commits = ", ".join(sorted({cell["commit"] for cell in cells.values()}))
+    lines = header(
+        "Cloze questions",
+        f"cells trained at: {commits}",
+        f"LSTMs and states of {SIZE}; {args.updates:,} updates of {ROWS} documents with 16 questions each; Adam, rate "
+        f"{RATE} falling to 0, for every row",
+        f"documents of n facts, 3 tokens each; trained on n = 2 to {MAX_TRAIN_FACTS}, mostly short ones",
+        f"accuracy in % ({PLACES} candidates; chance: {100 / PLACES:.0f}): mean (lowest–highest) of the seeds",
+        "a seed gives every row the same documents in the same order",
+        "s: processor seconds of one training, on one core that other programs shared",
+        "–: the document is too long for this attention, which was trained on shorter ones",
+    )
+    for distractors in args.distractors:
+        lines += [
+            f"## {_title(distractors)}",
+            "",
+            *accuracies(str(distractors), list(map(str, args.facts)), rows, cells),
+        ]
+    if any(task == "babi" for task, _, _ in cells):
+        lines += ["## First bAbI task", "", *accuracies("babi", ["babi"], rows, cells)]
+    return [*lines, f"![learning curves, and accuracy against the number of facts]({picture})"]
+
+
+def accuracies(task: str, counts: list[str], rows: list[str], cells: Cells) -> list[str]:
+    """Return the table of one task, and a line with the rows that were not run."""
+    lines, missing = [], []
+    for kind in rows:
+        seeds = {seed: cell for (of, name, seed), cell in cells.items() if (of, name) == (task, kind)}
+        if not seeds:
+            missing.append(kind)
+            continue
+        shares = ([cell["accuracy"].get(count) for cell in seeds.values()] for count in counts)
+        seconds = mean(cell["seconds"] for cell in seeds.values())
+        lines.append([kind, *map(mean_and_range, shares), ", ".join(map(str, seeds)), f"{seconds:.0f}"])
+    columns = ["attention", *("accuracy" if count == "babi" else f"n = {int(count):,}" for count in counts)]
+    last = ["", f"Not run: {', '.join(missing)}."] if missing else []
+    return [*table([*columns, "seeds", "s"], lines), *last, ""]
+
+
+def mean_and_range(shares: list[float | None]) -> str:
+    """Return ``mean (lowest–highest)`` in percent, or – if a share is missing."""
+    known = [100 * share for share in shares if share is not None]
+    if len(known) < len(shares):
+        return "–"
+    return f"{mean(known):.0f}" + (f" ({min(known):.0f}–{max(known):.0f})" if len(known) > 1 else "")
+
+
+def write_csv(args: argparse.Namespace, cells: Cells, output: Path) -> None:
+    """Write one line for each cell and number of facts, and one for each point of its learning curve."""
+    with output.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"])
+        for (task, kind, seed), cell in cells.items():
+            for updates, loss, accuracy in cell["curve"]:
+                facts = "babi" if task == "babi" else CURVE_FACTS
+                writer.writerow([task, kind, seed, updates, facts, f"{accuracy:.4f}", f"{loss:.4f}", "", ""])
+            for count, share in cell["accuracy"].items():
+                number = "" if share is None else f"{share:.4f}"
+                last = [f"{cell['seconds']:.1f}", cell["commit"]]
+                writer.writerow([task, kind, seed, args.updates, count, number, "", *last])
+
+
+def plot(args: argparse.Namespace, cells: Cells, output: Path) -> None:
+    """Draw learning curves and accuracy against facts, one row of panels for each number of distractors."""
+    figure = Figure(figsize=(11, 3.8 * len(args.distractors)), layout="constrained")
+    panels = figure.subplots(len(args.distractors), 2, squeeze=False)
+    for (curves, lengths), distractors in zip(panels, args.distractors, strict=True):
+        for index, kind in enumerate(FIGURE):
+            results = [cell for (task, name, _), cell in cells.items() if (task, name) == (str(distractors), kind)]
+            if not results:
+                continue
+            updates = [point[0] for point in results[0]["curve"]]
+            band(curves, updates, [[point[2] for point in result["curve"]] for result in results], kind, index)
+            shares = [[result["accuracy"].get(str(n)) for n in args.facts] for result in results]
+            band(lengths, args.facts, shares, kind, index)
+        title = _title(distractors)
+        curves.set(title=title, xlabel="updates", ylabel=f"accuracy with {CURVE_FACTS} facts, %", ylim=(0, 102))
+        lengths.axvline(MAX_TRAIN_FACTS, color="0.7", linewidth=0.8)
+        lengths.set(title=title, xscale="log", xlabel="facts in a document; trained up to the line", ylim=(0, 102))
+        lengths.set(ylabel="accuracy, %")
+        curves.legend(frameon=False, fontsize=8)
+    figure.savefig(output, dpi=110)
+
+
+def _title(distractors: int) -> str:
+    return f"{distractors or 'No'} distractor{'s' * (distractors != 1)} for each fact"
+
+
+def band(axes: Axes, x: list[int], shares: list[list[float | None]], label: str, index: int) -> None:
+    """Draw the mean over the seeds as a line in the colour ``index``, and their range as a band."""
+    percent = 100 * np.array(shares, dtype=np.float64)
+    axes.plot(x, percent.mean(axis=0), marker=".", label=label, color=f"C{index}")
+    axes.fill_between(x, percent.min(axis=0), percent.max(axis=0), color=f"C{index}", alpha=0.15)

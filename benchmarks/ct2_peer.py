@@ -1,0 +1,85 @@
+"""Decode with CTranslate2 whenever a line arrives on stdin, and answer with a line; decode.py --ct2 starts this.
+
+The model is a Transformer with random weights in 8-bit integers. CTranslate2 need not be installed beside the toolkit:
+this file runs in any Python that has ctranslate2 and numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+VOCABULARY = 8_000
+SIZES = {22: (3, 2, 512, 2048), 11: (6, 2, 256, 1536)}  # encoder and decoder layers, size, feed-forward size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--millions", type=int, choices=SIZES, required=True, help="million parameters")
+    for name in ("lines", "length", "steps", "beam", "batch", "threads"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    args = parser.parse_args()
+    import ctranslate2
+
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, *SIZES[args.millions])
+        # Fastest: a thread per batch for many lines, and one thread for one line.
+        batches = args.threads if args.batch > 1 else 1
+        translator = ctranslate2.Translator(folder, compute_type="int8", inter_threads=batches, intra_threads=1)
+    random = np.random.default_rng(1)
+    lines = [[f"t{i}" for i in random.integers(VOCABULARY, size=args.length - 1)] for _ in range(args.lines)]
+    options = {"beam_size": args.beam, "max_batch_size": args.batch, "batch_type": "examples"}
+    options |= {"min_decoding_length": args.steps, "max_decoding_length": args.steps}
+    groups = [[line] for line in lines] if args.batch == 1 else [lines]
+    for _ in sys.stdin:
+        results = [result for group in groups for result in translator.translate_batch(group, **options)]
+        assert all(len(result.hypotheses[0]) == args.steps for result in results)
+        print(os.environ.get("CT2_FORCE_CPU_ISA", "chosen by CTranslate2"), flush=True)
+
+
+def save_model(folder: str, encoder_layers: int, decoder_layers: int, size: int, feed_forward: int) -> None:
+    """Write a pre-norm Transformer with eight heads whose embeddings and output layer are shared."""
+    from ctranslate2.specs import transformer_spec
+
+    random = np.random.default_rng(0)
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) * (2 / (rows + columns)) ** 0.5).astype(np.float32)
+
+    def linear(spec: Any, rows: int, columns: int) -> None:
+        spec.weight, spec.bias = matrix(rows, columns), np.zeros(rows, np.float32)
+
+    def norm(spec: Any) -> None:
+        spec.gamma, spec.beta = np.ones(size, np.float32), np.zeros(size, np.float32)
+
+    model = transformer_spec.TransformerSpec.from_config((encoder_layers, decoder_layers), 8, pre_norm=True)
+    embedding = matrix(VOCABULARY + 4, size)
+    model.encoder.embeddings[0].weight = model.decoder.embeddings.weight = model.decoder.projection.weight = embedding
+    model.decoder.projection.bias = np.zeros(VOCABULARY + 4, np.float32)
+    for side in (model.encoder, model.decoder):
+        norm(side.layer_norm)
+        for layer in side.layer:
+            attentions = [layer.self_attention] + ([layer.attention] if side is model.decoder else [])
+            for attention, shapes in zip(attentions, ([3, 1], [1, 2, 1]), strict=False):
+                norm(attention.layer_norm)
+                for part, factor in zip(attention.linear, shapes, strict=True):
+                    linear(part, factor * size, size)
+            norm(layer.ffn.layer_norm)
+            linear(layer.ffn.linear_0, feed_forward, size)
+            linear(layer.ffn.linear_1, size, feed_forward)
+    tokens = ["<blank>", "<unk>", "<s>", "</s>", *(f"t{i}" for i in range(VOCABULARY))]
+    model.register_source_vocabulary(tokens)
+    model.register_target_vocabulary(tokens)
+    model.config.add_source_eos = True
+    model.validate()
+    model.optimize(quantization="int8")
+    model.save(folder)
+
+
+if __name__ == "__main__":
+    main()

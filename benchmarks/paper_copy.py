@@ -1,0 +1,204 @@
+"""Reproduce the toy copy of Britz et al. (2017), arXiv 1707.00110: BLEU by length and attention, and decoding time.
+
+Models copy random sequences of up to L words from a vocabulary of 20: without attention, with Bahdanau attention, and
+with memory attention of K slots, with and without position encodings. --size small trains
++experiment=paper/copy_small, --size full the paper's sizes, +experiment=paper/copy. The script writes its tables after
+each cell, and an interrupted benchmark continues where it stopped. A cell without a finished run says "not run".
+
+    python benchmarks/paper_copy.py --size small --lengths 50
+    python benchmarks/paper_copy.py --minutes 90 --threads 1         start no training that would end later
+    python benchmarks/paper_copy.py --report-only                    write the table of the finished runs
+    python benchmarks/paper_copy.py --decoding-only                  time with random weights and equal steps
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from decode import decode_steps, in_turns
+from matplotlib.figure import Figure
+from report import argument_parser, header, save, table, with_quartiles
+from runs import finished, train
+
+from nmt.config import train_config
+from nmt.inference.model_folder import TrainedModel
+from nmt.inference.translator import Translator
+from nmt.model.build import build_model
+from nmt.tasks.copy import WORDS
+from nmt.text.specials import EOS
+from nmt.text.tokenizer import Tokenizer
+
+LENGTHS = (50, 10, 100, 200)  # in the order in which they are trained
+SLOTS = (1, 4, 16, 32, 64)
+FIRST = ("bahdanau", "memory, K=32", "memory, K=1", "none", "memory, K=4", "memory, K=64")
+KINDS = {
+    "none": ["attention=none"],
+    "bahdanau": ["attention=bahdanau"],
+    **{f"memory, K={slots}": ["attention=memory", f"attention.slots={slots}"] for slots in SLOTS},
+    **{
+        f"memory, K={slots}, no encodings": [
+            "attention=memory",
+            f"attention.slots={slots}",
+            "attention.position_encoding=false",
+        ]
+        for slots in SLOTS
+    },
+}
+TIMED = ("bahdanau", "memory, K=32", "memory, K=64")
+NOT_RUN = "not run"
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, runs="runs/paper_copy", rounds=5)
+    parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
+    parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, help="default: all")
+    parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
+    parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    parser.add_argument("--decoding-only", action="store_true", help="measure the decoding time only")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.decoding_only:
+        save(args.output / "paper_copy_decoding.md", decoding_times(args))
+        return
+    started, longest = time.monotonic(), 0.0
+    for length, kind in cells(args):
+        spent = time.monotonic() - started
+        if args.minutes is not None and spent + longest > 60 * args.minutes:
+            print(f"{args.minutes:g} minutes: the other cells are not run")
+            break
+        if not args.report_only:
+            train(args.runs, run_name(args.size, length, kind), settings(args, length, kind), threads=args.threads)
+            longest = max(longest, time.monotonic() - started - spent)
+        write_report(args)
+    write_report(args)
+
+
+def cells(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
+    """Yield length and kind of each cell, the most telling ones of a length first."""
+    kinds = args.kinds or KINDS
+    for length in args.lengths:
+        for kind in sorted(kinds, key=lambda kind: FIRST.index(kind) if kind in FIRST else len(FIRST)):
+            yield length, kind
+
+
+def run_name(size: str, length: int, kind: str) -> str:
+    """Return the folder name of a cell, such as ``small-50-memory-K1-no-encodings``."""
+    return f"{size}-{length}-{kind.replace(',', '').replace('=', '').replace(' ', '-')}"
+
+
+def settings(args: argparse.Namespace, length: int, kind: str) -> list[str]:
+    """Return the arguments of nmt-train for a cell."""
+    experiment = "paper/copy_small" if args.size == "small" else "paper/copy"
+    return [f"+experiment={experiment}", f"data.max_words={length}", *KINDS[kind], *args.settings]
+
+
+def write_report(args: argparse.Namespace) -> None:
+    """Write tables of BLEU, decoding and training time, and the learning curves."""
+    bleu: list[list[str]] = []
+    for kind in KINDS:
+        row = [kind]
+        for length in sorted(LENGTHS):
+            summary = finished(args.runs, run_name(args.size, length, kind))
+            row.append(NOT_RUN if summary is None else f"{summary['test']['bleu']:.2f}")
+        bleu.append(row)
+    columns = ["attention", *(f"L = {length}" for length in sorted(LENGTHS))]
+    lines = header(f"Toy copy, {args.size}", *facts(args))
+    lines += ["BLEU of the test set with beam 10:", "", *table(columns, bleu), ""]
+    lines += ["Cost of each run:", "", *table(*costs(args)), ""]
+    name = f"paper_copy_{args.size}"
+    save(args.output / f"{name}.md", [*lines, f"![learning curves]({name}.png)"], show=False)
+    plot_curves(args, args.output / f"{name}.png")
+
+
+def facts(args: argparse.Namespace) -> list[str]:
+    """Return the size of the experiment as read from the configuration."""
+    config = train_config(settings(args, LENGTHS[0], "bahdanau"))
+    data, training, sentences = config["data"], config["training"], config["batches"]["max_sentences"]
+    model = f"{config['encoder']['layers']} layers, encoder {config['encoder']['hidden_size']}, both directions"
+    return [
+        f"{data['train_pairs']:,} training sequences of 1 to L words, vocabulary {data['vocabulary']}, one seed",
+        f"{model}; optimizer.lr={config['optimizer']['lr']:g}; {training['max_steps']:,} updates of up to "
+        + (f"{sentences} sentences" if sentences else f"{config['batches']['max_tokens']:,} pieces"),
+    ]
+
+
+def costs(args: argparse.Namespace) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Return columns and rows: accuracy, updates, minutes and commit of each finished run."""
+    rows = []
+    for length in sorted(LENGTHS):
+        for kind in KINDS:
+            name = run_name(args.size, length, kind)
+            if (summary := finished(args.runs, name)) is not None:
+                accuracy = summary["metrics"].get("valid_accuracy", float("nan"))
+                cost = [f"{summary['updates']:,}", f"{summary['seconds'] / 60:.1f}", summary["toolkit"]["commit"][:7]]
+                rows.append([f"L = {length}, {kind}", f"{accuracy:.4f}", *cost])
+    return ("cell", "accuracy of valid, teacher-forced", "updates", "training, minutes", "commit"), rows
+
+
+def plot_curves(args: argparse.Namespace, file: Path) -> None:
+    """Draw the training loss of each run against its updates, one panel per length."""
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    for axes, length in zip(figure.subplots(2, 2).flat, sorted(LENGTHS), strict=True):
+        for kind in KINDS:
+            metrics = args.runs / run_name(args.size, length, kind) / "metrics.csv"
+            if metrics.is_file():
+                axes.plot(*zip(*losses(metrics), strict=True), label=kind, linewidth=1)
+        axes.set_title(f"L = {length}")
+        axes.set_xlabel("updates")
+        axes.set_ylabel("training loss, nats")
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(fontsize=7)
+    figure.savefig(file, dpi=120)
+
+
+def losses(file: Path) -> list[tuple[int, float]]:
+    """Return (updates, training loss) from a metrics file."""
+    with file.open(newline="", encoding="utf-8") as rows:
+        return [(int(row["step"]) + 1, float(row["train_loss"])) for row in csv.DictReader(rows) if row["train_loss"]]
+
+
+def decoding_times(args: argparse.Namespace) -> list[str]:
+    """Return a report: seconds for sequences of exactly L pieces, decoded in L steps, with random weights."""
+    random, rows = torch.Generator().manual_seed(1), []
+    count, batch = 32, 32
+    for length in sorted(LENGTHS):
+        engines = {kind: random_engine(args, kind, length) for kind in TIMED}
+        lines = torch.randint(260, 280, (count, length - 1), generator=random).tolist()
+        lines = [[*line, EOS] for line in lines]
+        work = partial(decode_steps, lines=lines, beam=10, batch=batch, steps=length)
+        seconds = in_turns(engines, args.rounds, work)
+        for kind, times in seconds.items():
+            ratio = [first / time for first, time in zip(seconds[TIMED[0]], times, strict=True)]
+            per_thousand = [1000 / count * time for time in times]
+            rows.append([length, kind, with_quartiles(per_thousand, ".1f"), with_quartiles(ratio)])
+            print(rows[-1], flush=True)
+    size = f"sizes of --size {args.size}, random weights, beam 10, batches of {batch}, {args.threads} threads, torch"
+    lines_of_head = header("Decoding time of the toy copy", size, f"{args.rounds} rounds in turns; median (quartiles)")
+    columns = ("L", "attention", "s per 1,000 sequences", "times as fast as Bahdanau")
+    return [*lines_of_head, *table(columns, rows)]
+
+
+def random_engine(args: argparse.Namespace, kind: str, length: int) -> Any:
+    """Return the torch engine of an untrained model of the cell."""
+    config = train_config(settings(args, length, kind))
+    torch.manual_seed(1)
+    pieces = Tokenizer.train([" ".join(WORDS[:20])] * 20, vocab_size=config["tokenizer"]["vocab_size"])
+    vocabulary = len(pieces)
+    model = build_model(
+        config, source_vocabulary=vocabulary, target_vocabulary=vocabulary, longest_source=length + 1
+    ).eval()
+    return Translator(TrainedModel(model, pieces, pieces, config, length + 1)).runtime.engine(trace=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The gap between memory attention and Bahdanau attention by training size, on Tatoeba German to English.
+
+The training pairs are shuffled once, and each size takes the first ones. Both attentions train with the sizes of
++experiment=multi30k for the same number of updates; the epoch with the best validation BLEU is kept. The script writes
+a table and a figure of the gap. An interrupted benchmark continues where it stopped; a run that has not finished says
+"not run". data/README.md says where the text comes from.
+
+    python benchmarks/paper_data.py --data data/tatoeba-de-en --precision bf16
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from report import argument_parser, header, save, table
+from runs import finished, train
+
+from nmt.storage import write_lines
+from nmt.text.files import read_pairs
+
+SIZES = (10_000, 30_000, 100_000, 164_652)
+KINDS = ("bahdanau", "memory")
+COLUMNS = ("training pairs", *(f"BLEU, {kind}" for kind in KINDS), "gap", *(f"minutes, {kind}" for kind in KINDS))
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, runs="runs/paper_data")
+    parser.add_argument("--data", type=Path, default=Path("data/tatoeba-de-en"), help="default: %(default)s")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="default: %(default)s")
+    parser.add_argument("--updates", type=int, default=10_000, help="of each run; default: %(default)s")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="bf16", help="default: %(default)s")
+    parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    for size in [] if args.report_only else args.sizes:
+        for kind in KINDS:
+            words = [*settings(args, size), f"attention={kind}", *args.settings]
+            train(args.runs, f"{kind}-{size}", words, threads=args.threads)
+            write_report(args)
+    write_report(args)
+
+
+def settings(args: argparse.Namespace, size: int) -> list[str]:
+    """Return the arguments of nmt-train for a training size, after writing its text."""
+    folder = args.runs.resolve() / "text"
+    if not (folder / f"{size}.en").is_file():
+        write_text(args.data, folder, size)
+    files = {"train": folder / f"{size}", "valid": args.data.resolve() / "valid", "test": args.data.resolve() / "test"}
+    words = [
+        f"data.{part}.{side}={stem}.{language}{'' if part == 'train' else '.gz'}"
+        for part, stem in files.items()
+        for side, language in (("src", "de"), ("tgt", "en"))
+    ]
+    limits = [f"training.max_steps={args.updates}", "training.max_epochs=null", "training.patience=null"]
+    return ["+experiment=multi30k", *words, *limits, "training.decode_sentences=500", f"precision={args.precision}"]
+
+
+def write_text(data: Path, folder: Path, size: int) -> None:
+    """Write the first ``size`` training pairs of the shuffled text: the file is sorted by length."""
+    pairs = read_pairs(data / "train.de.gz", data / "train.en.gz")
+    random.Random(1).shuffle(pairs)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_lines(folder / f"{size}.de", [pair.source for pair in pairs[:size]])
+    write_lines(folder / f"{size}.en", [pair.target for pair in pairs[:size]])
+
+
+def write_report(args: argparse.Namespace) -> None:
+    """Write the table and the figure of the finished runs."""
+    rows, gaps = [], {}
+    for size in args.sizes:
+        runs = [finished(args.runs, f"{kind}-{size}") for kind in KINDS]
+        scores = [None if run is None else run["test"]["bleu"] for run in runs]
+        if None not in scores:
+            gaps[size] = scores[0] - scores[1]
+        cells = ["not run" if score is None else f"{score:.2f}" for score in scores]
+        minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in runs]
+        rows.append([f"{size:,}", *cells, f"{gaps[size]:+.2f}" if size in gaps else "–", *minutes])
+    facts = [f"one seed, {args.updates:,} updates each, {args.precision}, lower-cased, beam 5; gap: Bahdanau − memory"]
+    lines = [*header("Gap between Bahdanau and memory attention by training size", *facts), *table(COLUMNS, rows)]
+    save(args.output / "paper_data.md", [*lines, "", "![gap by training size](paper_data.png)"], show=False)
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(list(gaps), list(gaps.values()), marker="o")
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.set(xscale="log", xlabel="training pairs", ylabel="BLEU, Bahdanau − memory, K = 32")
+    figure.savefig(args.output / "paper_data.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Compare score functions of memory attention, as Britz et al. (2017): sigmoid or softmax, for write and read.
+
+Each of the four combinations trains +experiment=paper/scoring on the generated corpus with three seeds until it stops
+improving. The script writes a table, the curves of the validation loss and one alignment per combination. An
+interrupted benchmark continues where it stopped; a run that has not finished says "not run".
+
+    python benchmarks/paper_scoring.py --threads 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import shutil
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+
+from matplotlib.figure import Figure
+from report import argument_parser, header, save, table
+from runs import finished, train
+
+SCORES = ("sigmoid", "softmax")
+COMBINATIONS = tuple(product(SCORES, SCORES))  # write, read
+COLUMNS = ("write / read", "seeds", "valid loss", "test BLEU", "AER", "epochs", "training, min")
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, runs="runs/paper_scoring")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
+    parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    for seed in [] if args.report_only else args.seeds:
+        for write, read in COMBINATIONS:
+            words = [f"attention.write_score={write}", f"attention.read_score={read}", f"seed={seed}", *args.settings]
+            train(args.runs, run_name(write, read, seed), ["+experiment=paper/scoring", *words], threads=args.threads)
+            write_report(args)
+    write_report(args)
+
+
+def run_name(write: str, read: str, seed: int) -> str:
+    return f"{write}-{read}-s{seed}"
+
+
+def write_report(args: argparse.Namespace) -> None:
+    """Write the table of the finished runs, their curves and an alignment of each combination."""
+    rows = []
+    for write, read in COMBINATIONS:
+        found = {seed: finished(args.runs, run_name(write, read, seed)) for seed in args.seeds}
+        runs = {seed: summary for seed, summary in found.items() if summary is not None}
+        if not runs:
+            rows.append([f"{write} / {read}", 0, *["not run"] * (len(COLUMNS) - 2)])
+            continue
+        losses = [min(valid_loss(args.runs / run_name(write, read, seed) / "metrics.csv")) for seed in runs]
+        tests = [summary["test"] for summary in runs.values()]
+        cells = [spread(losses, ".3f"), spread([test["bleu"] for test in tests], ".1f")]
+        cells += [spread([test["aer"] for test in tests], ".3f")]
+        cells += [spread([summary[key] / scale for summary in runs.values()], ".0f") for key, scale in TIMES]
+        rows.append([f"{write} / {read}", f"{len(runs)} of {len(found)}", *cells])
+        pictures = sorted((args.runs / run_name(write, read, next(iter(runs))) / "heatmaps").glob("*.png"))
+        if pictures:
+            shutil.copy(pictures[len(pictures) // 2], args.output / f"paper_scoring-{write}-{read}.png")
+    lines = header(
+        "Score functions of memory attention", "mean ± standard deviation over seeds; valid loss of the best epoch"
+    )
+    lines += [*table(COLUMNS, rows), "", "![validation loss](paper_scoring.png)"]
+    save(args.output / "paper_scoring.md", lines, show=False)
+    plot(args)
+
+
+TIMES = (("epochs", 1), ("seconds", 60))
+
+
+def spread(values: list[float], form: str) -> str:
+    """Return the mean, and the standard deviation of several values."""
+    return f"{mean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
+
+
+def valid_loss(file: Path) -> list[float]:
+    """Return the validation loss of each epoch."""
+    with file.open(newline="", encoding="utf-8") as rows:
+        return [float(row["valid_loss"]) for row in csv.DictReader(rows) if row["valid_loss"]]
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw the validation loss of every run, one colour per combination."""
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.add_subplot()
+    for index, (write, read) in enumerate(COMBINATIONS):
+        label: str | None = f"{write} / {read}"
+        for seed in args.seeds:
+            file = args.runs / run_name(write, read, seed) / "metrics.csv"
+            if file.is_file() and (losses := valid_loss(file)):
+                axes.plot(range(1, len(losses) + 1), losses, color=f"C{index}", label=label)
+                label = None
+    axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece", yscale="log")
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend()
+    figure.savefig(args.output / "paper_scoring.png", dpi=120)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The entries of ``rebuild.py``, in order: trained models come before the scripts that need them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A results file, and the script and arguments that write it.
+
+    ``minutes`` are those of two cores. ``timing``: it measures time or memory, and needs a quiet machine. ``needs``:
+    files and folders, relative to the repository. An entry without ``script`` trains a ``model`` for later entries.
+    """
+
+    name: str
+    script: str
+    minutes: int
+    arguments: tuple[str, ...] = ()
+    timing: bool = False
+    needs: tuple[str, ...] = ()
+    model: str = ""
+
+
+MULTI30K = "data/multi30k/train.en.gz"
+TEST2016 = "data/multi30k/test2016.en.gz"
+BABI = "data/babi-qa1-en-10k"
+REFERENCE = "runs/reference"
+MODELS = ("runs/multi30k/m30k-bahdanau", "runs/multi30k/m30k-memory", REFERENCE)
+FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
+SIZES = [f"{part}.{size}" for part in ("encoder", "decoder") for size in ("hidden_size=512", "layers=2")]
+REFERENCE_RUN = (
+    *("+experiment=multi30k", "attention=luong", "name=reference", "tokenizer.vocab_size=8000", *SIZES),
+    *("embeddings.size=512", "decoder.input_feeding=true", "training.max_epochs=3"),
+)
+# Another toolkit: its scripts, and the text that it reads as pieces. See peers.py and train.py.
+PEER = ("peers/bench_round.sh", "peers/pieces")
+PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
+ONMT = "OpenNMT-py 3.5.1"
+
+ENTRIES = [
+    Entry("inversion", "inversion", 1),
+    Entry("attentions", "attentions", 220),
+    Entry("streaming_settings", "streaming_settings", 60),
+    Entry("memory_settings", "memory_settings", 40),
+    Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("multi30k", "multi30k", 120, needs=(MULTI30K,)),
+    Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
+    Entry("attacks", "attacks", 50),
+    Entry("products", "products", 2, timing=True),
+    Entry("cost", "cost", 20, timing=True),
+    Entry("startup", "startup", 2, ("--size", "reference"), timing=True),
+    Entry("decode", "decode", 3, timing=True),
+    Entry("decode_one", "decode", 3, ("--lines", "50", "--batch", "1", "--name", "decode_one"), timing=True),
+    Entry(
+        *("decode_long", "decode", 5),
+        tuple("--rounds 3 --lines 100 --length 111 --steps 150 --attention memory --name decode_long".split()),
+        timing=True,
+    ),
+    Entry(
+        *("decode_natural", "decode", 5),
+        tuple(f"--rounds 3 --steps natural --model {REFERENCE} --input {TEST2016} --name decode_natural".split()),
+        timing=True,
+        needs=(f"{REFERENCE}/model.pt", TEST2016),
+    ),
+    Entry("lengths", "lengths", 15, timing=True),
+    Entry("streaming", "streaming", 5, timing=True),
+    Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
+    Entry(
+        *("integers", "integers", 5),
+        ("--model", *MODELS[:2], "--rounds", "2"),
+        timing=True,
+        needs=(*FOLDERS[:2], TEST2016),
+    ),
+    Entry(
+        *("peers", "peers", 15),
+        ("--name", ONMT, "--source", PEER[1], "--command", f'bash {PEER[0]} {{out}} onmt "fixs fix1"'),
+        timing=True,
+        needs=PEER,
+    ),
+    Entry(
+        *("train", "train", 20),
+        (
+            *("--precision", "float32", "bf16", "--pieces", f"{PEER[1]}/train.sp.en", f"{PEER[1]}/train.sp.de"),
+            *("--peer-name", ONMT, "--peer"),
+            *(
+                f"{attention}=bash {PEER_TRAINING[0]} {score}"
+                for attention, score in (("bahdanau", "mlp"), ("luong", "general"))
+            ),
+        ),
+        timing=True,
+        needs=PEER_TRAINING,
+    ),
+]

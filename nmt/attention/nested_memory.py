@@ -1,0 +1,81 @@
+"""Memory attention with nested slots: the first ones alone are a memory, so K can be chosen after training.
+
+Britz, Guan & Luong (2017), arXiv 1707.00110, with the nested dropout of Rippel, Gelbart & Adams (2014), Learning
+Ordered Representations with Nested Dropout, arXiv 1402.0915.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nmt.attention.base import Memory
+from nmt.attention.memory import MemoryAttention, Score, score
+from nmt.bounds import Count, Size
+from nmt.kernels.products import linear
+
+
+class NestedMemoryAttention(MemoryAttention):
+    """Memory attention that trains with the first n of its K slots, n random in each batch, and translates with any n.
+
+    Both softmaxes run over the n slots only, so n slots compute what an attention with the first n rows of W_α and W_β
+    computes. The position encoding of a slot must not depend on n, and n slots must cover the whole source: k/K is
+    replaced by 1, 1/2, 3/4, 1/4, 7/8, … If n is a power of 2, these are the n values k/n in another order.
+    """
+
+    def __init__(
+        self,
+        *,
+        state_size: Size,
+        query_size: Size,
+        slots: Size = 64,
+        write_score: Score = "softmax",
+        read_score: Score = "sigmoid",
+        position_encoding: bool = True,
+        max_length: Count = 100,
+        renormalise: Literal["sum", "mean"] | None = "mean",
+    ) -> None:
+        super().__init__(
+            state_size=state_size,
+            query_size=query_size,
+            slots=slots,
+            write_score=write_score,
+            read_score=read_score,
+            position_encoding=position_encoding,
+            max_length=max_length,
+            renormalise=renormalise,
+        )
+        self.used = slots
+
+    def use_slots(self, slots: int) -> None:
+        if not 1 <= slots <= self.slots:
+            raise ValueError(f"this model was trained with {self.slots} slots; use 1 to {self.slots}")
+        self.used = slots
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """Return α (B, S, n)."""
+        used = self.random_slots() if self.training else self.used
+        scores = linear(states, self.W_alpha.weight[:used])
+        if self.position_encoding:
+            scores = scores * self.positions(mask, start, scores.dtype)[..., :used]
+        return score(self.write_score, scores)
+
+    def random_slots(self) -> int:
+        """Return ⌈K (1 − u)²⌉ with u uniform in [0, 1): the first slots matter most, so small numbers are likelier."""
+        return math.ceil(self.slots * (1 - float(torch.rand(()))) ** 2)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return β (B, Q, n) for the n slots of the memory."""
+        return score(self.read_score, linear(query, self.W_beta.weight[: memory.slots.shape[1]]))
+
+    def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return 1 − the number whose binary digits after the point are those of k − 1 in reverse order (K,)."""
+        digits, places, value = torch.arange(self.slots, device=device), torch.ones(self.slots, device=device), 1.0
+        for _ in range((self.slots - 1).bit_length()):
+            value /= 2
+            places = places - value * (digits % 2)
+            digits = digits // 2
+        return places.to(dtype)

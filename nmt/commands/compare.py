@@ -1,0 +1,194 @@
+"""nmt-compare: quality, cost and alignments of several models on equal terms, as a report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from nmt.bounds import AtLeast, AtMost, Count
+from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.runs import join_options
+from nmt.commands.shell import run
+from nmt.commands.streams import require_stdout
+from nmt.config.compose import config_dir
+from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
+from nmt.config.schema import Threads
+from nmt.errors import UserError, counted, print_message
+
+if TYPE_CHECKING:
+    from nmt.comparison.models import Run
+    from nmt.comparison.report import Comparison
+
+HELP = """nmt-compare: compare models on the same test set; writes report.html, results.csv and figures.
+
+  nmt-compare attention=none,bahdanau,memory seed=1,2,3 name=report    train all nine runs, then compare three models
+  nmt-compare attention=none,memory name=report training.max_epochs=2  any setting of nmt-train
+  nmt-compare models=[runs/a,runs/b] name=report                       compare finished runs, or all runs of a sweep
+  nmt-compare models=[runs/a,runs/b] baseline=runs/b engines=[onnx] beams=[1,4,8] name=report
+
+The report is runs/NAME/report.html. Repeat the command to continue: finished runs and measurements are kept.
+Runs that differ only in their seed are one model, with mean and standard deviation. All models train for equally many
+updates: early stopping is off unless training.patience= or training.max_minutes= asks for it.
+
+All other settings are those of nmt-train -m; nmt-train --help lists them."""
+
+SHARED = ("name", "runs", "device", "threads", "trust")  # settings of the report that training needs too
+EQUAL_BUDGET = "training.patience=null"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """The settings in conf/compare.yaml."""
+
+    models: list[str] | None
+    name: str
+    runs: str
+    baseline: str | None
+    beams: list[Annotated[int, AtLeast(1), AtMost(1000)]]
+    engines: list[Literal["torch", "onnx", "onnx-int8"]]
+    rounds: Count
+    sentences: Count | None
+    examples: Annotated[int, AtLeast(0), AtMost(100)]
+    device: str
+    threads: Threads | None
+    trust: list[str]
+
+    def __post_init__(self) -> None:
+        if Path(self.name).name != self.name or self.name.strip() in ("", ".."):
+            raise UserError(
+                f"name={self.name}: must be the name of a folder, such as name=report; use runs= for its parent"
+            )
+        for key, values in (("beams", self.beams), ("engines", self.engines)):
+            if len({*values}) < len(values):
+                raise UserError(f"{key}=[{','.join(map(str, values))}]: names a value twice; remove one")
+        if self.models is not None and not self.models:
+            raise UserError("models=[]: names no run; give folders, such as models=[runs/a,runs/b]")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.runs) / self.name
+
+
+def main() -> None:
+    run(compare)
+
+
+def compare(arguments: list[str]) -> None:
+    """Run the command. Raises UserError for errors the user can fix."""
+    if asks_for_help(arguments):
+        show_help(HELP, "compare")
+        return
+    words = join_options([word for word in arguments if word not in ("-m", "--multirun")])
+    own = {*read_yaml(config_dir() / "compare.yaml")}
+    training = [word for word in words if key_of(word) not in own]
+    options = read_options("compare", Compare, [word for word in words if word not in training])
+    require_stdout()
+    shared = [word for word in words if key_of(word) in SHARED]
+    runs = _given_runs(options, training) if options.models is not None else _trained_runs(options, training, shared)
+    comparison = _measure(options, runs, shlex.join(["nmt-compare", *arguments]))
+    print_table(comparison, options)
+
+
+def _given_runs(options: Compare, training: Sequence[str]) -> list[Run]:
+    from nmt.comparison.models import read_run, run_folders
+
+    assert options.models is not None
+    if training:
+        raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
+    if any((options.folder / name).exists() for name in (CONFIG_FILE, "summary.json")):
+        raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
+    folders = dict.fromkeys(run for folder in options.models for run in run_folders(Path(folder)))
+    return [read_run(folder) for folder in folders]
+
+
+def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[str]) -> list[Run]:
+    """Train the runs that have not finished, and return all runs."""
+    from nmt.commands.sweep import sweep
+    from nmt.commands.train import train_or_resume
+    from nmt.comparison.models import folder_label, read_run, unknown_baseline
+    from nmt.config.multirun import read_multirun
+
+    if not training:
+        raise UserError(
+            "models=null: nothing to compare; give models=[runs/a,runs/b], or attention=none,memory to train"
+        )
+    given = {key_of(word) for word in training}
+    words = [*training, *(word for word in shared if key_of(word) != "name"), f"name={options.name}"]
+    if given.isdisjoint({"training.patience", "training.max_minutes"}):
+        words.append(EQUAL_BUDGET)
+    jobs = read_multirun(words).jobs
+    if jobs is None:
+        raise UserError("hydra/sweeper: chooses its settings by their scores; nmt-compare needs given ones, remove it")
+    labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
+    names = {*labels, *(f"attention={label}" for label in labels), *(str(job.folder) for job in jobs)}
+    if options.baseline is not None and options.baseline.rstrip("/") not in names:
+        raise unknown_baseline(options.baseline, labels)
+    sweep(words, train_or_resume)
+    return [read_run(job.folder) for job in jobs]
+
+
+def _measure(options: Compare, runs: Sequence[Run], command: str) -> Comparison:
+    from nmt.comparison.report import Plan, write_report
+    from nmt.training.lock import lock_run
+
+    plan = Plan(
+        options.baseline,
+        options.beams,
+        options.engines,
+        options.rounds,
+        options.sentences,
+        options.examples,
+        options.device,
+        options.threads,
+        options.trust,
+        command,
+    )
+    options.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with lock_run(options.folder):
+            comparison, measured = write_report(options.folder, runs, plan)
+    except KeyboardInterrupt:
+        print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
+        raise
+    print_message(f"{counted(measured, 'new measurement')}; all others were stored")
+    return comparison
+
+
+def print_table(comparison: Comparison, options: Compare) -> None:
+    """Print the main columns of the report and its files on stdout."""
+    if sys.stdout is None:  # closed, as by >&-
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from nmt.comparison.measures import mean_and_deviation
+    from nmt.comparison.page import shows_spread
+    from nmt.comparison.results import QUALITY, speed_columns
+    from nmt.comparison.wording import describe_budget
+
+    fastest = speed_columns(options.engines[:1], [max(options.beams)] if options.beams else [])
+    shown = [column for column in (*QUALITY, *fastest) if column.key not in ("entropy", "repetition", "length_ratio")]
+    table = Table()
+    table.add_column("model", overflow="fold")
+    for column in shown:
+        table.add_column(column.heading, justify="right")
+    for row in comparison.rows:
+        cells = []
+        for column in shown:
+            mean, deviation = mean_and_deviation(row.values.get(column.key, []))
+            spread = f" ± {deviation:{column.form}}" if shows_spread(column, deviation) else ""
+            cells.append("–" if mean is None else f"{mean:{column.form}}{spread}")
+        table.add_row(Text(row.label), *cells)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    print(describe_budget(comparison.rows))
+    for name in ("report.html", "results.csv", "figures"):
+        print(options.folder / name)
+
+
+if __name__ == "__main__":
+    main()

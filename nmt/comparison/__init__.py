@@ -1,0 +1,1 @@
+"""Compare trained models: quality, cost and alignments of several settings on the same test set, as a report."""

@@ -1,0 +1,131 @@
+"""Alignments of the compared models: their entropy, and what each writes into its slots and reads from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from nmt.alignment.unspaced import display_weights
+from nmt.comparison.measures import alignment_entropies
+from nmt.comparison.models import Model, Run, TestSet
+from nmt.comparison.store import Measurements, digest
+from nmt.errors import print_message
+from nmt.inference.forced_decoding import force_decode
+from nmt.inference.model_folder import load_folder
+from nmt.inference.translator import Translator
+from nmt.text.specials import BOS, EOS
+
+GROUP = 256  # test sentences whose alignments are in memory at once
+DIGITS = 4  # of stored weights
+
+
+class Slots(NamedTuple):
+    """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece."""
+
+    write: np.ndarray
+    read: np.ndarray
+
+
+def measure_alignments(
+    models: Sequence[Model], test: TestSet, rows: Sequence[int], store: Measurements, trust: Sequence[str]
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+    """Return by label the parameters and entropy of each run, and the drawn weights ``rows`` of its first run."""
+    facts: dict[str, list[dict[str, Any]]] = {}
+    drawn: dict[str, list[dict[str, Any]]] = {}
+    for model in models:
+        for run in model.runs:
+            loaded = _Loaded(run, trust)
+            key = {"kind": "alignments", "model": run.identity, "text": digest([*test.sources, *test.references])}
+            facts.setdefault(model.label, []).append(store.measure(key, partial(_facts, loaded, test)))
+            if run is not model.runs[0]:
+                continue
+            for row in rows:
+                pair = test.sources[row], test.references[row]
+                key = {"kind": "example", "model": run.identity, "text": digest(pair)}
+                drawn.setdefault(model.label, []).append(store.measure(key, partial(_example, loaded, *pair)))
+    return facts, drawn
+
+
+class _Loaded:
+    """The translator of a run, loaded when it is first used."""
+
+    def __init__(self, run: Run, trust: Sequence[str]) -> None:
+        self.run, self.trust = run, trust
+        self._translator: Translator | None = None
+
+    @property
+    def translator(self) -> Translator:
+        if self._translator is None:
+            self._translator = Translator(load_folder(self.run.folder, trust=self.trust))
+        return self._translator
+
+
+def _facts(loaded: _Loaded, test: TestSet) -> dict[str, Any]:
+    """Return parameters, and the mean entropy over all target pieces of the force-decoded references."""
+    translator = loaded.translator
+    model = translator.trained.model
+    parameters = sum(weight.numel() for weight in model.parameters())
+    if not translator.attention.reads_source:
+        return {"parameters": parameters, "entropy": None, "signed": False}
+    print_message(f"aligning the references with {loaded.run.folder}")
+    entropies = []
+    for first in range(0, len(test.sources), GROUP):
+        part = slice(first, first + GROUP)
+        decodings = force_decode(
+            translator, test.sources[part], test.references[part], on_failure=lambda row, reason: None
+        )
+        entropies += [alignment_entropies(decoding.alignment.T) for decoding in decodings if decoding.alignment.size]
+    joined = np.concatenate(entropies) if entropies else np.zeros(0)
+    entropy = float(joined.mean()) if joined.size else None
+    return {"parameters": parameters, "entropy": entropy, "signed": translator.attention.signed}
+
+
+def _example(loaded: _Loaded, source: str, reference: str) -> dict[str, Any]:
+    """Return the weights of a pair between words, and what is written and read; without attention, no weights."""
+    translator = loaded.translator
+    empty: dict[str, Any] = {"weights": None, "write": None, "read": None}
+    if not translator.attention.reads_source:
+        return empty
+    (decoding,) = force_decode(translator, [source], [reference], on_failure=lambda row, reason: None)
+    if not decoding.alignment.size:
+        return empty
+    words = display_weights(decoding, translator.match_case(source), translator.match_case(reference))
+    slots = slot_weights(translator, source, reference)
+    return {
+        "weights": _rounded(words.weights),
+        "source": words.source,
+        "target": words.target,
+        "source_pieces": decoding.source_tokens,
+        "target_pieces": decoding.tokens,
+        "write": None if slots is None else _rounded(slots.write),
+        "read": None if slots is None else _rounded(slots.read),
+    }
+
+
+def _rounded(weights: np.ndarray) -> list[list[float]]:
+    return np.round(weights.astype(np.float64), DIGITS).tolist()  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def slot_weights(translator: Translator, source: str, target: str) -> Slots | None:
+    """Return what is written and read when the target is force-decoded.
+
+    None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
+    """
+    trained = translator.trained
+    model = trained.model
+    device = model.embedding.weight.device
+    ids = torch.tensor([translator.encode(source)], device=device)
+    pieces = [*trained.target.encode(translator.match_case(target)), EOS]
+    memory, final = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True)
+    shifted = torch.tensor([[BOS, *pieces[:-1]]], device=device)
+    _, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
+    if memory.trace is None:
+        return None
+    write, read = (tensor[0].float().cpu().numpy() for tensor in (memory.trace, weights))
+    one_state_each = bool(((write == 0) | (write == 1)).all() and (write.sum(axis=1) == 1).all())
+    return None if one_state_each else Slots(write, read)

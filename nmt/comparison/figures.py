@@ -1,0 +1,183 @@
+"""Figures of the report, each as PNG and SVG."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nmt.alignment.characters import xml_safe
+from nmt.alignment.fonts import font_families
+from nmt.comparison.results import Column, Point, Row, pareto_front
+from nmt.storage import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MARKERS = "osD^vPX"
+MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
+Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Save ``path`` with the endings .png and .svg; return that of the PNG."""
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": path.name}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
+        for form, metadata in (("svg", {"Date": None}), ("png", {})):
+            with replace_file(path.with_suffix(f".{form}")) as temporary:
+                figure.savefig(temporary, dpi=110, format=form, metadata=metadata)
+    return path.with_suffix(".png")
+
+
+def colours(labels: Sequence[str]) -> dict[str, Any]:
+    """Return a colour for each model, the same in all figures."""
+    from matplotlib import colormaps
+
+    palette = colormaps["tab10" if len(labels) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
+    return {label: palette[index % len(palette)] for index, label in enumerate(labels)}
+
+
+def draw_curves(curves: Curves) -> Figure | None:
+    """Draw validation loss and BLEU against updates, one line per run; None if no run has metrics."""
+    metrics = [("valid_loss", "validation loss, nats per piece"), ("valid_bleu", "validation BLEU, greedy")]
+    metrics = [item for item in metrics if any(run.get(item[0]) for runs in curves.values() for run in runs)]
+    if not metrics:
+        return None
+    figure = new_figure(5.2 * len(metrics), 4)
+    shades = colours([*curves])
+    for axes, (metric, title) in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
+        for label, runs in curves.items():
+            style = {"color": shades[label], "marker": "o", "markersize": 3, "alpha": 1.0 if len(runs) == 1 else 0.6}
+            for number, run in enumerate(runs):
+                if points := run.get(metric):
+                    name = _safe(label) if number == 0 else "_"
+                    axes.plot(*zip(*((step + 1, value) for step, value in points), strict=True), label=name, **style)
+        axes.set_xlabel("updates")
+        axes.set_ylabel(title)
+        axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_pareto(points: Sequence[Point]) -> Figure | None:
+    """Draw BLEU against decoding time; a line joins the points that no other point beats in both."""
+    if not points:
+        return None
+    figure = new_figure(8, 4.6)
+    axes = figure.add_subplot()
+    labels, engines = ([*dict.fromkeys(getattr(point, name) for point in points)] for name in ("label", "engine"))
+    shades, beams = colours(labels), sorted({point.beam for point in points})
+    front = pareto_front(points)
+    axes.plot([point.milliseconds for point in front], [point.bleu for point in front], color="0.6", zorder=1)
+    for point in points:
+        size = 30 + 50 * beams.index(point.beam)
+        axes.scatter(
+            point.milliseconds,
+            point.bleu,
+            s=size,
+            marker=MARKERS[engines.index(point.engine) % len(MARKERS)],
+            color=shades[point.label],
+            edgecolors="black" if point in front else "none",
+            zorder=2,
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds per sentence, log scale")
+    axes.set_ylabel("BLEU of the timed sentences")
+    axes.grid(alpha=0.3, which="both")
+    _pareto_legend(axes, shades, engines, beams)
+    return figure
+
+
+def _pareto_legend(axes: Axes, shades: Mapping[str, Any], engines: Sequence[str], beams: Sequence[int]) -> None:
+    from matplotlib.lines import Line2D
+
+    def mark(label: str, **style: Any) -> Line2D:
+        return Line2D([], [], **{"linestyle": "none", "marker": "o", "color": "0.4", "label": label, **style})
+
+    handles = [mark(_safe(label), color=shade) for label, shade in shades.items()]
+    handles += [mark(engine, marker=MARKERS[number % len(MARKERS)]) for number, engine in enumerate(engines)]
+    handles += [mark(f"beam {beam}", markersize=5 + 2 * number) for number, beam in enumerate(beams)]
+    handles.append(mark("Pareto front", marker="", linestyle="-", color="0.6"))
+    axes.legend(handles=handles, frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def draw_lengths(
+    rows: Sequence[Row], labels: Sequence[str], bleu: Sequence[Column], times: Sequence[Column], how: str
+) -> Figure:
+    """Draw BLEU and milliseconds per sentence for each bucket of source lengths. ``how`` names engine and beam size."""
+    figure = new_figure(10.4, 4)
+    shades = colours([row.label for row in rows])
+    panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
+    for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
+        for row in rows:
+            values = [row.values.get(column.key, []) for column in columns]
+            shown = [(place, np.mean(group), np.std(group)) for place, group in enumerate(values) if group]
+            if shown:
+                places, means, spreads = zip(*shown, strict=True)
+                axes.errorbar(
+                    places, means, spreads, color=shades[row.label], marker="o", capsize=2, label=_safe(row.label)
+                )
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_xlabel("source length, pieces")
+        axes.set_ylabel(title)
+        axes.grid(alpha=0.3)
+        axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_heatmaps(
+    panels: Sequence[tuple[str, np.ndarray, Sequence[str], Sequence[str]]], *, columns: int = 3
+) -> Figure:
+    """Draw heatmaps beside each other: title, weights, labels of the rows and of the columns (empty: numbers)."""
+    count = min(columns, len(panels))
+    lines = -(-len(panels) // count)
+    height = max(2.2, max(0.21 * min(weights.shape[0], 26) for _, weights, _, _ in panels) + 1.6)
+    figure = new_figure(4.6 * count, height * lines)
+    grid = figure.subplots(lines, count, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        _heatmap(axes, *panel)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _heatmap(axes: Axes, title: str, weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
+    signed = bool((weights < 0).any())
+    limit = float(np.abs(weights).max(initial=0)) or 1.0
+    axes.imshow(
+        weights,
+        aspect="auto",
+        interpolation="nearest",
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-limit if signed else 0,
+        vmax=limit,
+    )
+    style: dict[str, Any] = {"parse_math": False, "fontfamily": font_families([*rows, *columns, title]), "fontsize": 7}
+    if columns and len(columns) <= MAX_LABELS:
+        axes.set_xticks(range(len(columns)), [xml_safe(word) for word in columns], rotation=90, **style)
+    if rows and len(rows) <= MAX_LABELS:
+        axes.set_yticks(range(len(rows)), [xml_safe(word) for word in rows], **style)
+    axes.tick_params(length=0, labelsize=7)
+    axes.xaxis.tick_top()
+    axes.set_title(xml_safe(title), loc="left", **{**style, "fontsize": 9})
+
+
+def _safe(text: str) -> str:
+    """Return the text of a legend: matplotlib reads text between two ``$`` as a formula."""
+    return xml_safe(text).replace("$", r"\$") if "$" in text else xml_safe(text)

@@ -1,0 +1,49 @@
+"""Measures of translations and of alignments, and their spread over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+import numpy as np
+
+REPEATED_WORDS = 2  # consecutive words that count as a repetition
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean and the sample standard deviation (n - 1), None where they are undefined."""
+    return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
+
+
+def alignment_entropies(weights: np.ndarray) -> np.ndarray:
+    """Return the entropy in nats of each row of |weights| (T, S), normalised over the source.
+
+    0 means that a target piece looks at one source piece, log S that it looks at all S alike. Rows of zeros, which look
+    at nothing, are dropped.
+    """
+    sizes = np.abs(weights).astype(np.float64)
+    sizes = sizes[sizes.sum(axis=1) > 0]
+    shares = sizes / sizes.sum(axis=1, keepdims=True)
+    terms = np.zeros_like(shares)
+    np.log(shares, out=terms, where=shares > 0)
+    entropies: np.ndarray = (shares * -terms).sum(axis=1)
+    return entropies
+
+
+def repetition_rate(lines: Sequence[str]) -> float:
+    """Return the share of word bigrams that occurred before in the same line, over all lines; 0 without bigrams."""
+    total = repeated = 0
+    for line in lines:
+        words = line.split()
+        bigrams = [*zip(*(words[first:] for first in range(REPEATED_WORDS)), strict=False)]
+        total += len(bigrams)
+        repeated += len(bigrams) - len(set(bigrams))
+    return repeated / total if total else 0.0
+
+
+def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Return the length of the translations over that of the references, in the words that sacrebleu's BLEU counts."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    score = BLEU(force=True).corpus_score(list(hypotheses), [list(references)])
+    return score.sys_len / score.ref_len if score.ref_len else 0.0

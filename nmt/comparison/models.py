@@ -1,0 +1,157 @@
+"""The runs to compare, grouped into models: runs whose stored settings differ in their seed only are one model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt.config.init_from import CONFIG_FILE, read_yaml
+from nmt.errors import UserError, counted
+from nmt.inference.model_folder import MODEL_FILE
+from nmt.reading import read_json
+from nmt.storage import archive_fingerprint
+from nmt.text.files import read_lines
+from nmt.text.links import Links, parse_links
+
+SUMMARY = "summary.json"
+TEST_FILES = ("test.source.txt", "test.references.txt", "test.translations.txt")
+GOLD = "test.gold.links.txt"
+# Settings in which the runs of one model may differ.
+IGNORED = ("seed", "name", "runs", "resume", "trust", "export", "logger", "threads", "device")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run with a test set."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    summary: Mapping[str, Any]
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that changes with the weights of the model."""
+        return archive_fingerprint(self.folder / MODEL_FILE)
+
+    @cached_property
+    def translations(self) -> list[str]:
+        return list(read_lines(self.folder / TEST_FILES[2], allow_empty=True))
+
+
+class Model(NamedTuple):
+    """One row of the report: runs with the same settings and different seeds."""
+
+    label: str
+    runs: list[Run]
+
+
+class TestSet(NamedTuple):
+    """The test set that all runs share; ``golds`` are its gold links, if it has any."""
+
+    sources: list[str]
+    references: list[str]
+    golds: list[Links] | None
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Return ``folder``, or the folders of its jobs if it is a sweep, in the order of the jobs."""
+    if (folder / CONFIG_FILE).exists():
+        return [folder]
+    jobs = [file.parent for file in folder.glob(f"*/{CONFIG_FILE}")]
+    return sorted(jobs, key=lambda job: (_job_number(job), job.name)) or [folder]
+
+
+def _job_number(job: Path) -> int:
+    try:
+        return int(read_json(job / "job.json")["number"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0
+
+
+def read_run(folder: Path) -> Run:
+    """Read a finished run. Raises UserError, which names the folder, where it is not one."""
+    place = f"models={folder}"
+    if not folder.is_dir():
+        raise UserError(f"{place}: no such folder; name folders that nmt-train has finished, such as runs/demo")
+    config = read_yaml(folder / CONFIG_FILE, place)
+    try:
+        summary = read_json(folder / SUMMARY)
+    except FileNotFoundError:
+        raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or remove it") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{place}: {SUMMARY} cannot be read ({error}); train it again, or remove it") from None
+    if not isinstance(summary, dict) or not summary.get("test"):
+        raise UserError(f"{place}: was trained without a test set; train it with one, or remove it")
+    for name in (*TEST_FILES, MODEL_FILE):
+        if not (folder / name).is_file():
+            raise UserError(f"{place}: has no {name}; name a folder that nmt-train has finished")
+    return Run(folder, config, summary)
+
+
+def read_test_set(runs: Sequence[Run]) -> TestSet:
+    """Return the test set of the runs. Raises UserError if two of them have different ones."""
+    texts = [[list(read_lines(run.folder / name, allow_empty=True)) for name in TEST_FILES[:2]] for run in runs]
+    for run, text in zip(runs, texts, strict=True):
+        if text != texts[0]:
+            raise UserError(
+                f"models={run.folder}: has another test set than {runs[0].folder}; compare runs on the same text"
+            )
+        if len(run.translations) != len(text[0]):
+            lines = counted(len(run.translations), "translation")
+            raise UserError(f"models={run.folder}: {lines} of {counted(len(text[0]), 'source')}; train it again")
+    sources, references = texts[0]
+    gold = runs[0].folder / GOLD
+    golds = parse_links(list(read_lines(gold, allow_empty=True)), str(gold)) if gold.is_file() else None
+    if golds is not None and len(golds) != len(sources):
+        golds = None
+    return TestSet(sources, references, golds)
+
+
+def group_runs(runs: Sequence[Run]) -> list[Model]:
+    """Return the models, in the order of their first runs, each with its runs in the order of their seeds."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        settings = {key: value for key, value in run.config.items() if key not in IGNORED}
+        groups.setdefault(repr(_sorted(settings)), []).append(run)
+    labels = [_label(members) for members in groups.values()]
+    unique = [
+        label if labels.count(label) == 1 else str(members[0].folder)
+        for label, members in zip(labels, groups.values(), strict=True)
+    ]
+    by_seed = [sorted(members, key=lambda run: run.config.get("seed") or 0) for members in groups.values()]
+    return [Model(label, members) for label, members in zip(unique, by_seed, strict=True)]
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return sorted((str(key), _sorted(item)) for key, item in value.items())
+    return value
+
+
+def _label(runs: Sequence[Run]) -> str:
+    return folder_label(runs[0].folder.name) or str(runs[0].summary.get("attention", "")).removesuffix("Attention")
+
+
+def folder_label(name: str) -> str:
+    """Return the label of a run's folder: ``attention=none,seed=1``, a job of a sweep, is ``none``."""
+    parts = [part for part in name.split(",") if not part.startswith("seed=")]
+    return ", ".join(part.removeprefix("attention=") for part in parts)
+
+
+def choose_baseline(models: Sequence[Model], wanted: str | None) -> Model:
+    """Return the model that ``wanted`` names by its label or by the folder of a run; by default the first."""
+    if wanted is None:
+        return models[0]
+    for model in models:
+        names = {model.label, f"attention={model.label}", *(str(run.folder) for run in model.runs)}
+        if wanted.rstrip("/") in names:
+            return model
+    raise unknown_baseline(wanted, [model.label for model in models])
+
+
+def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:
+    """Return the error that lists the models to choose from."""
+    return UserError(f"baseline={wanted}: not one of the compared models; choose one of {' | '.join(labels)}")

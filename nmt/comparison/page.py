@@ -1,0 +1,154 @@
+"""The report as one HTML page that needs no other file and no script."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.alignment.characters import xml_safe
+from nmt.comparison.measures import mean_and_deviation
+from nmt.comparison.results import Column, Row
+
+SIGNIFICANT = 0.05  # p-values below are marked
+STYLE = """
+:root { color-scheme: light; --ink: #1c2733; --paper: #fff; --rule: #d9d5cb; --mark: #eaf1f8 }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 84rem; padding: 0 1rem }
+h1 { font-size: 1.5rem; margin-bottom: .3rem }
+h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
+h3 { font-size: 1rem; font-weight: 600; margin: 1.6rem 0 .3rem }
+p { margin: .4rem 0; max-width: 60rem; overflow-wrap: anywhere }
+.scroll { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem }
+th, td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--rule); white-space: nowrap }
+th { font-weight: 600; vertical-align: bottom } thead th { white-space: normal }
+th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper) }
+tr.baseline th, tr.baseline td { background: var(--mark) } .sd { opacity: .65 } .best { font-weight: 700 }
+figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcaption { font-size: .9rem }
+@media (min-width: 70rem) { figure img { max-width: 100% } }
+dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
+"""
+EXACT = ("parameters", "updates")
+BEST_HIGH, BEST_LOW = ("bleu", "chrf"), ("aer",)
+
+
+class Picture(NamedTuple):
+    """A PNG file of the page, and the text below it, which also describes it."""
+
+    file: Path
+    caption: str
+
+
+class Sentence(NamedTuple):
+    """A sentence pair whose alignments are drawn."""
+
+    source: str
+    reference: str
+    pictures: list[Picture]
+
+
+class Page(NamedTuple):
+    """Content of the page. ``facts`` and ``notes`` are (name, text); all text is plain, not HTML."""
+
+    title: str
+    summary: list[str]
+    rows: list[Row]
+    baseline: str
+    tables: list[tuple[str, list[Column]]]
+    pictures: list[tuple[str, list[Picture]]]
+    sentences: list[Sentence]
+    notes: list[tuple[str, str]]
+    facts: list[tuple[str, str]]
+
+
+def comparison_page(page: Page) -> str:
+    """Return the page as HTML text. Pictures are embedded."""
+    parts = [f"<h1>{_escape(page.title)}</h1>", *(f"<p>{_escape(line)}</p>" for line in page.summary)]
+    for number, (heading, columns) in enumerate(page.tables):
+        parts += [f"<h2>{_escape(heading)}</h2>", _table(page, columns, tests=number == 0)]
+    for heading, pictures in page.pictures:
+        parts += [f"<h2>{_escape(heading)}</h2>", *map(_figure, pictures)]
+    if page.sentences:
+        parts.append("<h2>Alignments of the same sentences</h2>")
+        parts.append("<p>References, force-decoded: target down, source across. Red is positive, blue negative.</p>")
+    for number, sentence in enumerate(page.sentences, start=1):
+        parts += [f"<h3>Sentence {number}</h3><p>{_escape(sentence.source)}<br>{_escape(sentence.reference)}</p>"]
+        parts += map(_figure, sentence.pictures)
+    parts += ["<h2>How it was measured</h2>", _list(page.notes), "<h2>Conditions</h2>", _list(page.facts)]
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(page.title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n'
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _table(page: Page, columns: Sequence[Column], *, tests: bool) -> str:
+    shown = [column for column in columns if any(row.values.get(column.key) for row in page.rows)]
+    head = "".join(f"<th>{_escape(text)}</th>" for text in ("model", "n", *_headings(shown, tests=tests)))
+    lines = []
+    for row in page.rows:
+        kind = ' class="baseline"' if row.label == page.baseline else ""
+        cells = "".join(_cells(row, page, column, tests=tests) for column in shown)
+        lines.append(f"<tr{kind}><th>{_escape(row.label)}</th><td>{len(row.runs)}</td>{cells}</tr>")
+    body = "\n".join(lines)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _headings(columns: Sequence[Column], *, tests: bool) -> list[str]:
+    names = []
+    for column in columns:
+        names.append(column.heading)
+        if tests and column.key in BEST_HIGH:
+            names.append(f"{column.heading} vs baseline (p)")
+    return names
+
+
+def _cells(row: Row, page: Page, column: Column, *, tests: bool) -> str:
+    mean, deviation = mean_and_deviation(row.values.get(column.key, []))
+    if mean is None:
+        text = "–"
+    else:
+        spread = f' <span class="sd">± {deviation:{column.form}}</span>' if shows_spread(column, deviation) else ""
+        text = f"{mean:{column.form}}{spread}"
+        if mean == _best(page.rows, column.key):
+            text = f'<span class="best">{text}</span>'
+    return f"<td>{text}</td>" + (_test(row, column) if tests and column.key in BEST_HIGH else "")
+
+
+def shows_spread(column: Column, deviation: float | None) -> bool:
+    """Return whether the table shows this deviation: sizes and budgets that are equal for all runs have none."""
+    return deviation is not None and (deviation > 0 or column.key not in EXACT)
+
+
+def _best(rows: Sequence[Row], key: str) -> float | None:
+    means = [mean for row in rows if (mean := mean_and_deviation(row.values.get(key, []))[0]) is not None]
+    if len(means) < 2 or key not in (*BEST_HIGH, *BEST_LOW):
+        return None
+    return max(means) if key in BEST_HIGH else min(means)
+
+
+def _test(row: Row, column: Column) -> str:
+    """Return the mean difference from the baseline and the p-value of each run, with * if all are significant."""
+    tests = row.tests.get(column.key)
+    if not tests:
+        return "<td>baseline</td>"
+    delta, _ = mean_and_deviation([test.delta for test in tests])
+    star = "*" if all(test.p < SIGNIFICANT and test.delta for test in tests) else ""
+    return f"<td>{delta:+.2f}{star} ({', '.join(f'{test.p:.3f}' for test in tests)})</td>"
+
+
+def _figure(picture: Picture) -> str:
+    data = base64.b64encode(picture.file.read_bytes()).decode("ascii")
+    image = f'<img src="data:image/png;base64,{data}" alt="{_escape(picture.caption)}">'
+    return f'<figure><div class="scroll">{image}</div><figcaption>{_escape(picture.caption)}</figcaption></figure>'
+
+
+def _list(items: Sequence[tuple[str, str]]) -> str:
+    return f"<dl>{''.join(f'<dt>{_escape(name)}</dt><dd>{_escape(text)}</dd>' for name, text in items)}</dl>"
+
+
+def _escape(text: str) -> str:
+    return html.escape(xml_safe(text))

@@ -1,0 +1,185 @@
+"""Measure all models and write the report: report.html, results.csv and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nmt.comparison.alignments import measure_alignments
+from nmt.comparison.figures import draw_curves, draw_lengths, draw_pareto, save_figure
+from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
+from nmt.comparison.models import Model, Run, TestSet, choose_baseline, group_runs, read_test_set
+from nmt.comparison.page import Page, Picture, comparison_page
+from nmt.comparison.results import (
+    QUALITY,
+    TRAINING,
+    Column,
+    Point,
+    Row,
+    add_speed,
+    bucket_columns,
+    curves,
+    memory_columns,
+    points,
+    quality_row,
+    speed_columns,
+    write_csv,
+)
+from nmt.comparison.sentences import draw_sentences
+from nmt.comparison.speed import Timing, measure_speed
+from nmt.comparison.store import Measurements, digest
+from nmt.comparison.wording import explain_conditions, explain_measures, summarise
+from nmt.storage import write_lines
+
+LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
+FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to compare: what is timed and drawn, and where. ``command`` is the command line."""
+
+    baseline: str | None
+    beams: Sequence[int]
+    engines: Sequence[str]
+    rounds: int
+    sentences: int | None
+    examples: int
+    device: str
+    threads: int | None
+    trust: Sequence[str]
+    command: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that was measured."""
+
+    models: list[Model]
+    baseline: Model
+    test: TestSet
+    rows: list[Row]
+    points: list[Point]
+    buckets: list[Bucket]
+    drawn: dict[str, list[dict[str, Any]]]
+    example_rows: list[int]
+    timed: int
+    conditions: dict[str, Any]
+
+
+def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Comparison, int]:
+    """Measure what is not stored yet, and write the report. Return it, and the number of new measurements."""
+    store = Measurements(folder)
+    comparison = compare_runs(runs, plan, store)
+    write_csv(comparison.rows, csv_columns(comparison, plan), folder / "results.csv")
+    page = _page(folder, comparison, plan)
+    write_lines(folder / "report.html", comparison_page(page).rstrip("\n").split("\n"))
+    return comparison, store.measured
+
+
+def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Comparison:
+    """Measure quality, alignments and speed of the runs. Raises UserError if they cannot be compared."""
+    models, test = group_runs(runs), read_test_set(runs)
+    baseline = choose_baseline(models, plan.baseline)
+    conditions = _conditions(plan)
+    lengths = _source_lengths(baseline.runs[0], test, plan, store)
+    buckets = length_buckets(lengths)
+    all_rows = [(bucket, bucket.rows(lengths)) for bucket in buckets]
+    timed_rows = [(bucket, bucket.rows(lengths[: plan.sentences])) for bucket in buckets]
+    timed_rows = [(bucket, rows) for bucket, rows in timed_rows if rows]
+    examples = spread_rows(lengths, plan.examples, longest=LONGEST_EXAMPLE)
+    facts, drawn = measure_alignments(models, test, examples, store, plan.trust)
+    rows = [quality_row(model, baseline, test, facts[model.label], all_rows, store) for model in models]
+    groups = [rows for _, rows in timed_rows]
+    timing = Timing(plan.engines, plan.beams, plan.rounds, groups, plan.device, plan.threads, plan.trust, conditions)
+    speed = measure_speed(models, timing, test, store)
+    sizes = [len(group) for group in groups]
+    names = [f"{bucket.low}_{bucket.high}" for bucket, _ in timed_rows]
+    all_points = []
+    for row in rows:
+        for engine in plan.engines:
+            rounds = speed.get((row.label, engine), [])
+            add_speed(row, engine, rounds, sizes, names)
+            all_points += points(row, engine, rounds)
+    return Comparison(models, baseline, test, rows, all_points, buckets, drawn, examples, sum(sizes), conditions)
+
+
+def _conditions(plan: Plan) -> dict[str, Any]:
+    """Return toolkit, versions and machine; a measurement of other conditions is another measurement."""
+    import torch
+
+    from nmt.training.provenance import provenance
+
+    if plan.threads is not None:
+        torch.set_num_threads(plan.threads)
+    origin = provenance(plan.device)
+    origin["versions"]["onnxruntime"] = version("onnxruntime")
+    return {key: origin[key] for key in ("versions", "machine")} | {"toolkit": origin["toolkit"]["version"]}
+
+
+def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) -> list[int]:
+    """Return the length of each test source in pieces of this run's tokenizer, with ``</s>``."""
+
+    def count() -> list[int]:
+        from nmt.inference.model_folder import load_folder
+        from nmt.inference.translator import Translator
+
+        translator = Translator(load_folder(run.folder, trust=plan.trust))
+        return [len(translator.encode(line)) for line in test.sources]
+
+    key = {"kind": "lengths", "model": run.identity, "text": digest(test.sources)}
+    lengths: list[int] = store.measure(key, count)
+    return lengths
+
+
+def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
+    """Return the columns of results.csv, for every engine and beam size."""
+    columns = [*QUALITY, *TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
+    for engine in plan.engines:
+        for beam in plan.beams:
+            columns += bucket_columns(comparison.buckets, engine, beam)
+    return list(dict.fromkeys(columns))
+
+
+def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
+    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    sentences = draw_sentences(
+        comparison.drawn,
+        [(comparison.test.sources[row], comparison.test.references[row]) for row in comparison.example_rows],
+        folder / FIGURES,
+    )
+    speed = [*TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
+    return Page(
+        title=f"Comparison {folder.name}",
+        summary=summarise(comparison.rows, comparison.baseline, len(comparison.test.sources)),
+        rows=comparison.rows,
+        baseline=comparison.baseline.label,
+        tables=[("Quality", list(QUALITY)), ("Cost", speed)],
+        pictures=_pictures(folder / FIGURES, comparison, plan),
+        sentences=sentences,
+        notes=explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device),
+        facts=explain_conditions(comparison.rows, comparison.conditions, plan.command),
+    )
+
+
+def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[str, list[Picture]]]:
+    pictures = []
+    figure = draw_curves({model.label: [curves(run) for run in model.runs] for model in comparison.models})
+    if figure is not None:
+        text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
+        pictures.append(("Learning curves", [Picture(save_figure(figure, folder / "learning-curves"), text)]))
+    figure = draw_pareto(comparison.points)
+    if figure is not None:
+        text = "Quality against decoding time. The line joins the points that no other point beats in both."
+        pictures.append(("Quality against decoding time", [Picture(save_figure(figure, folder / "pareto"), text)]))
+    if plan.engines and plan.beams:
+        engine, beam = plan.engines[0], max(plan.beams)
+        columns = bucket_columns(comparison.buckets, engine, beam)
+        half, labels = len(columns) // 2, [bucket.label for bucket in comparison.buckets]
+        figure = draw_lengths(comparison.rows, labels, columns[:half], columns[half:], f"{engine}, beam {beam}")
+        text = "BLEU and decoding time by source length; bars are one standard deviation over runs or rounds."
+        pictures.append(("Source length", [Picture(save_figure(figure, folder / "lengths"), text)]))
+    return pictures

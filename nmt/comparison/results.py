@@ -1,0 +1,207 @@
+"""The numbers of a comparison: one row per model, each value with its spread, and ``results.csv``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt.comparison.lengths import Bucket
+from nmt.comparison.measures import length_ratio, mean_and_deviation, repetition_rate
+from nmt.comparison.models import Model, Run, TestSet
+from nmt.comparison.significance import SAMPLES, Difference, paired_bootstrap
+from nmt.comparison.store import Measurements, digest
+from nmt.evaluation import corpus_scores
+from nmt.storage import write_lines
+
+
+class Column(NamedTuple):
+    """A column of the report: key in the rows and in results.csv, heading, and format of the numbers."""
+
+    key: str
+    heading: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model with its values by column: one per run, or one per round for times."""
+
+    label: str
+    runs: list[Run]
+    values: dict[str, list[float]]
+    tests: dict[str, list[Difference]]
+    """Differences from the baseline, one per run, by metric; empty for the baseline."""
+
+
+class Point(NamedTuple):
+    """A way to translate: milliseconds per sentence and BLEU on the timed sentences."""
+
+    label: str
+    engine: str
+    beam: int
+    milliseconds: float
+    bleu: float
+
+
+QUALITY = (
+    Column("parameters", "parameters", ",.0f"),
+    Column("updates", "updates", ",.0f"),
+    Column("bleu", "BLEU", ".2f"),
+    Column("chrf", "chrF", ".2f"),
+    Column("aer", "AER", ".3f"),
+    Column("entropy", "alignment entropy", ".2f"),
+    Column("repetition", "repetition", ".2%"),
+    Column("length_ratio", "length ratio", ".3f"),
+)
+TRAINING = (
+    Column("train_tokens_per_s", "training tokens/s", ",.0f"),
+    Column("train_seconds", "training seconds", ",.0f"),
+)
+
+
+def speed_columns(engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
+    return [
+        Column(f"sentences_per_s_{engine}_beam_{beam}", f"{engine}, beam {beam}: sentences/s", ",.1f")
+        for engine in engines
+        for beam in beams
+    ]
+
+
+def memory_columns(engines: Sequence[str]) -> list[Column]:
+    return [Column(f"memory_mb_{engine}", f"{engine}: peak memory, MB", ",.0f") for engine in engines]
+
+
+def bucket_columns(buckets: Sequence[Bucket], engine: str, beam: int) -> list[Column]:
+    bleu = [Column(f"bleu_length_{bucket.low}_{bucket.high}", f"BLEU {bucket.label}", ".2f") for bucket in buckets]
+    times = [
+        Column(f"ms_length_{bucket.low}_{bucket.high}_{engine}_beam_{beam}", f"ms {bucket.label}", ",.2f")
+        for bucket in buckets
+    ]
+    return [*bleu, *times]
+
+
+def quality_row(
+    model: Model,
+    baseline: Model,
+    test: TestSet,
+    facts: Sequence[Mapping[str, Any]],
+    buckets: Sequence[tuple[Bucket, Sequence[int]]],
+    store: Measurements,
+) -> Row:
+    """Return the row of a model, without its speed."""
+    values: dict[str, list[float]] = {}
+    tests: dict[str, list[Difference]] = {}
+    for index, (run, fact) in enumerate(zip(model.runs, facts, strict=True)):
+        measured = store.measure(_text_key("text", test, run), partial(_text_measures, run, test, buckets))
+        summary = run.summary
+        measured |= {"parameters": fact["parameters"], "entropy": fact["entropy"], "aer": summary["test"].get("aer")}
+        measured |= {"train_tokens_per_s": summary.get("tokens_per_s"), "train_seconds": summary.get("seconds")}
+        measured |= {"updates": updates(run)}
+        for key, value in measured.items():
+            if value is not None:
+                values.setdefault(key, []).append(float(value))
+        if model is not baseline:
+            other = _paired_run(run, baseline, index)
+            key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
+            action = partial(paired_bootstrap, other.translations, run.translations, test.references)
+            for metric, difference in store.measure(key, action).items():
+                tests.setdefault(metric, []).append(Difference(*difference))
+    return Row(model.label, model.runs, values, tests)
+
+
+def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
+    texts = [digest(run.translations) for run in runs]
+    return {"kind": kind, "text": digest([*test.sources, *test.references]), "translations": texts}
+
+
+def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
+    texts = run.translations
+    scores = corpus_scores(texts, test.references)
+    by_length = {
+        f"bleu_length_{bucket.low}_{bucket.high}": corpus_scores(
+            [texts[row] for row in rows], [test.references[row] for row in rows]
+        ).bleu
+        for bucket, rows in buckets
+    }
+    return {
+        "bleu": scores.bleu,
+        "chrf": scores.chrf,
+        "repetition": repetition_rate(texts),
+        "length_ratio": length_ratio(texts, test.references),
+        **by_length,
+    }
+
+
+def _paired_run(run: Run, baseline: Model, index: int) -> Run:
+    """Return the baseline's run with the same seed, or else the one at the same place, or else its first."""
+    same = [other for other in baseline.runs if other.config.get("seed") == run.config.get("seed")]
+    return (same or baseline.runs[index : index + 1] or baseline.runs)[0]
+
+
+def updates(run: Run) -> int | None:
+    """Return the number of updates of a run, from its metrics if its summary lacks it; None if both do."""
+    if isinstance(stored := run.summary.get("updates"), int):
+        return stored
+    points = [step for column in curves(run).values() for step, _ in column]
+    return max(points) + 1 if points else None
+
+
+def curves(run: Run) -> dict[str, list[tuple[int, float]]]:
+    """Return the metrics of a run by update; empty if their file is missing."""
+    from nmt.training.curve import read_metrics
+    from nmt.training.metrics import METRICS_FILE
+
+    file = run.folder / METRICS_FILE
+    return read_metrics(file) if file.is_file() else {}
+
+
+def add_speed(
+    row: Row, engine: str, rounds: Sequence[Mapping[str, Any]], sizes: Sequence[int], names: Sequence[str]
+) -> None:
+    """Add the rounds of one engine to a row; ``sizes`` are the sentences of each bucket, ``names`` its column ends."""
+    for measured in rounds:
+        if measured["memory_mb"] is not None:
+            row.values.setdefault(f"memory_mb_{engine}", []).append(measured["memory_mb"])
+        for beam, timed in measured["beams"].items():
+            rate = sum(sizes) / sum(timed["seconds"])
+            row.values.setdefault(f"sentences_per_s_{engine}_beam_{beam}", []).append(rate)
+            for name, size, seconds in zip(names, sizes, timed["seconds"], strict=True):
+                row.values.setdefault(f"ms_length_{name}_{engine}_beam_{beam}", []).append(1000 * seconds / size)
+
+
+def points(row: Row, engine: str, rounds: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Return the mean time and BLEU of each beam size of one engine."""
+    beams = []
+    for beam in rounds[0]["beams"] if rounds else ():
+        rate, _ = mean_and_deviation(row.values[f"sentences_per_s_{engine}_beam_{beam}"])
+        assert rate is not None
+        beams.append(Point(row.label, engine, int(beam), 1000 / rate, rounds[0]["beams"][beam]["bleu"]))
+    return beams
+
+
+def pareto_front(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other point beats in both time and BLEU, from fast to slow."""
+    front: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.milliseconds, -point.bleu)):
+        if not front or point.bleu > front[-1].bleu:
+            front.append(point)
+    return front
+
+
+def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> None:
+    """Write one line per model: mean and standard deviation of each column, and the p-values of all its runs."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    statistics = [f"{column.key}_{name}" for column in columns for name in ("mean", "sd")]
+    writer.writerow(["model", "n", *statistics, "bleu_p", "chrf_p", "folders"])
+    for row in rows:
+        cells = [cell for column in columns for cell in mean_and_deviation(row.values.get(column.key, []))]
+        p_values = [" ".join(f"{test.p:.4g}" for test in row.tests.get(metric, ())) for metric in ("bleu", "chrf")]
+        folders = " ".join(str(run.folder) for run in row.runs)
+        writer.writerow([row.label, len(row.runs), *("" if x is None else x for x in cells), *p_values, folders])
+    write_lines(path, table.getvalue().splitlines())

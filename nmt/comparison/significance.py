@@ -1,0 +1,35 @@
+"""Paired bootstrap resampling, as sacrebleu computes it.
+
+Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+SAMPLES = 1000
+
+
+class Difference(NamedTuple):
+    """Score of a system minus that of the baseline, and the p-value of the paired bootstrap test."""
+
+    delta: float
+    p: float
+
+
+def paired_bootstrap(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, samples: int = SAMPLES
+) -> dict[str, Difference]:
+    """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
+    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
+    systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
+    test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)
+    _, scores = test()
+    names = [name for name in scores if name != "System"]  # sacrebleu's names, in the order of the metrics
+    results = zip(metrics, (cast(list[Any], scores[name]) for name in names), strict=True)
+    return {key: Difference(after.score - before.score, after.p_value) for key, (before, after) in results}

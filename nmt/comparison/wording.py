@@ -1,0 +1,98 @@
+"""The sentences of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nmt.comparison.models import Model
+from nmt.comparison.results import Row
+from nmt.comparison.significance import SAMPLES
+from nmt.errors import counted
+from nmt.evaluation import corpus_scores
+
+
+def summarise(rows: Sequence[Row], baseline: Model, sentences: int) -> list[str]:
+    """Return what was compared, and whether the budgets are equal."""
+    runs = sum(len(row.runs) for row in rows)
+    text = f"{counted(len(rows), 'model')}, {counted(runs, 'run')}, {counted(sentences, 'test sentence')}."
+    return [f"{text} Baseline: {baseline.label}.", describe_budget(rows)]
+
+
+def describe_budget(rows: Sequence[Row]) -> str:
+    """Return the number of updates of the models, and how they differ."""
+    updates = {row.label: sorted({int(value) for value in row.values.get("updates", [])}) for row in rows}
+    counts = sorted({count for numbers in updates.values() for count in numbers})
+    if not counts:
+        return "Budget: unknown, the runs have no metrics.csv."
+    if len(counts) == 1 and all(updates.values()):
+        return f"Budget: {counted(counts[0], 'update')} each."
+    listed = "; ".join(f"{label} {_range(numbers)}" for label, numbers in updates.items())
+    minutes = {run.config["training"].get("max_minutes") for row in rows for run in row.runs}
+    if len(minutes) == 1 and None not in minutes:
+        return f"Budget: {minutes.pop():g} minutes each (training.max_minutes). Updates: {listed}."
+    return f"The budgets differ, so do not read the scores as equal terms. Updates: {listed}."
+
+
+def _range(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "unknown"
+    low, high = numbers[0], numbers[-1]
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def explain_measures(timed: int, rounds: int, threads: int | None, device: str) -> list[tuple[str, str]]:
+    """Return how each number of the report was measured."""
+    cores = "all cores" if threads is None else counted(threads, "thread")
+    signatures = corpus_scores([""], [""]).signatures
+    return [
+        (
+            "n and ±",
+            "n is the number of runs. ± is the sample standard deviation over runs, and for decoding over rounds.",
+        ),
+        (
+            "BLEU, chrF",
+            f"sacrebleu: {signatures['bleu']}; {signatures['chrf']}; each run translated with its own search settings.",
+        ),
+        (
+            "vs baseline (p)",
+            f"Mean difference from the baseline, and sacrebleu's paired bootstrap test with {SAMPLES:,} samples: one "
+            "p-value per run, against the baseline's run with the same seed. * marks p < 0.05 for all runs.",
+        ),
+        ("AER", "Links of the force-decoded references against the gold links; lower is better."),
+        (
+            "alignment entropy",
+            "Mean over the target pieces of the force-decoded references, in nats: 0 looks at one source piece, log S "
+            "at all S alike. Negative weights count by their size.",
+        ),
+        ("repetition", "Share of word bigrams that occurred before in the same translation."),
+        ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
+        ("training", "Pieces per second and duration as each run recorded them, one run after the other."),
+        (
+            "sentences/s",
+            f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "
+            f"{counted(rounds, 'round')} with {cores} on device={device} (onnxruntime: CPU). Models take turns; every "
+            "second round takes them in the opposite order. Loading is not included, and each group starts with one "
+            "sentence before the clock.",
+        ),
+        (
+            "peak memory",
+            "Largest resident memory of the process that loads the model and does this; one new process for each.",
+        ),
+        ("source length", "Pieces of the baseline's tokenizer, with the end of sentence; buckets of about equal size."),
+    ]
+
+
+def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], command: str) -> list[tuple[str, str]]:
+    """Return command, machine, versions and the folders of the runs."""
+    machine, versions = conditions["machine"], conditions["versions"]
+    named = ", ".join(f"{name} {number}" for name, number in versions.items())
+    place = f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
+    commits = sorted({str((run.summary.get("toolkit") or {}).get("commit")) for row in rows for run in row.runs})
+    return [
+        ("command", command),
+        ("machine", place),
+        ("versions", f"toolkit {conditions['toolkit']}, {named}"),
+        ("trained at commit", ", ".join(commits)),
+        *((row.label, ", ".join(str(run.folder) for run in row.runs)) for row in rows),
+    ]

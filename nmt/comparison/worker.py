@@ -1,0 +1,70 @@
+"""Translate lines in a new process and report duration and peak memory: ``python -m nmt.comparison.worker``.
+
+Reads one JSON object from stdin and writes one as the last line of stdout. A new process for each measurement keeps the
+memory of one model out of the measurement of the next, and imports torch only for the engines that need it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)  # end silently: the parent process explains
+    from nmt.errors import UserError
+
+    try:
+        result = measure(json.load(sys.stdin))
+    except UserError as error:
+        result = {"error": error.problems[0]}
+    print(json.dumps(result))
+
+
+def measure(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate ``groups`` of lines with each of ``beams``; return seconds and texts of each group, and memory.
+
+    Before the clock starts, the first line of each group is translated once.
+    """
+    from nmt.inference.translator import Translator
+    from nmt.search.options import SearchOptions
+
+    started = time.perf_counter()
+    translator = Translator.load(
+        job["model"], engine=job["engine"], device=job["device"], threads=job["threads"], trust=job["trust"]
+    )
+    beams = {}
+    for size in job["beams"]:
+        options = SearchOptions(**{**job["search"], "beam_size": size})
+        translator.texts([group[0] for group in job["groups"]], options)
+        seconds, texts = [], []
+        for group in job["groups"]:
+            before = time.perf_counter()
+            texts.append(translator.texts(group, options, on_failure=lambda row, reason: None))
+            seconds.append(time.perf_counter() - before)
+        beams[str(size)] = {"seconds": seconds, "texts": texts}
+    return {"beams": beams, "memory_mb": peak_memory_mb(), "total_s": time.perf_counter() - started}
+
+
+def peak_memory_mb() -> float | None:
+    """Return the largest resident memory of this process in MB; None where the system does not report it."""
+    try:  # ``getrusage`` would include the memory of the parent process, which this process was copied from
+        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) / 2**10 for line in status if line.startswith("VmHWM"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+if __name__ == "__main__":
+    main()

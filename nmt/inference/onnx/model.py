@@ -1,0 +1,96 @@
+"""An exported model that onnxruntime runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.onnx.layout import SHORTLIST
+from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.runtime import AttentionFacts
+from nmt.machine import usable_cores
+from nmt.storage import verify_file
+from nmt.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from nmt.inference.onnx.engine import OnnxEngine
+
+_LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """An exported model (``nmt.inference.runtime.Runtime``), run by onnxruntime."""
+
+    folder: Path
+    checksums: Mapping[str, int]
+    engine_name: OnnxEngineName
+    source: Tokenizer
+    target: Tokenizer
+    lowercase: bool
+    attention: AttentionFacts
+    torch_encodes: bool
+    """True if torch encodes the sources, because the attention writes one source state after the other."""
+    threads: int | None = None
+    shortlist: bool = False
+    trust: Sequence[str] = ()
+
+    @property
+    def workers(self) -> int:
+        # The kernels of torch reuse buffers, so that only one batch at a time may be encoded.
+        return 1 if self.torch_encodes else self.threads or usable_cores()
+
+    def engine(self, *, trace: bool, beside_others: bool = False) -> OnnxEngine:
+        """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
+
+        Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
+        """
+        with _LOADING:
+            return self._single_thread if beside_others else self._all_threads
+
+    @cached_property
+    def _all_threads(self) -> OnnxEngine:
+        return self._load(self.threads)
+
+    @cached_property
+    def _single_thread(self) -> OnnxEngine:
+        return self._load(1)
+
+    def _load(self, threads: int | None) -> OnnxEngine:
+        from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
+
+        ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
+        names = [f"{step}{ending}.onnx", "align.onnx"]
+        names += [] if self.torch_encodes else [f"encode{ending}.onnx"]
+        for name in names + ([SHORTLIST] if self.shortlist else []):
+            verified(self.folder / name, self.checksums)
+        if self.torch_encodes:
+            from nmt.inference.onnx.torch_encoder import torch_encoder
+
+            encode = torch_encoder(self.folder.parent, threads=threads, trust=self.trust)
+        else:
+            encode = graph_encoder(self.folder / f"encode{ending}.onnx", threads)
+        return OnnxEngine(
+            encode,
+            open_session(self.folder / f"{step}{ending}.onnx", threads),
+            # This graph is never quantised: its products are too small to matter.
+            open_session(self.folder / "align.onnx", threads),
+            vocabulary=len(self.target),
+            shortlist=self._load_shortlist() if self.shortlist else None,
+            folder=self.folder,
+        )
+
+    def _load_shortlist(self) -> Shortlist:
+        sizes = {"source_vocabulary": len(self.source), "target_vocabulary": len(self.target)}
+        return Shortlist.load(self.folder / SHORTLIST, **sizes)
+
+
+def verified(file: Path, checksums: Mapping[str, int]) -> Path:
+    """Return ``file`` if its checksum is the recorded one; raise UserError otherwise."""
+    kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
+    return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")

@@ -1,0 +1,54 @@
+"""Guide alignments towards gold word links of the training text.
+
+Chen, Matusov, Khadivi & Peter (2016), Guided Alignment Training for Topic-Aware Neural Machine Translation,
+arXiv 1607.01628.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.alignment.word_weights import normalise_rows
+from nmt.bounds import Count, NonNegative
+from nmt.errors import UserError
+from nmt.text.batches import Batch
+from nmt.text.prepare import Prepared
+from nmt.training.guide import Guide
+
+
+class GoldLinks(Guide):
+    """Sure gold links between words, normalised (§3.1): a target piece has equal shares of all linked source pieces.
+
+    Pieces of target words without a link, and ``</s>``, have no target.
+    """
+
+    def __init__(self, *, prepared: Prepared, weight: NonNegative = 1.0, decay_steps: Count | None = None) -> None:
+        super().__init__(weight=weight, decay_steps=decay_steps)
+        self.corpus = prepared.corpora["train"]
+        self.tokenizers = prepared.source, prepared.target
+        if not self.corpus.has_links:
+            raise UserError(
+                "guide=links: the training text has pairs without gold links; give data.train.links=FILE, or remove it"
+            )
+
+    def targets(self, batch: Batch) -> Tensor:
+        """Return the share (B, T, S) of each source piece for each target piece, in float32."""
+        shares = torch.zeros(*batch.target_out.shape, batch.source.shape[1])
+        for row, index in enumerate(batch.index.tolist()):
+            pieces = torch.from_numpy(self.piece_shares(index))
+            shares[row, : pieces.shape[0], : pieces.shape[1]] = pieces
+        return shares.to(batch.source.device)
+
+    def piece_shares(self, row: int) -> np.ndarray:
+        """Return the shares (T, S) of one row of the corpus, without ``</s>``."""
+        ids = self.corpus.ids(row)
+        source_words, target_words = (
+            np.asarray(tokenizer.words(side.tolist())) for tokenizer, side in zip(self.tokenizers, ids, strict=True)
+        )
+        linked = np.zeros((target_words.max() + 1, source_words.max() + 1))
+        i, j = self.corpus.sure_links(row).T
+        known = (i < linked.shape[1]) & (j < linked.shape[0])  # a tokenizer from elsewhere may lose words
+        linked[j[known], i[known]] = 1
+        return normalise_rows(linked[np.ix_(target_words, source_words)])

@@ -1,0 +1,76 @@
+"""A second training loss that pulls the alignments of a model towards given ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from nmt.bounds import Count, NonNegative
+from nmt.plugins import PluginPoint, construct, locate
+from nmt.text.batches import Batch
+from nmt.text.prepare import Prepared
+
+SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays finite
+
+
+class Guide(ABC):
+    """Target alignments of the training batches, and the weight of the loss that compares a model with them.
+
+    The weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it.
+    """
+
+    def __init__(self, *, weight: NonNegative = 1.0, decay_steps: Count | None = None) -> None:
+        self.weight = weight
+        self.decay_steps = decay_steps
+
+    @staticmethod
+    def problems(settings: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what is wrong with the settings, before any text is prepared."""
+        yield from ()
+
+    @abstractmethod
+    def targets(self, batch: Batch) -> Tensor:
+        """Return the share (B, T, S) of each source piece for each target piece; rows of zeros have no target."""
+
+    def weight_at(self, update: int) -> float:
+        """Return the weight of the loss at this update, counted from 0."""
+        if self.decay_steps is None:
+            return self.weight
+        return self.weight * max(0.0, 1 - update / self.decay_steps)
+
+
+GUIDE = PluginPoint(Guide, ("nmt.training",), supplied=frozenset({"prepared", "trusted"}))
+
+
+def alignment_loss(alignment: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy −Σ_s targets_ts log a_ts, in nats, over the rows of ``targets`` that are not 0.
+
+    ``alignment`` (B, T, S) may be negative and need not sum to 1: a is |alignment| with rows that sum to 1, from which
+    links and the AER are computed too.
+    """
+    losses = -(targets * (normalise(alignment) + SMALLEST).log()).sum()
+    return losses / (targets.sum(2) > 0).sum().clamp(min=1)
+
+
+def normalise(alignment: Tensor) -> Tensor:
+    """Return |alignment| (B, T, S) with rows that sum to 1; rows of zeros stay zero."""
+    weights = alignment.float().abs()
+    return weights / weights.sum(2, keepdim=True).clamp(min=SMALLEST**2)  # with a smaller bound, gradients overflow
+
+
+def build_guide(config: Mapping[str, Any], prepared: Prepared) -> Guide | None:
+    """Return the guide that ``config['guide']`` describes, for the training text, or None.
+
+    Raises UserError if the text has no such targets, or if the settings do not fit the text.
+    """
+    block, trust = config.get("guide"), config["trust"]
+    return None if block is None else construct(block, GUIDE, trust=trust, prepared=prepared, trusted=trust)
+
+
+def guide_problems(block: Mapping[str, Any], *, trust: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with the block ``guide`` of a configuration."""
+    guide = locate(block["_target_"], GUIDE, trust=trust)
+    yield from guide.problems(block)  # type: ignore[attr-defined]

@@ -1,0 +1,4 @@
+from nmt.commands.programs import compare
+
+if __name__ == "__main__":
+    compare()

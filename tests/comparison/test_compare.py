@@ -1,0 +1,307 @@
+"""``nmt-compare`` from training to the report, on two tiny models with two seeds each."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import random_model, tiny_config
+
+from nmt.alignment.aer import alignment_error_rate
+from nmt.commands.compare import compare
+from nmt.comparison import speed
+from nmt.comparison.alignments import slot_weights
+from nmt.comparison.models import Run, folder_label, group_runs, read_run
+from nmt.comparison.page import Page, comparison_page
+from nmt.comparison.results import Column, Difference, Row
+from nmt.comparison.store import Measurements
+from nmt.comparison.worker import measure
+from nmt.errors import UserError
+from nmt.evaluation import corpus_scores
+from nmt.inference.forced_decoding import force_decode
+from nmt.inference.model_folder import TrainedModel
+from nmt.inference.translator import Translator
+from nmt.text.links import parse_links
+from nmt.text.tokenizer import Tokenizer
+
+SMALL = [
+    *("data.train_pairs=40", "data.valid_pairs=4", "data.test_pairs=3", "tokenizer.vocab_size=400"),
+    *("embeddings.size=8", "encoder.hidden_size=8", "decoder.hidden_size=8", "training.max_epochs=1"),
+    *("training.decode_sentences=2", "search.max_length=6", "device=cpu", "threads=1"),
+]
+TIMED = ["engines=[torch]", "beams=[1,2]", "rounds=1", "examples=1"]
+COMMAND = ["attention=luong,memory", "seed=1,2", "name=report", *SMALL, *TIMED, "baseline=memory"]
+REPORT = Path("runs/report")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which a comparison has finished. Only for reading, or for calls that train nothing."""
+    folder = tmp_path_factory.mktemp("compared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        compare(COMMAND)
+    return folder
+
+
+@pytest.fixture
+def report(compared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to that folder and return the folder of the report."""
+    monkeypatch.chdir(compared)
+    return compared / REPORT
+
+
+def table(folder: Path) -> dict[str, dict[str, str]]:
+    with (folder / "results.csv").open(newline="", encoding="utf-8") as file:
+        return {row["model"]: row for row in csv.DictReader(file)}
+
+
+def lines(run: Path, name: str) -> list[str]:
+    return (run / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_rows_are_the_scores_of_the_runs(report: Path) -> None:
+    rows = table(report)
+    assert [*rows] == ["luong", "memory"]
+    for label, row in rows.items():
+        runs = [report / f"attention={label},seed={seed}" for seed in (1, 2)]
+        assert (row["n"], row["folders"]) == ("2", " ".join(f"{REPORT}/{run.name}" for run in runs))
+        texts = [(lines(run, "test.translations.txt"), lines(run, "test.references.txt")) for run in runs]
+        scores = [corpus_scores(*pair).chrf for pair in texts]
+        assert float(row["chrf_mean"]) == pytest.approx(np.mean(scores))
+        assert float(row["chrf_sd"]) == pytest.approx(np.std(scores, ddof=1))
+        rates = []
+        for run in runs:
+            written, gold = (lines(run, f"test.{kind}.links.txt") for kind in ("references", "gold"))
+            links = [pair.possible for pair in parse_links(written, "")]
+            rates.append(alignment_error_rate(links, parse_links(gold, "")))
+        assert float(row["aer_mean"]) == pytest.approx(np.mean(rates))
+        assert float(row["updates_mean"]) == len(lines(runs[0], "metrics.csv")) - 1 or float(row["updates_mean"]) > 0
+        for beam in (1, 2):
+            assert float(row[f"sentences_per_s_torch_beam_{beam}_mean"]) > 0
+    assert (rows["memory"]["bleu_p"], len(rows["luong"]["chrf_p"].split())) == ("", 2)
+
+
+def test_entropy_and_slots_agree_with_forced_decoding(report: Path) -> None:
+    (memory, luong) = (
+        Translator.load(report / f"attention={kind},seed=1", engine="torch") for kind in ("memory", "luong")
+    )
+    run = report / "attention=memory,seed=1"
+    source, target = lines(run, "test.source.txt")[0], lines(run, "test.references.txt")[0]
+    slots, (decoding,) = slot_weights(memory, source, target), force_decode(memory, [source], [target])
+    assert slots is not None
+    np.testing.assert_allclose(slots.read @ slots.write, decoding.alignment.T, rtol=1e-5)
+    assert slot_weights(luong, source, target) is None  # it writes the states themselves
+    entropies = []
+    pairs = lines(run, "test.source.txt"), lines(run, "test.references.txt")
+    for decoding in force_decode(memory, *pairs):
+        for weights in decoding.alignment.T:
+            shares = [abs(float(weight)) / float(np.abs(weights).sum()) for weight in weights]
+            entropies.append(-sum(share * np.log(share) for share in shares if share))
+    second = read_run(report / "attention=memory,seed=2")
+    stored = [float(table(report)["memory"][f"entropy_{name}"]) for name in ("mean", "sd")]
+    assert abs(np.mean(entropies) - stored[0]) == pytest.approx(stored[1] / np.sqrt(2), abs=1e-5)
+    assert second.config["seed"] == 2
+
+
+def test_second_call_measures_and_trains_nothing(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    before = (report / "report.html").read_text(encoding="utf-8")
+
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured or trained again")
+
+    for name in ("nmt.training.run.fit", "nmt.comparison.speed.run_worker", "nmt.comparison.alignments.force_decode"):
+        monkeypatch.setattr(name, forbidden)
+    compare(COMMAND)
+    output = capsys.readouterr()
+    assert "0 new measurements" in output.err
+    assert f"{REPORT}/report.html" in output.out
+    assert (report / "report.html").read_text(encoding="utf-8").splitlines()[:20] == before.splitlines()[:20]
+
+
+def fake_worker(calls: list[str], *, stop_at: int = 99) -> Any:
+    def run_worker(job: Any) -> dict[str, Any]:
+        if len(calls) == stop_at:
+            calls.append("stop")
+            raise KeyboardInterrupt
+        calls.append(f"{Path(job['model']).name} {job['beams']}")
+        timed = {"seconds": [0.1] * len(job["groups"]), "texts": job["groups"]}
+        return {"memory_mb": None, "beams": {str(beam): dict(timed) for beam in job["beams"]}}
+
+    return run_worker
+
+
+def test_interrupted_comparison_continues_and_a_changed_setting_is_measured(
+    report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    words = [
+        "models=[runs/report]",
+        "name=again",
+        "rounds=2",
+        "engines=[torch]",
+        "examples=0",
+        "device=cpu",
+        "threads=1",
+    ]
+    calls: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(speed, "run_worker", fake_worker(calls, stop_at=3))
+        with pytest.raises(KeyboardInterrupt):
+            compare([*words, "beams=[1]"])
+    assert "stopped; measurements so far are in runs/again; repeat the command to continue" in capsys.readouterr().err
+    assert not Path("runs/again/report.html").exists()
+    monkeypatch.setattr(speed, "run_worker", fake_worker(calls))
+    compare([*words, "beams=[1]"])
+    # In turns; the second round in the opposite order.
+    kinds = [call.partition("attention=")[2].partition(",")[0] for call in calls]
+    assert kinds == ["luong", "memory", "memory", "", "luong"]
+    compare([*words, "beams=[3]"])
+    assert [call[-3:] for call in calls[5:]] == ["[3]"] * 4
+    assert table(Path("runs/again"))["memory"]["memory_mb_torch_mean"] == ""
+
+
+def test_runs_that_differ_in_their_seed_are_one_model(report: Path) -> None:
+    runs = [read_run(folder) for folder in report.glob("attention=*")]
+    models = group_runs(sorted(runs, key=lambda run: str(run.folder)))
+    assert [(model.label, [run.config["seed"] for run in model.runs]) for model in models] == [
+        ("luong", [1, 2]),
+        ("memory", [1, 2]),
+    ]
+    other = Run(runs[0].folder, {**runs[0].config, "precision": "bf16"}, runs[0].summary)
+    assert len(group_runs([*runs, other])) == 3
+    assert folder_label("attention=memory,attention.slots=8,seed=3") == "memory, attention.slots=8"
+    assert folder_label("mine") == "mine"
+
+
+class References(HTMLParser):
+    """Collects the values of attributes that load or link something, and the names of all tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.places += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+
+
+def test_page_needs_no_other_file(report: Path) -> None:
+    text = (report / "report.html").read_text(encoding="utf-8")
+    parser = References()
+    parser.feed(text)
+    assert parser.places and all(place.startswith("data:image/png;base64,") for place in parser.places)
+    assert parser.tags.isdisjoint({"script", "link", "iframe", "object", "embed"})
+    assert not re.search(r"url\(|@import|https?:", text)
+    for name in ("learning-curves", "pareto", "lengths", "alignments-1", "slots-1"):
+        for form in ("png", "svg"):
+            assert (report / "figures" / f"{name}.{form}").is_file()
+
+
+def test_page_escapes_text_and_marks_significant_differences() -> None:
+    def row(label: str, *tests: Difference) -> Row:
+        return Row(label, [], {"bleu": [20.0, 22.0]}, {"bleu": [*tests]} if tests else {})
+
+    rows = [row("<b>&"), row("up", Difference(2.0, 0.01), Difference(4.0, 0.04)), row("same", Difference(0.0, 0.001))]
+    page = Page(
+        "<i>", ["a & <b>"], rows, "<b>&", [("<u>", [Column("bleu", "BLEU", ".2f")])], [], [], [("<p1>", "x")], []
+    )
+    text = comparison_page(page)
+    for tag in ("<i>", "<b>", "<u>", "<p1>"):
+        assert tag not in text
+    assert "&lt;b&gt;&amp;" in text
+    assert "+3.00* (0.010, 0.040)" in text
+    assert "+0.00 (0.001)" in text  # equal systems are not better
+    assert "21.00" in text and "± 1.41" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["models=[runs/none]"], "models=runs/none: no such folder; name folders that nmt-train has finished"),
+        (
+            ["models=[runs/report]", "attention=luong"],
+            "attention=luong: has no effect with models=, which trains nothing",
+        ),
+        (
+            ["models=[runs/report]", "baseline=kernel"],
+            "baseline=kernel: not one of the compared models; choose one of luong",
+        ),
+        (
+            ["attention=luong,none", "baseline=memory"],
+            "baseline=memory: not one of the compared models; choose one of luong",
+        ),
+        (["attention=luong,none", "beems=[1]"], "beems"),
+        (["attention=luong,nome"], "nome"),
+        (["models=runs/report"], "models=runs/report: must be a list"),
+        (["models=[runs/report]", "rounds=0"], "rounds=0: must be at least 1"),
+        (["models=[runs/report]", "beams=[1,1]"], "beams=[1,1]: names a value twice; remove one"),
+        (["models=[runs/report]", "engines=[tensorrt]"], "engines[0]=tensorrt: must be"),
+        (["models=[runs/report]", "name=a/b"], "name=a/b: must be the name of a folder"),
+        ([], "models=null: nothing to compare"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_no_folder(report: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compare([*words, "name=bad"] if not any(word.startswith("name=") for word in words) else words)
+    assert len(caught.value.problems) == 1
+    assert str(caught.value).count("\n") == 0
+    assert message in str(caught.value)
+    assert not Path("runs/bad/report.html").exists() and not Path("runs/bad/measurements").exists()
+
+
+def test_unfinished_run_and_another_test_set_are_refused(report: Path, tmp_path: Path) -> None:
+    first = report / "attention=luong,seed=1"
+    for name, change in (("unfinished", "summary.json"), ("other", "test.references.txt")):
+        shutil.copytree(first, tmp_path / name)
+        (tmp_path / name / change).unlink()
+    (tmp_path / "other" / "test.references.txt").write_text("x\n" * 3)
+    for name, message in (("unfinished", "has not finished"), ("other", "has another test set than")):
+        with pytest.raises(UserError, match=message):
+            compare([f"models=[{first.relative_to(Path.cwd()).parent},{tmp_path / name}]", "name=bad"])
+
+
+def test_damaged_measurement_is_measured_again(tmp_path: Path) -> None:
+    key, store = {"kind": "speed", "beams": (1, 2)}, Measurements(tmp_path)
+    assert store.measure(key, lambda: {"a": [1]}) == {"a": [1]} == store.get(key)
+    (file,) = (tmp_path / "measurements").iterdir()
+    for text in ("", "[]", '{"key": {}, "result": 3}'):
+        file.write_text(text)
+        assert store.get(key) is None
+    assert store.measure(key, lambda: {"a": [2]}) == {"a": [2]}
+    assert store.get({**key, "beams": [1]}) is None
+
+
+@pytest.fixture
+def random_run(tmp_path: Path) -> Iterator[Path]:
+    """Folder of a random model without attention."""
+    from nmt.inference.model_folder import save_folder
+
+    torch.set_num_threads(1)
+    tokenizer = Tokenizer.train(["a small dog", "ein kleiner Hund"], vocab_size=275)
+    config = tiny_config({"_target_": "nmt.attention.NoAttention"})
+    model = random_model(config, vocabulary=275, scale=3.0)
+    save_folder(tmp_path, TrainedModel(model, tokenizer, tokenizer, config, 20))
+    yield tmp_path
+
+
+def test_worker_translates_as_the_translator(random_run: Path) -> None:
+    groups = [["a dog", "a small dog"], ["dog dog dog"]]
+    search = {"length_penalty": 1.0, "max_length": 5}
+    job = {"model": str(random_run), "engine": "torch", "device": "cpu", "threads": 1, "trust": []}
+    in_process = measure({**job, "beams": [1, 3], "groups": groups, "search": search})
+    alone = speed.run_worker({**job, "beams": [1, 3], "groups": groups, "search": search})
+    assert [*alone["beams"]] == ["1", "3"]
+    for beam, timed in alone["beams"].items():
+        assert timed["texts"] == in_process["beams"][beam]["texts"]
+        assert len(timed["seconds"]) == len(groups)
+    with pytest.raises(UserError, match="has no model.pt|no such folder"):
+        speed.run_worker({**job, "model": str(random_run / "missing"), "beams": [1], "groups": groups, "search": {}})

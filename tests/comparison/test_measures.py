@@ -1,0 +1,99 @@
+"""Measures of the report, against computations by hand and against sacrebleu's own calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
+from nmt.comparison.measures import alignment_entropies, length_ratio, mean_and_deviation, repetition_rate
+from nmt.comparison.results import Point, pareto_front
+from nmt.comparison.significance import paired_bootstrap
+
+REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
+GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
+BAD = ["the man sees dog dog", "cat sleeps the garden", "we read long book long book", "came ?"]
+
+
+def test_entropy_is_that_of_the_normalised_sizes() -> None:
+    weights = np.array([[0.0, 2.0, 0.0], [1.0, 1.0, 0.0], [-3.0, 3.0, 3.0], [0.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    by_hand = -sum(share * math.log(share) for share in (0.2, 0.3, 0.5))
+    assert alignment_entropies(weights) == pytest.approx([0.0, math.log(2), math.log(3), by_hand])
+    assert alignment_entropies(np.zeros((2, 3))).size == 0
+
+
+def test_repetition_counts_bigrams_that_occurred_before_in_the_line() -> None:
+    # a b a b a: ab ba ab ba, of which two repeat; c c c: cc cc, one repeats; x y: one bigram.
+    assert repetition_rate(["a b a b a", "c c c", "x y", "word", ""]) == pytest.approx(3 / 7)
+    assert repetition_rate(["a b", "a b"]) == 0  # other lines do not count
+    assert repetition_rate(["word", ""]) == 0
+
+
+def test_length_ratio_divides_words_of_translations_by_those_of_references() -> None:
+    assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == pytest.approx(4 / 5)
+    assert length_ratio(["", ""], ["a b", "c"]) == 0
+
+
+def test_spread_is_the_sample_deviation() -> None:
+    mean, deviation = mean_and_deviation([1.0, 4.0, 7.0])
+    assert (mean, deviation) == (4.0, pytest.approx(3.0))
+    assert mean_and_deviation([5.0]) == (5.0, None)
+
+
+@pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 2, 2, 2, 9], [*range(40)], [7, 1, 30, 2, 2, 5, 11, 11, 11]])
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_buckets_hold_each_sentence_once_in_order(lengths: list[int], count: int) -> None:
+    buckets = length_buckets(lengths, count)
+    rows = [bucket.rows(lengths) for bucket in buckets]
+    assert sorted(row for group in rows for row in group) == [*range(len(lengths))]
+    assert all(rows) and len(buckets) <= count
+    for bucket, following in zip(buckets, buckets[1:], strict=False):
+        assert bucket.low <= bucket.high < following.low
+    for bucket, group in zip(buckets, rows, strict=True):
+        assert {bucket.low, bucket.high} <= {lengths[row] for row in group}
+
+
+def test_buckets_of_different_lengths_are_equally_full() -> None:
+    assert [len(bucket.rows(range(40))) for bucket in length_buckets(range(40), 4)] == [10, 10, 10, 10]
+    assert (Bucket(3, 9).label, Bucket(4, 4).label) == ("3–9", "4")
+
+
+def test_drawn_sentences_are_spread_from_short_to_long() -> None:
+    assert spread_rows([5, 50, 1, 9, 7], 3, longest=10) == [2, 4, 3] or spread_rows([5, 1, 9], 3, longest=10)
+    assert spread_rows([5, 50, 1, 9], 9, longest=10) == [2, 0, 3]
+    assert spread_rows([50], 3, longest=10) == []
+
+
+@pytest.mark.parametrize("system", [BAD, REFERENCES, GOOD])
+def test_significance_is_that_of_sacrebleu(system: list[str]) -> None:
+    systems: list[Any] = [("Baseline: a", GOOD), ("b", system)]
+    test = PairedTest(systems, {"BLEU": BLEU(), "chrF": CHRF()}, [REFERENCES], test_type="bs", n_samples=200)
+    _, expected = test()
+    ours = paired_bootstrap(GOOD, system, REFERENCES, samples=200)
+    for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
+        before, after = expected[name]
+        assert ours[key].p == after.p_value  # type: ignore[union-attr]
+        assert ours[key].delta == pytest.approx(after.score - before.score)  # type: ignore[union-attr]
+
+
+def test_pareto_front_has_the_points_that_no_other_beats() -> None:
+    pairs = [(3.0, 20.0), (1.0, 10.0), (2.0, 10.0), (4.0, 19.0), (1.0, 8.0), (5.0, 21.0)]
+    points = [Point(str(number), "torch", 1, time, bleu) for number, (time, bleu) in enumerate(pairs)]
+    naive = {
+        point
+        for point in points
+        if not any(
+            other.milliseconds <= point.milliseconds
+            and other.bleu >= point.bleu
+            and (other.milliseconds < point.milliseconds or other.bleu > point.bleu)
+            for other in points
+        )
+    }
+    assert [point.label for point in pareto_front(points)] == ["1", "0", "5"]
+    assert set(pareto_front(points)) == naive

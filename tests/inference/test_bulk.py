@@ -1,0 +1,228 @@
+"""Several batches at once: the same results as one after the other, in order, with bounded work in advance."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import UserError
+from nmt.inference import bulk
+from nmt.inference.bulk import Bulk, Sources, batch_tokens
+from nmt.inference.oversized import OnFailure, SourceTooLong
+from nmt.inference.translation import Translation
+
+LINES = st.lists(st.sampled_from(["", " ", "5", "1 2", "3 4 5 6", "7 8 9"]), max_size=30)
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "LEAST_TOKENS", 2)
+    monkeypatch.setattr(bulk, "TOKENS_AT_ONCE", 8)
+
+
+@dataclass
+class Reverser:
+    """Translates by reversing the numbers of a line; each batch takes a random time."""
+
+    seed: int = 0
+    running: int = 0
+    most_running: int = 0
+    alone: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def decode(self, sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        with self.lock:
+            self.running += 1
+            self.alone += stop is None
+            self.most_running = max(self.most_running, self.running)
+        time.sleep(Random(f"{self.seed}{sources}").random() / 1000)
+        with self.lock:
+            self.running -= 1
+        return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
+
+    def bulk(self, workers: int, on_failure: OnFailure | None = None) -> Bulk:
+        limits = {"max_tokens": 12, "max_rows": 9}
+        return Bulk(encode=encode, decode=self.decode, workers=workers, on_failure=on_failure, **limits)
+
+
+def encode(line: str) -> list[int]:
+    if line == "too long":
+        raise SourceTooLong("7 pieces")
+    return [int(number) for number in line.split()]
+
+
+def reverse(line: str) -> str:
+    return " ".join(line.split()[::-1])
+
+
+def texts(groups: Iterator[list[Translation]]) -> list[list[str]]:
+    return [[translation.text for translation in group] for group in groups]
+
+
+@given(st.lists(LINES, max_size=5), st.integers(1, 4), st.integers(0, 9))
+def test_any_number_of_workers_gives_every_line_in_order(groups: list[list[str]], workers: int, seed: int) -> None:
+    reverser = Reverser(seed)
+    assert texts(reverser.bulk(workers).translate(groups)) == [[reverse(line) for line in lines] for lines in groups]
+    assert reverser.most_running <= workers
+
+
+def test_batches_run_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=20)
+
+    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        meeting.wait()  # passes only if three batches are there
+        return [Translation("")] * len(sources)
+
+    three = Bulk(encode=encode, decode=decode, workers=3, max_tokens=4, max_rows=9, on_failure=None)
+    assert len(texts(three.translate([["1 2 3 4"] * 6]))[0]) == 6
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_few_groups_are_taken_in_advance(workers: int) -> None:
+    """At most ``workers`` batches wait behind the group that the reader gets next; here, a group is two batches."""
+    taken = 0
+
+    def groups() -> Iterator[Sequence[str]]:
+        nonlocal taken
+        for _ in range(40):
+            taken += 1
+            yield ["1 2 3 4", "5 6 7 8", "1 2 3", "4 5 6"]
+
+    for read, _ in enumerate(Reverser().bulk(workers).translate(groups()), start=1):
+        assert taken - read <= (0 if workers == 1 else workers)
+    assert (read, taken) == (40, 40)
+
+
+def test_an_empty_group_is_answered_before_the_next_group_is_taken() -> None:
+    answered: list[list[str]] = []
+
+    def groups() -> Iterator[Sequence[str]]:
+        for number in range(5):
+            yield ["1 2 3 4"] * 9
+            yield []
+            assert len(answered) == 2 * number + 2  # both groups, before this one
+
+    for group in Reverser().bulk(3).translate(groups()):
+        answered.append([translation.text for translation in group])
+    assert answered == [["4 3 2 1"] * 9, []] * 5
+
+
+def test_a_single_batch_runs_alone_in_the_calling_thread() -> None:
+    reverser = Reverser()
+    assert texts(reverser.bulk(3).translate([["5"], ["1 2"], [""]])) == [["5"], ["2 1"], [""]]
+    assert reverser.alone == 2
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
+    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        if [6] in sources:
+            raise ValueError("broken")
+        return [Translation("")] * len(sources)
+
+    broken = Bulk(encode=encode, decode=decode, workers=workers, max_tokens=4, max_rows=9, on_failure=None)
+    groups = broken.translate([["1 2"] * 8, ["1 2", "6", "3"] * 3, ["1 2"] * 8])
+    assert len(next(groups)) == 8
+    with pytest.raises(ValueError, match="^broken$"):
+        next(groups)
+    assert list(groups) == []
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_of_the_input_comes_after_the_lines_before_it(workers: int) -> None:
+    def groups() -> Iterator[Sequence[str]]:
+        yield ["1 2"] * 9
+        yield ["3"]
+        raise UserError("bad line")
+
+    translated = Reverser().bulk(workers).translate(groups())
+    assert texts(iter([next(translated), next(translated)])) == [["2 1"] * 9, ["3"]]
+    with pytest.raises(UserError, match="bad line"):
+        next(translated)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_refused_lines_are_reported_in_order_and_counted_over_all_groups(workers: int) -> None:
+    failures: list[tuple[int, str]] = []
+    groups = [["1 2"] * 8 + ["too long"], ["too long", "3"]]
+    translated = list(Reverser().bulk(workers, lambda *failure: failures.append(failure)).translate(groups))
+    assert failures == [(8, "7 pieces"), (9, "7 pieces")]
+    assert texts(iter(translated)) == [["2 1"] * 8 + [""], ["", "3"]]
+    assert translated[0][8].log_prob == float("-inf")
+    with pytest.raises(SourceTooLong, match=r"^lines\[8\]: 7 pieces$"):
+        list(Reverser().bulk(workers).translate(groups))
+
+
+def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
+    """Only two sentences fit into memory at a time: nothing is refused, although several batches start at once."""
+    lock, held, refusals = threading.Lock(), 0, 0
+
+    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        nonlocal held, refusals
+        with lock:
+            held += len(sources)
+            fits = held <= 2
+            refusals += not fits
+        time.sleep(0.002)
+        with lock:
+            held -= len(sources)
+        if not fits:
+            raise MemoryError
+        return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
+
+    failures: list[tuple[int, str]] = []
+    small = Bulk(
+        encode=encode,
+        decode=decode,
+        workers=3,
+        max_tokens=8,
+        max_rows=9,
+        on_failure=lambda *failure: failures.append(failure),
+    )
+    groups = [["1 2", "3 4 5 6"] * 6, ["7 8 9"] * 5]
+    assert texts(small.translate(groups)) == [[reverse(line) for line in lines] for lines in groups]
+    assert refusals and not failures
+
+
+def test_leaving_early_ends_all_threads() -> None:
+    """Batches that run see ``stop``; batches that wait never start."""
+    before, ended = threading.active_count(), []
+
+    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        assert stop is not None
+        if sources[0] != [1]:
+            assert stop.wait(timeout=20)
+            ended.append(sources)
+            raise CancelledError
+        return [Translation("")] * len(sources)
+
+    two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9, on_failure=None)
+    groups = two.translate([["1", "1"], *[["2", "2", "2", "2"]] * 50])
+    next(groups)
+    groups.close()
+    assert threading.active_count() == before and len(ended) <= 2
+
+
+@pytest.mark.parametrize("workers", [2, 3, 16])
+def test_a_group_is_split_into_equal_shares(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    lengths = [15] * 512
+    limit = batch_tokens(lengths, workers=workers, max_tokens=4096)
+    sizes = [len(batch) for batch in bulk.batches_by_length(lengths, max_tokens=limit)]
+    assert limit <= max(1024, 4096 // workers) and len(sizes) % workers == 0
+    assert max(sizes) - min(sizes) <= len(sizes)
+
+
+def test_limits_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert batch_tokens([15] * 512, workers=1, max_tokens=4096) == 4096  # all threads share one batch
+    assert batch_tokens([15] * 10, workers=4, max_tokens=4096) >= 150  # too few lines to be split
+    assert batch_tokens([15] * 512, workers=4, max_tokens=40) == 40

@@ -1,0 +1,216 @@
+"""A guide adds a loss on alignments: its value, its gradients and its targets equal naive ones, and 0 is off."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+from builders import random_model, tiny_config
+from tiny import TINY, interrupt_at
+
+from nmt.commands.train import train
+from nmt.errors import UserError
+from nmt.inference.model_folder import load_folder
+from nmt.text.batches import Batch, collate
+from nmt.text.corpus import Corpus
+from nmt.text.pair import Pair
+from nmt.text.prepare import Prepared, open_prepared, prepare
+from nmt.training.gold_links import GoldLinks
+from nmt.training.guide import SMALLEST, Guide, alignment_loss
+from nmt.training.teacher import Teacher
+
+LINKED = [*TINY, "data=generated", "data.train_pairs=120", "data.test_pairs=2", "tokenizer.vocab_size=400"]
+TOKENIZER = {"kind": "bpe", "vocab_size": 290, "joint": False, "character_coverage": 1.0}
+TOKENIZER |= {"source_model": None, "target_model": None}
+PAIRS = [
+    Pair("die alte Katze schläft", "the old cat is asleep", ((0, 0), (1, 1), (2, 2), (3, 3), (3, 4)), ((0, 2),)),
+    Pair("gestern schlief sie", "she slept yesterday", ((0, 2), (1, 1))),
+    Pair("ach", "well then", ()),
+]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    pairs = {"train": PAIRS * 8, "valid": PAIRS}
+    return prepare(pairs, {"lowercase": False}, TOKENIZER, tmp_path_factory.mktemp("text") / "data")
+
+
+def batch_of(prepared: Prepared) -> Batch:
+    return collate(prepared.corpora["train"], [2, 0, 1])
+
+
+def naive_loss(alignment: np.ndarray, targets: np.ndarray) -> float:
+    losses = []
+    rows = (array.reshape(-1, array.shape[2]) for array in (alignment, targets))
+    for row, target in zip(*rows, strict=True):
+        if target.any():
+            total = sum(abs(weight) for weight in row)
+            losses.append(-sum(y * math.log(abs(a) / total + SMALLEST) for a, y in zip(row, target, strict=True)))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_loss_equals_a_naive_loop(signed: bool) -> None:
+    generator = torch.Generator().manual_seed(1)
+    alignment = torch.randn(3, 4, 5, generator=generator)
+    alignment = alignment if signed else alignment.abs()
+    targets = torch.rand(3, 4, 5, generator=generator)
+    targets[0, 2:] = 0
+    targets /= targets.sum(2, keepdim=True).clamp(min=1e-9)
+    assert alignment_loss(alignment, targets).item() == pytest.approx(naive_loss(alignment.numpy(), targets.numpy()))
+    assert alignment_loss(3 * alignment, targets).item() == pytest.approx(alignment_loss(alignment, targets).item())
+
+
+def test_gradient_of_softmax_scores_is_the_textbook_one() -> None:
+    """The gradient of a cross-entropy by the scores of a softmax is softmax − target, here divided by two rows."""
+    scores = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    targets = torch.eye(6)[None, 1:3]
+    alignment_loss(scores.softmax(2), targets).backward()
+    torch.testing.assert_close(scores.grad, (scores.detach().softmax(2) - targets) / 2, rtol=1e-3, atol=1e-4)
+
+
+def test_loss_without_targets_is_zero_and_finite_for_an_alignment_of_zeros() -> None:
+    alignment = torch.zeros(1, 2, 3, requires_grad=True)
+    assert alignment_loss(alignment, torch.zeros(1, 2, 3)) == 0
+    loss = alignment_loss(alignment, torch.eye(3)[None, :2])
+    loss.backward()
+    assert loss.isfinite() and alignment.grad is not None and alignment.grad.isfinite().all()
+
+
+def test_weight_falls_linearly_to_zero() -> None:
+    class Still(Guide):
+        def targets(self, batch: Batch) -> torch.Tensor:
+            raise NotImplementedError
+
+    assert [Still(weight=2.0, decay_steps=4).weight_at(update) for update in (0, 1, 3, 4, 9)] == [2, 1.5, 0.5, 0, 0]
+    assert {Still(weight=0.5).weight_at(update) for update in (0, 10**6)} == {0.5}
+
+
+def test_targets_of_links_equal_a_naive_loop(prepared: Prepared) -> None:
+    batch = batch_of(prepared)
+    targets = GoldLinks(prepared=prepared).targets(batch)
+    expected = np.zeros(targets.shape)
+    for row, index in enumerate(batch.index.tolist()):
+        pair, (x, y) = PAIRS[index], prepared.corpora["train"].ids(index)
+        source_words, target_words = prepared.source.words(x.tolist()), prepared.target.words(y.tolist())
+        for t, j in enumerate(target_words):
+            linked = [s for s, i in enumerate(source_words) if (i, j) in (pair.links or ())]
+            for s in linked:
+                expected[row, t, s] = 1 / len(linked)
+    np.testing.assert_allclose(targets.numpy(), expected, rtol=1e-6)
+    assert targets[0].sum() == 0 and targets[1].sum() == len(prepared.corpora["train"].ids(0)[1])
+
+
+def test_targets_of_a_teacher_are_the_alignment_that_it_used(prepared: Prepared, tmp_path: Path) -> None:
+    folder = save_teacher(prepared, tmp_path / "teacher", {"_target_": "nmt.attention.CovarianceAttention"})
+    batch, teacher = batch_of(prepared), Teacher(prepared=prepared, model=str(folder))
+    before = {name: weight.clone() for name, weight in teacher.model.state_dict().items()}
+    targets = teacher.targets(batch)
+    model = load_folder(folder).model
+    for row in range(3):
+        source, target = batch.source[row, batch.source_mask[row]], batch.target_in[row, batch.target_mask[row]]
+        memory, final = model.encode(source[None], source[None] > -1, trace=True)
+        weights = model.decoder(target[None], model.decoder.init(final, memory), memory)[1]
+        used = model.attention.align(weights, memory)[0].abs()
+        shares = targets[row, : len(target), : len(source)]
+        torch.testing.assert_close(shares, used / used.sum(1, keepdim=True))
+        assert targets[row].sum().item() == pytest.approx(len(target))  # nothing at padding
+    student = random_model(tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3})).train()
+    _, alignment = student.aligned_features(batch.source, batch.source_mask, batch.target_in)
+    alignment_loss(alignment, targets).backward()
+    assert any(weight.grad is not None and weight.grad.any() for weight in student.attention.parameters())
+    assert all(weight.grad is None for weight in teacher.model.parameters())
+    assert all(torch.equal(weight, before[name]) for name, weight in teacher.model.state_dict().items())
+
+
+def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any]) -> Path:
+    from nmt.inference.model_folder import TrainedModel, save_folder
+
+    config, sizes = tiny_config(attention, shared=False), (len(prepared.source), len(prepared.target))
+    folder.mkdir()
+    model = random_model(config, vocabulary=sizes)
+    save_folder(folder, TrainedModel(model, prepared.source, prepared.target, config, 40))
+    return folder
+
+
+def test_student_of_a_copy_of_itself_has_the_smallest_loss(prepared: Prepared, tmp_path: Path) -> None:
+    """A cross-entropy is smallest, and equal to the entropy, where both distributions are equal."""
+    attention = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
+    folder = save_teacher(prepared, tmp_path / "teacher", attention)
+    batch, targets = batch_of(prepared), Teacher(prepared=prepared, model=str(folder)).targets(batch_of(prepared))
+    own = load_folder(folder).model.aligned_features(batch.source, batch.source_mask, batch.target_in)[1]
+    entropy = -(targets * targets.clamp(min=1e-9).log()).sum() / batch.target_mask.sum()
+    assert alignment_loss(own, targets).item() == pytest.approx(entropy.item(), abs=1e-4)
+    assert alignment_loss(own + torch.rand_like(own) * batch.source_mask[:, None], targets) > entropy
+
+
+# Whole runs.
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    stored: dict[str, torch.Tensor] = torch.load(run / "model.pt")["weights"]
+    return stored
+
+
+def same(left: Path, right: Path) -> bool:
+    return all(torch.equal(weight, weights(right)[name]) for name, weight in weights(left).items())
+
+
+def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = run.parent
+    train([*LINKED, "name=plain"])
+    train([*LINKED, "guide=links", "guide.weight=0", "name=zero"])
+    assert same(runs / "plain", runs / "zero")
+
+    guided = [*LINKED, "guide=teacher", "guide.model=runs/plain", "guide.decay_steps=20"]
+    train([*guided, "name=uninterrupted"])
+    assert weights(runs / "uninterrupted").keys() == weights(runs / "plain").keys()  # the teacher is not stored
+    assert not same(runs / "uninterrupted", runs / "plain")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=8)
+        with pytest.raises(KeyboardInterrupt):
+            train(guided)
+    with pytest.raises(UserError, match="guide: runs/demo was started with another one"):
+        train(["resume=true", "guide=teacher", "guide.model=runs/zero"])
+    train(["resume=true"])
+    assert same(run, runs / "uninterrupted")
+    shutil.rmtree(runs / "plain")
+    with pytest.raises(UserError, match=r"guide\.model=runs/plain: has no model\.pt; name a folder"):
+        train([*guided, "name=other"])
+    assert not (runs / "other").exists()
+
+
+def test_texts_and_models_that_do_not_fit_are_refused(run: Path, prepared: Prepared, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"GoldLinks: a model without attention aligns nothing; remove it"):
+        train([*(word for word in LINKED if "slots" not in word), "guide=links", "attention=none"])
+    folder = save_teacher(prepared, tmp_path / "none", {"_target_": "nmt.attention.NoAttention"})
+    with pytest.raises(UserError, match=r"none: its source tokenizer is not that of the training text"):
+        train([*TINY, "guide=teacher", f"guide.model={folder}"])
+    with pytest.raises(UserError, match=r"none: has no attention and aligns nothing; name a model with attention"):
+        Teacher(prepared=prepared, model=str(folder))
+    low_rank = {"_target_": "nmt.attention.LowRankAttention", "slots": 2}
+    folder = save_teacher(prepared, tmp_path / "low_rank", low_rank)
+    corpus = Mock(source_lengths=np.array([3, 70]))
+    with pytest.raises(UserError, match=r"guide\.model=.*LowRankAttention holds at most 40; split"):
+        Teacher(prepared=replace(prepared, corpora={"train": corpus}), model=str(folder))
+
+
+def test_links_of_files_guide_training(run: Path) -> None:
+    for name, line in {"src": "die Katze schläft", "tgt": "the cat sleeps", "links": "1-1 2-2 3-3"}.items():
+        Path(f"a.{name}").write_text(f"{line}\n" * 20, encoding="utf-8")
+    files = [f"data.{part}.{side}=a.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
+    model = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
+    words = [*model, "data=text", "tokenizer.vocab_size=276", *files, "guide=links"]
+    with pytest.raises(UserError, match=r"guide=links: the training text has pairs without gold links; give data"):
+        train(words)
+    assert not run.exists()
+    train([*words, "data.train.links=a.links", "data.train.links_base=1"])
+    corpus: Corpus = open_prepared(run / "data").corpora["train"]
+    assert corpus.has_links and corpus.sure_links(0).tolist() == [[0, 0], [1, 1], [2, 2]]
