@@ -44,6 +44,14 @@ def weights(name: str, query: Tensor, keys: Tensor) -> Tensor:
     if name == "taylor":  # Li et al., eq. 10
         similar = 1 + keys @ query / (keys.norm(dim=1) * query.norm())
         return similar / similar.sum()
+    if name == "taylor2":  # Arora et al. (2024), §4.1
+        product = keys @ query / math.sqrt(len(query))
+        similar = 1 + product + product**2 / 2
+        return similar / similar.sum()
+    if name in ("features", "hedgehog"):  # Zhang et al. (2024), §4.1, for the latter
+        signs = (1, -1) if name == "hedgehog" else (1,)
+        similar = sum(torch.softmax(sign * keys, 1) @ torch.softmax(sign * query, 0) for sign in signs)
+        return similar / similar.sum()
     if name == "softmax":  # Shen et al., §3.2: keys over the positions, queries over the features
         return torch.softmax(keys, dim=0) @ torch.softmax(query, dim=0)
     if name == "scaling":
