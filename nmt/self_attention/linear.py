@@ -28,8 +28,6 @@ class Sums(NamedTuple):
 class LinearSelfAttention(SelfAttention):
     """o_t = φ(q_t)ᵀ Σ_s φ(k_s) v_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with the divisor of the feature map. A step costs O(1).
 
-    Sums have the dtype of the features, which may be wider than that of the states.
-
     Causally, the sums run over s ≤ t; the map ``scaling`` divides by t, and ``softmax`` normalises the keys over s ≤ t.
     """
 
@@ -44,23 +42,21 @@ class LinearSelfAttention(SelfAttention):
         queries, keys, values = (part.flatten(0, 1) for part in projected)
         mask = mask.repeat_interleave(self.heads, dim=0)
         keys = clear_padding(self._key_features(keys), mask)
-        values = values.to(keys.dtype)
         memory = Memory(keys.transpose(1, 2) @ values, keys.sum(1), mask.sum(1))
-        return self._split(self.kernel.read(queries, memory)[0].to(projected.values.dtype))
+        return self._split(self.kernel.read(queries, memory)[0])
 
     def causal(self, projected: Projected) -> Tensor:
         queries, keys, values = (part.flatten(0, 1) for part in projected)
         keys = self._key_features(keys)
         length = torch.arange(1, keys.shape[1] + 1, device=keys.device).expand(len(keys), -1)
         queries = self._query_features(queries.flatten(0, 1), keys.cumsum(1).flatten(0, 1), length.flatten())
-        output = chunked_form(queries.view(*keys.shape[:2], -1), keys, values.to(keys.dtype))
-        return self._split(output.to(projected.values.dtype))
+        return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
 
     def start(self, like: Tensor) -> State:
         width = self.W_o.in_features // self.heads
-        features = self._key_features(like.new_zeros(1, 1, width))
+        features = self._key_features(like.new_zeros(1, 1, width)).shape[2]
         rows = (like.shape[0], 1)
-        mass = features.new_zeros(*rows, self.heads, features.shape[2])
+        mass = like.new_zeros(*rows, self.heads, features)
         return Sums(mass.new_zeros(*mass.shape, width), mass, torch.zeros(rows, dtype=torch.int64, device=like.device))
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
@@ -70,8 +66,8 @@ class LinearSelfAttention(SelfAttention):
         mass, length = mass + key.view_as(mass), length + 1
         lengths = length[..., None].expand(mass.shape[:3]).flatten()
         query = self._query_features(queries[:, 0], mass.flatten(0, 2), lengths)
-        output, after = one_step(query, key, values[:, 0].to(key.dtype), slots.flatten(0, 2))
-        return output.to(values.dtype).reshape(*mass.shape[:3], 1, -1), Sums(after.view_as(slots), mass, length)
+        output, after = one_step(query, key, values[:, 0], slots.flatten(0, 2))
+        return output.reshape(*mass.shape[:3], 1, -1), Sums(after.view_as(slots), mass, length)
 
     def _split(self, output: Tensor) -> Tensor:
         """Return (B·H, T, d) as (B, H, T, d)."""
