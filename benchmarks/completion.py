@@ -47,6 +47,7 @@ class Network(nn.Module):
     def __init__(self, kind: Kind, feature_map: FeatureMap) -> None:
         super().__init__()
         self.embedding = nn.Embedding(SYMBOLS, SIZE)
+        nn.init.normal_(self.embedding.weight, std=0.1)  # as in ``build_model``: positions stay visible beside symbols
         self.inputs = PositionedEmbeddings(embedding_size=SIZE, size=SIZE)
         settings = {"inner_size": 2 * SIZE, "dropout": 0.0, "kind": kind, "feature_map": feature_map}
         self.layers = nn.ModuleList(EncoderLayer(size=SIZE, heads=HEADS, **settings) for _ in range(LAYERS))
