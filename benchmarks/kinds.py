@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-from nmt.attention import KernelAttention
+from nmt.attention import KernelAttention, LuongAttention
 
 CONF = Path(__file__).parents[1] / "conf"
 LABELS = {"luong": "luong general", "kernel": "kernel elu", "multi_head": "multi_head of luong"}  # with their defaults
-FEATURE_MAPS = [name for name in get_args(get_type_hints(KernelAttention.__init__)["feature_map"]) if name != "elu"]
-VARIANTS = {
-    "luong": {"luong dot": ["attention.score=dot"], "luong concat": ["attention.score=concat"]},
-    "kernel": {f"kernel {name}": [f"attention.feature_map={name}"] for name in FEATURE_MAPS},
-    "general_covariance": {"general_covariance recall": ["attention.recall=true"]},
-}
+SETTINGS = {"taylor2": ["attention.key_size=16"]}  # as its paper chooses: the slots grow with the square of the keys
+CHOICES = {"luong": (LuongAttention, "score"), "kernel": (KernelAttention, "feature_map")}  # a row for each choice
+VARIANTS = {"general_covariance": {"general_covariance recall": ["attention.recall=true"]}}
 FIRST = "none bahdanau luong sparse multi_head local memory low_rank kernel delta covariance".split()  # order of rows
 
 
@@ -25,8 +22,18 @@ def kinds() -> dict[str, list[str]]:
     for name in names:
         if not name.endswith("_paper"):
             settings[LABELS.get(name, name)] = [f"attention={name}"]
-            settings |= {label: [f"attention={name}", *words] for label, words in VARIANTS.get(name, {}).items()}
+            for label, words in variants(name).items():
+                settings.setdefault(label, [f"attention={name}", *words])
     return settings
+
+
+def variants(name: str) -> dict[str, list[str]]:
+    """Return further settings of a kind by label: its listed variants, and each choice of one argument."""
+    if name not in CHOICES:
+        return VARIANTS.get(name, {})
+    kind, argument = CHOICES[name]
+    choices = get_args(get_type_hints(kind.__init__)[argument])
+    return {f"{name} {choice}": [f"attention.{argument}={choice}", *SETTINGS.get(choice, [])] for choice in choices}
 
 
 def paper_settings() -> dict[str, list[str]]:

@@ -47,8 +47,8 @@ def write_report(args: argparse.Namespace) -> None:
     """Write the table of the finished runs, their curves and an alignment of each combination."""
     rows = []
     for write, read in COMBINATIONS:
-        found = {seed: finished(args.runs, run_name(write, read, seed)) for seed in args.seeds}
-        runs = {seed: summary for seed, summary in found.items() if summary is not None}
+        summaries = {seed: finished(args.runs, run_name(write, read, seed)) for seed in args.seeds}
+        runs = {seed: summary for seed, summary in summaries.items() if summary is not None}
         if not runs:
             rows.append([f"{write} / {read}", 0, *["not run"] * (len(COLUMNS) - 2)])
             continue
@@ -57,7 +57,7 @@ def write_report(args: argparse.Namespace) -> None:
         cells = [spread(losses, ".3f"), spread([test["bleu"] for test in tests], ".1f")]
         cells += [spread([test["aer"] for test in tests], ".3f")]
         cells += [spread([summary[key] / scale for summary in runs.values()], ".0f") for key, scale in TIMES]
-        rows.append([f"{write} / {read}", f"{len(runs)} of {len(found)}", *cells])
+        rows.append([f"{write} / {read}", f"{len(runs)} of {len(summaries)}", *cells])
         pictures = sorted((args.runs / run_name(write, read, next(iter(runs))) / "heatmaps").glob("*.png"))
         if pictures:
             shutil.copy(pictures[len(pictures) // 2], args.output / f"paper_scoring-{write}-{read}.png")

@@ -3,7 +3,7 @@
 An entry is done if its results file names a commit since which neither nmt/, conf/ nor the scripts have changed.
 An entry that lacks data, a trained model or another toolkit is skipped and named. A failed entry does not stop the
 others. What a script prints goes to runs/rebuild/NAME.log. Afterwards, ``tables.py`` copies the tables into the pages.
-Trainings of many hours are the jobs of run_queue.py. They are listed here and run there.
+Trainings of many hours are the jobs of run_queue.py. They are listed here and run there, except with ``--only``.
 
     python benchmarks/rebuild.py --list                 every entry, its question, its minutes on two cores, its state
     python benchmarks/rebuild.py --timings              only what needs a quiet machine
@@ -66,6 +66,8 @@ def selected(entry: Entry, args: argparse.Namespace) -> bool:
     """Tell if the options choose this entry."""
     if args.only:
         return entry.name in args.only
+    if entry.name in {job["name"] for job in long_jobs()}:
+        return False
     return not (args.timings and not entry.timing) and not (args.trainings and entry.timing)
 
 

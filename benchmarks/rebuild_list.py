@@ -25,7 +25,7 @@ MULTI30K = "data/multi30k/train.en.gz"
 TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
-MODELS = ("runs/multi30k/m30k-bahdanau", "runs/multi30k/m30k-memory", REFERENCE)
+MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
 FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
 SIZES = [f"{part}.{size}" for part in ("encoder", "decoder") for size in ("hidden_size=512", "layers=2")]
 REFERENCE_RUN = (
@@ -42,10 +42,12 @@ ENTRIES = [
     Entry("attentions", "attentions", 220),
     Entry("streaming_settings", "streaming_settings", 60),
     Entry("memory_settings", "memory_settings", 40),
+    Entry("memory_future", "memory_future", 60),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
-    Entry("multi30k", "multi30k", 120, needs=(MULTI30K,)),
+    Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
+    Entry("demo", "demo", 4, timing=True),
     Entry("products", "products", 2, timing=True),
     Entry("cost", "cost", 20, timing=True),
     Entry("startup", "startup", 2, ("--size", "reference"), timing=True),
@@ -64,6 +66,7 @@ ENTRIES = [
     ),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
+    Entry("self_attention", "self_attention", 15, timing=True),
     Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
     Entry(
         *("integers", "integers", 5),

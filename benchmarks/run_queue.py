@@ -79,7 +79,7 @@ def read_list(file: Path) -> list[Job]:
         sys.exit(f"{file}: {' '.join(str(error).split())}; each job needs name, command, minutes and priority")
     names = [job.name for job in jobs]
     if not known or len(set(names)) < len(names):
-        sys.exit(f"{file}: each job needs a name of its own (letters, digits, -), a command, minutes and priority")
+        sys.exit(f"{file}: each job needs a unique name (letters, digits, -), a command, minutes and priority")
     return sorted(jobs, key=lambda job: job.priority)
 
 
@@ -213,15 +213,15 @@ class Lock:
 
 def processes(mark: str) -> list[int]:
     """Return the numbers of all processes with this mark in their environment. Linux only."""
-    found, entry = [], f"{MARK}={mark}".encode()
+    numbers, entry = [], f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             marked = entry in (folder / "environ").read_bytes().split(b"\0")
         except OSError:  # it has ended, or belongs to another user
             continue
         if marked:  # an ended process that nobody has waited for has no environment
-            found.append(int(folder.name))
-    return found
+            numbers.append(int(folder.name))
+    return numbers
 
 
 def stop_processes(mark: str) -> None:

@@ -88,7 +88,9 @@ class Translate:
         scores: list[float | None] = [None] * len(lines)
         for row, translation in zip(filled, best, strict=True):
             texts[row], scores[row] = translation.text, translation.score
-        new = {self.output: texts} if self.scores is None else {self.output: texts, self.scores: scores}
+        new: dict[str, Sequence[Any]] = {self.output: texts}
+        if self.scores is not None:
+            new[self.scores] = scores
         if isinstance(source, np.ndarray):
             return columns | {name: _array(values) for name, values in new.items()}
         return columns | new

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,6 +23,7 @@ from nmt.inference.bulk import Bulk, Sources, batch_tokens
 from nmt.inference.oversized import OnFailure, SourceTooLong
 from nmt.inference.translation import Translation
 
+ROOT = Path(__file__).resolve().parents[2]
 LINES = st.lists(st.sampled_from(["", " ", "5", "1 2", "3 4 5 6", "7 8 9"]), max_size=30)
 
 
@@ -209,6 +214,59 @@ def test_leaving_early_ends_all_threads() -> None:
     next(groups)
     groups.close()
     assert threading.active_count() == before and len(ended) <= 2
+
+
+COMMAND = """
+import sys, time
+from contextlib import closing
+from nmt.commands.shell import run
+from nmt.inference.bulk import Bulk, Stoppable
+from nmt.inference.translation import Translation
+
+class Slow:
+    def step(self):
+        time.sleep(0.01)
+
+def decode(sources, stop):
+    if len(sources) == 1:
+        return [Translation("")]
+    print("ready", file=sys.stderr, flush=True)
+    engine = Stoppable(Slow(), stop)
+    while True:
+        engine.step()
+
+def command(_):
+    bulk = Bulk(
+        encode=lambda line: [1] * 100, decode=decode, workers=3, max_tokens=500, max_rows=9, on_failure=None
+    )
+    with closing(bulk.translate([["a"], *[["a"] * 30] * 100])) as groups:
+        for _ in groups:
+            FIRST
+run(command, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "number", "code", "message"),
+    [
+        ("pass", signal.SIGINT, 130, "interrupted"),
+        ("pass", signal.SIGTERM, 143, "stopped by SIGTERM"),
+        ("raise BrokenPipeError", None, 141, ""),
+    ],
+)
+def test_signals_and_closed_pipes_end_all_threads(
+    first: str, number: signal.Signals | None, code: int, message: str
+) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", COMMAND.replace("FIRST", first)], stderr=subprocess.PIPE, cwd=ROOT, text=True
+    )
+    assert child.stderr
+    if number is not None:
+        assert child.stderr.readline() == "ready\n"
+        child.send_signal(number)
+    lines = child.communicate(timeout=50)[1].splitlines()
+    assert child.returncode == code
+    assert [line for line in lines if line != "ready"] == ([message] if message else [])
 
 
 @pytest.mark.parametrize("workers", [2, 3, 16])
