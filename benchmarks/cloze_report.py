@@ -33,44 +33,49 @@ def write_report(args: argparse.Namespace, rows: list[str], cells: Cells) -> Non
 
 
 def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str) -> list[str]:
-    """Return the report: one table for each number of distractors, and one for bAbI if it was trained."""
+    """Return the report: one row for each attention, and columns for each number of distractors and for bAbI."""
     commits = ", ".join(sorted({cell["commit"] for cell in cells.values()}))
     lines = header(
         "Cloze questions",
         f"cells trained at: {commits}",
         f"LSTMs and states of {SIZE}; {args.updates:,} updates of {ROWS} documents with 16 questions each; Adam, rate "
         f"{RATE} falling to 0, for every row",
-        f"documents of n facts, 3 tokens each; trained on n = 2 to {MAX_TRAIN_FACTS}, mostly short ones",
-        f"accuracy in % ({PLACES} candidates; chance: {100 / PLACES:.0f}): mean (lowest–highest) of the seeds",
-        "a seed gives every row the same documents in the same order",
+        f"n = …: accuracy in % ({PLACES} candidates; chance: {100 / PLACES:.0f}) with n facts, 3 tokens each; mean "
+        f"(lowest–highest) of the seeds; trained on n = 2 to {MAX_TRAIN_FACTS}, mostly short ones",
+        "1 distractor: with one more fact for each, about which no question asks",
+        "seeds: their number; a seed gives every row the same documents in the same order",
         "s: processor seconds of one training, on one core that other programs shared",
         "–: the document is too long for this attention, which was trained on shorter ones",
     )
-    for distractors in args.distractors:
-        lines += [
-            f"## {_title(distractors)}",
-            "",
-            *accuracies(str(distractors), list(map(str, args.facts)), rows, cells),
-        ]
+    tasks = {str(distractors): [str(count) for count in args.facts] for distractors in args.distractors}
     if any(task == "babi" for task, _, _ in cells):
-        lines += ["## First bAbI task", "", *accuracies("babi", ["babi"], rows, cells)]
-    return [*lines, f"![learning curves, and accuracy against the number of facts]({picture})"]
+        tasks["babi"] = ["babi"]
+    trained = [kind for kind in rows if any(kind == name for _, name, _ in cells)]
+    columns = ["attention", *(title for task, counts in tasks.items() for title in titles(task, counts))]
+    lines += table(
+        columns, ([kind, *(x for task in tasks for x in row(task, kind, tasks[task], cells))] for kind in trained)
+    )
+    if missing := [kind for kind in rows if kind not in trained]:
+        lines += ["", f"Not run: {', '.join(missing)}."]
+    return [*lines, "", f"![learning curves, and accuracy against the number of facts]({picture})"]
 
 
-def accuracies(task: str, counts: list[str], rows: list[str], cells: Cells) -> list[str]:
-    """Return the table of one task, and a line with the rows that were not run."""
-    lines, missing = [], []
-    for kind in rows:
-        seeds = {seed: cell for (of, name, seed), cell in cells.items() if (of, name) == (task, kind)}
-        if not seeds:
-            missing.append(kind)
-            continue
-        shares = ([cell["accuracy"].get(count) for cell in seeds.values()] for count in counts)
-        seconds = mean(cell["seconds"] for cell in seeds.values())
-        lines.append([kind, *map(mean_and_range, shares), ", ".join(map(str, seeds)), f"{seconds:.0f}"])
-    columns = ["attention", *("accuracy" if count == "babi" else f"n = {int(count):,}" for count in counts)]
-    last = ["", f"Not run: {', '.join(missing)}."] if missing else []
-    return [*table([*columns, "seeds", "s"], lines), *last, ""]
+def titles(task: str, counts: list[str]) -> list[str]:
+    """Return the titles of a task's columns."""
+    if task == "babi":
+        return ["bAbI 1", "seeds, bAbI 1", "s, bAbI 1"]
+    suffix = "" if task == "0" else f", {task} distractor{'s' * (task != '1')}"
+    return [f"{name}{suffix}" for name in (*(f"n = {int(count):,}" for count in counts), "seeds", "s")]
+
+
+def row(task: str, kind: str, counts: list[str], cells: Cells) -> list[str]:
+    """Return the accuracies of an attention in one task, the number of seeds, and the mean time."""
+    trained = [cell for (of, name, _), cell in cells.items() if (of, name) == (task, kind)]
+    if not trained:
+        return ["not run"] * len(counts) + ["0", ""]
+    shares = ([cell["accuracy"].get(count) for cell in trained] for count in counts)
+    seconds = mean(cell["seconds"] for cell in trained)
+    return [*map(mean_and_range, shares), str(len(trained)), f"{seconds:.0f}"]
 
 
 def mean_and_range(shares: list[float | None]) -> str:

@@ -1,6 +1,6 @@
 """Compare the translations of a trained model by each engine: BLEU, chrF, equal lines and seconds.
 
-python benchmarks/engines.py --model runs/multi30k/m30k-memory runs/multi30k/m30k-bahdanau --data data/multi30k
+python benchmarks/engines.py --model runs/multi30k/m30k-memory-s1 runs/multi30k/m30k-bahdanau-s1 --data data/multi30k
 """
 
 from __future__ import annotations

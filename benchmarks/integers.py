@@ -7,7 +7,7 @@ Processors with AVX2 but without integer dot products multiply unsigned activati
 products in 16 bits. A pair outside ±32,767 saturates silently. "Pairs saturated" is the share of such pairs in the
 products of real translations, on any processor. "Sums affected" is the share of results with at least one such pair.
 
-    python benchmarks/integers.py --model runs/multi30k/m30k-memory --data data/multi30k
+    python benchmarks/integers.py --model runs/multi30k/m30k-memory-s1 --data data/multi30k
 """
 
 from __future__ import annotations

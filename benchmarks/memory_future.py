@@ -28,9 +28,10 @@ SCORES = ("BLEU", "chrF", "AER")
 def main() -> None:
     parser = argument_parser(__doc__, "memory_future.md", threads=1, runs="runs/memory_future")
     parser.add_argument("--data", type=Path, help="folder of Multi30k; default: generated sentences")
-    parser.add_argument("--pairs", type=int, default=20_000, help="generated training pairs; default: %(default)s")
-    parser.add_argument("--epochs", type=int, default=2, help="on generated sentences; default: %(default)s")
-    parser.add_argument("--updates", type=int, default=290, help="until the weight of the teacher is 0")
+    parser.add_argument("--pairs", type=int, default=40_000, help="generated training pairs; default: %(default)s")
+    parser.add_argument("--epochs", type=int, default=4, help="on generated sentences; default: %(default)s")
+    parser.add_argument("--updates", type=int, default=1160, help="until the weight of the teacher is 0")
+    parser.add_argument("--settings", nargs="*", default=[], help="further settings of all runs, such as seed=2")
     args = parser.parse_args()
     if args.data is None:
         text = prepared(args.runs / "data", args.pairs, args.threads)
@@ -39,25 +40,25 @@ def main() -> None:
         text = ["+experiment=multi30k", f"data.folder={args.data}"]
 
     def run(name: str, *settings: str) -> dict[str, Any]:
-        """Return the test scores of a run, trained now or before."""
-        scores: dict[str, Any] = train(args.runs, name, [*text, *settings], threads=args.threads)["test"]
+        """Return the test scores of a run, trained now or before, and its validation loss."""
+        summary = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)
+        scores = {**summary["test"], "loss": summary["metrics"]["valid_loss"]}
         print(row(name, *cells(scores)), flush=True)
         return scores
 
-    lines = header("Future work of the paper on memory attention")
-    lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES)]
-    lines.append(row("bahdanau, the teacher", *cells(run("bahdanau", "attention=bahdanau"))))
+    lines = header("Future work of the paper on memory attention", "one seed")
+    lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES, "valid loss, nats")]
     memories = {32: run("memory-32", "attention.slots=32")}
-    lines.append(row("memory", *cells(memories[32])))
-    guides = {"gold links": ["guide=links"]} if args.data is None else {}  # Multi30k has none
-    guides["a teacher"] = [
-        "guide=teacher",
-        f"guide.model={args.runs / 'bahdanau'}",
-        f"guide.decay_steps={args.updates}",
-    ]
-    for name, words in guides.items():
-        scores = run(f"guided by {name}".replace(" ", "-"), *words)
-        lines.append(row(f"memory, guided by {name}", *cells(scores)))
+    guided = {"bahdanau, the teacher": run("bahdanau", "attention=bahdanau"), "memory": memories[32]}
+    teacher = ["guide=teacher", f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
+    guides = {"teacher": ("a teacher", teacher)}
+    if args.data is None:  # Multi30k has no gold links
+        for weight in ("1", "0.1"):
+            words = ["guide=links", f"guide.weight={weight}"]
+            guides = {f"links-{weight}": (f"gold links, weight {weight}", words), **guides}
+    for name, (title, words) in guides.items():
+        guided[f"memory, guided by {title}"] = run(name, *words)
+    lines += [row(name, *cells(scores), f"{scores['loss']:.2f}") for name, scores in guided.items()]
     save(args.output, lines, show=False)
 
     run("nested", "attention=nested_memory")

@@ -98,9 +98,9 @@ def write_report(args: argparse.Namespace, *, decoding: bool = False) -> None:
     lines += [*table(COLUMNS, rows), ""]
     if decoding and models:
         lines += decoding_times(models, args)
-    lines += [*(f"- {text}" for text in signatures.values()), "", "![learning curves](paper_multi30k.png)"]
-    save(args.output / "paper_multi30k.md", lines)
-    plot(curves, args.output / "paper_multi30k.png")
+    lines += [*(f"- {text}" for text in signatures.values()), "", "![learning curves](multi30k.png)"]
+    save(args.output / "multi30k.md", lines)
+    plot(curves, args.output / "multi30k.png")
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:

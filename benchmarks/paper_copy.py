@@ -6,7 +6,7 @@ with memory attention of K slots, with and without position encodings. --size sm
 each cell, and an interrupted benchmark continues where it stopped. A cell without a finished run says "not run".
 
     python benchmarks/paper_copy.py --size small --lengths 50
-    python benchmarks/paper_copy.py --minutes 90 --threads 1         start no training that would end later
+    python benchmarks/paper_copy.py --minutes 90 --jobs 2 --threads 1   start no training that would end later
     python benchmarks/paper_copy.py --report-only                    write the table of the finished runs
     python benchmarks/paper_copy.py --decoding-only                  time with random weights and equal steps
 """
@@ -17,6 +17,7 @@ import argparse
 import csv
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
     parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="default: all")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
@@ -69,17 +71,27 @@ def main() -> None:
     if args.decoding_only:
         save(args.output / "paper_copy_decoding.md", decoding_times(args))
         return
-    started, longest = time.monotonic(), 0.0
-    for length, kind in cells(args):
-        spent = time.monotonic() - started
-        if args.minutes is not None and spent + longest > 60 * args.minutes:
-            print(f"{args.minutes:g} minutes: the other cells are not run")
-            break
-        if not args.report_only:
-            train(args.runs, run_name(args.size, length, kind), settings(args, length, kind), threads=args.threads)
-            longest = max(longest, time.monotonic() - started - spent)
-        write_report(args)
+    if not args.report_only:
+        train_cells(args)
     write_report(args)
+
+
+def train_cells(args: argparse.Namespace) -> None:
+    """Train all cells, --jobs at the same time; a cell that --minutes leaves no time for is not run."""
+    started, longest = time.monotonic(), 0.0
+
+    def run(cell: tuple[int, str]) -> None:
+        nonlocal longest
+        name, begun = run_name(args.size, *cell), time.monotonic()
+        if args.minutes is not None and begun - started + longest > 60 * args.minutes:
+            print(f"{name}: not run, because it would end after {args.minutes:g} minutes", flush=True)
+            return
+        train(args.runs, name, settings(args, *cell), threads=args.threads)
+        longest = max(longest, time.monotonic() - begun)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for _ in pool.map(run, cells(args)):
+            write_report(args)
 
 
 def cells(args: argparse.Namespace) -> Iterator[tuple[int, str]]:

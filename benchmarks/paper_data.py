@@ -73,8 +73,9 @@ def write_report(args: argparse.Namespace) -> None:
     for size in args.sizes:
         runs = [finished(args.runs, f"{kind}-{size}") for kind in KINDS]
         scores = [None if run is None else run["test"]["bleu"] for run in runs]
-        if None not in scores:
-            gaps[size] = scores[0] - scores[1]
+        finished_scores = [score for score in scores if score is not None]
+        if len(finished_scores) == len(KINDS):
+            gaps[size] = finished_scores[0] - finished_scores[1]
         cells = ["not run" if score is None else f"{score:.2f}" for score in scores]
         minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in runs]
         rows.append([f"{size:,}", *cells, f"{gaps[size]:+.2f}" if size in gaps else "–", *minutes])
@@ -83,9 +84,10 @@ def write_report(args: argparse.Namespace) -> None:
     save(args.output / "paper_data.md", [*lines, "", "![gap by training size](paper_data.png)"], show=False)
     figure = Figure(figsize=(5, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot(list(gaps), list(gaps.values()), marker="o")
+    if gaps:
+        axes.semilogx(list(gaps), list(gaps.values()), marker="o")
     axes.axhline(0, color="grey", linewidth=0.8)
-    axes.set(xscale="log", xlabel="training pairs", ylabel="BLEU, Bahdanau − memory, K = 32")
+    axes.set(xlabel="training pairs", ylabel="BLEU, Bahdanau − memory, K = 32")
     figure.savefig(args.output / "paper_data.png", dpi=120)
 
 

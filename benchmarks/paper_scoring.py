@@ -57,7 +57,7 @@ def write_report(args: argparse.Namespace) -> None:
         cells = [spread(losses, ".3f"), spread([test["bleu"] for test in tests], ".1f")]
         cells += [spread([test["aer"] for test in tests], ".3f")]
         cells += [spread([summary[key] / scale for summary in runs.values()], ".0f") for key, scale in TIMES]
-        rows.append([f"{write} / {read}", f"{len(runs)} of {len(summaries)}", *cells])
+        rows.append([f"{write} / {read}", f"{len(runs)} of {len(args.seeds)}", *cells])
         pictures = sorted((args.runs / run_name(write, read, next(iter(runs))) / "heatmaps").glob("*.png"))
         if pictures:
             shutil.copy(pictures[len(pictures) // 2], args.output / f"paper_scoring-{write}-{read}.png")
@@ -94,9 +94,10 @@ def plot(args: argparse.Namespace) -> None:
             if file.is_file() and (losses := valid_loss(file)):
                 axes.plot(range(1, len(losses) + 1), losses, color=f"C{index}", label=label)
                 label = None
-    axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece", yscale="log")
+    axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece")
     axes.grid(alpha=0.3)
     if axes.lines:
+        axes.set_yscale("log")
         axes.legend()
     figure.savefig(args.output / "paper_scoring.png", dpi=120)
 

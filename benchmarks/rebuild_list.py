@@ -37,13 +37,16 @@ PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
 
+RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
+
 ENTRIES = [
     Entry("inversion", "inversion", 1),
     Entry("attentions", "attentions", 220),
     Entry("streaming_settings", "streaming_settings", 60),
     Entry("memory_settings", "memory_settings", 40),
-    Entry("memory_future", "memory_future", 60),
+    Entry("memory_future", "memory_future", 45),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
     Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),

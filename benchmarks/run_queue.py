@@ -79,7 +79,7 @@ def read_list(file: Path) -> list[Job]:
         sys.exit(f"{file}: {' '.join(str(error).split())}; each job needs name, command, minutes and priority")
     names = [job.name for job in jobs]
     if not known or len(set(names)) < len(names):
-        sys.exit(f"{file}: each job needs a unique name (letters, digits, -), a command, minutes and priority")
+        sys.exit(f"{file}: each job needs its own name (letters, digits, -), a command, minutes and priority")
     return sorted(jobs, key=lambda job: job.priority)
 
 

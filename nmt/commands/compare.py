@@ -27,8 +27,8 @@ HELP = """nmt-compare: compare models on the same test set; writes report.html, 
 
   nmt-compare attention=none,bahdanau,memory seed=1,2,3 name=report    train all nine runs, then compare three models
   nmt-compare attention=none,memory name=report training.max_epochs=2  any setting of nmt-train
-  nmt-compare models=[runs/a,runs/b] name=report                       compare finished runs, or all runs of a sweep
-  nmt-compare models=[runs/a,runs/b] baseline=runs/b engines=[onnx] beams=[1,4,8] name=report
+  nmt-compare 'models=[runs/a,runs/b]' name=report                     compare finished runs, or all runs of a sweep
+  nmt-compare 'models=[runs/a,runs/b]' baseline=runs/b 'engines=[onnx]' 'beams=[1,4,8]' name=report
 
 The report is runs/NAME/report.html. Repeat the command to continue: finished runs and measurements are kept.
 Runs that differ only in their seed are one model, with mean and standard deviation. All models train for equally many

@@ -117,7 +117,7 @@ def _read_arguments(file: Path) -> list[str]:
 def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more."""
     before = read_yaml(folder / CONFIG_FILE)
-    if config["guide"] != before.get("guide"):
+    if config.get("guide") != before.get("guide"):
         raise UserError(f"resume=true: guide: {folder} was started with another one; remove it or start a new run")
     stored = _flatten(before)
     for key, value in _flatten(config).items():

@@ -20,7 +20,7 @@ from nmt.inference.translator import Translator
 from nmt.text.specials import BOS, EOS
 
 GROUP = 256  # test sentences whose alignments are in memory at once
-DIGITS = 4  # of stored weights
+DIGITS = 4  # significant digits of stored weights
 
 
 class Slots(NamedTuple):
@@ -44,9 +44,10 @@ def measure_alignments(
             if run is not model.runs[0]:
                 continue
             for row in rows:
-                pair = test.sources[row], test.references[row]
-                key = {"kind": "example", "model": run.identity, "text": digest(pair)}
-                drawn.setdefault(model.label, []).append(store.measure(key, partial(_example, loaded, *pair)))
+                pair, split = (test.sources[row], test.references[row]), test.golds is None
+                key = {"kind": "example", "model": run.identity, "text": digest([*pair, str(split)])}
+                action = partial(_example, loaded, *pair, split=split)
+                drawn.setdefault(model.label, []).append(store.measure(key, action))
     return facts, drawn
 
 
@@ -84,8 +85,11 @@ def _facts(loaded: _Loaded, test: TestSet) -> dict[str, Any]:
     return {"parameters": parameters, "entropy": entropy, "signed": translator.attention.signed}
 
 
-def _example(loaded: _Loaded, source: str, reference: str) -> dict[str, Any]:
-    """Return the weights of a pair between words, and what is written and read; without attention, no weights."""
+def _example(loaded: _Loaded, source: str, reference: str, *, split: bool) -> dict[str, Any]:
+    """Return the weights of a pair between words, and what is written and read; without attention, no weights.
+
+    ``split``: words of scripts without spaces are split into pieces; gold links count whole words.
+    """
     translator = loaded.translator
     empty: dict[str, Any] = {"weights": None, "write": None, "read": None}
     if not translator.attention.reads_source:
@@ -93,7 +97,8 @@ def _example(loaded: _Loaded, source: str, reference: str) -> dict[str, Any]:
     (decoding,) = force_decode(translator, [source], [reference], on_failure=lambda row, reason: None)
     if not decoding.alignment.size:
         return empty
-    words = display_weights(decoding, translator.match_case(source), translator.match_case(reference))
+    pair = translator.match_case(source), translator.match_case(reference)
+    words = display_weights(decoding, *pair, split=split)
     slots = slot_weights(translator, source, reference)
     return {
         "weights": _rounded(words.weights),
@@ -107,7 +112,7 @@ def _example(loaded: _Loaded, source: str, reference: str) -> dict[str, Any]:
 
 
 def _rounded(weights: np.ndarray) -> list[list[float]]:
-    return np.round(weights.astype(np.float64), DIGITS).tolist()  # type: ignore[no-any-return]
+    return [[float(f"{weight:.{DIGITS}g}") for weight in row] for row in weights.tolist()]
 
 
 @torch.inference_mode()

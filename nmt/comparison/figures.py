@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from nmt.alignment.characters import xml_safe
 from nmt.alignment.fonts import font_families
 from nmt.comparison.results import Column, Point, Row, pareto_front
 from nmt.storage import replace_file
+from nmt.text.links import Link
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
 
 MARKERS = "osD^vPX"
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
+OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.2}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
+
+
+class Panel(NamedTuple):
+    """A heatmap: weights with the labels of its rows and columns (none: numbers), and gold links (column, row)."""
+
+    title: str
+    weights: np.ndarray
+    rows: Sequence[str]
+    columns: Sequence[str]
+    gold: Collection[Link] = ()
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -82,7 +94,9 @@ def draw_pareto(points: Sequence[Point]) -> Figure | None:
     axes = figure.add_subplot()
     labels, engines = ([*dict.fromkeys(getattr(point, name) for point in points)] for name in ("label", "engine"))
     shades, beams = colours(labels), sorted({point.beam for point in points})
-    front = pareto_front(points)
+    front, times = pareto_front(points), [point.milliseconds for point in points]
+    axes.set_xscale("log")  # with limits, before drawing: matplotlib warns of equal times that are a power of ten
+    axes.set_xlim(0.8 * min(times), 1.25 * max(times))
     axes.plot([point.milliseconds for point in front], [point.bleu for point in front], color="0.6", zorder=1)
     for point in points:
         size = 30 + 50 * beams.index(point.beam)
@@ -95,7 +109,6 @@ def draw_pareto(points: Sequence[Point]) -> Figure | None:
             edgecolors="black" if point in front else "none",
             zorder=2,
         )
-    axes.set_xscale("log")
     axes.set_xlabel("milliseconds per sentence, log scale")
     axes.set_ylabel("BLEU of the timed sentences")
     axes.grid(alpha=0.3, which="both")
@@ -133,31 +146,33 @@ def draw_lengths(
                     places, means, spreads, color=shades[row.label], marker="o", capsize=2, label=_safe(row.label)
                 )
         axes.set_xticks(range(len(labels)), labels)
+        axes.set_xlim(-0.4, len(labels) - 0.6)
         axes.set_xlabel("source length, pieces")
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
-        axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     axes.legend(frameon=False, fontsize="small")
     return figure
 
 
-def draw_heatmaps(
-    panels: Sequence[tuple[str, np.ndarray, Sequence[str], Sequence[str]]], *, columns: int = 3
-) -> Figure:
-    """Draw heatmaps beside each other: title, weights, labels of the rows and of the columns (empty: numbers)."""
+def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
+    """Draw heatmaps beside each other, at most ``columns`` in a line."""
     count = min(columns, len(panels))
     lines = -(-len(panels) // count)
-    height = max(2.2, max(0.21 * min(weights.shape[0], 26) for _, weights, _, _ in panels) + 1.6)
+    height = max(2.2, max(0.21 * min(panel.weights.shape[0], 26) for panel in panels) + 1.6)
     figure = new_figure(4.6 * count, height * lines)
     grid = figure.subplots(lines, count, squeeze=False)
     for axes, panel in zip(grid.flat, panels, strict=False):
-        _heatmap(axes, *panel)
+        _heatmap(axes, panel)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     return figure
 
 
-def _heatmap(axes: Axes, title: str, weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
+def _heatmap(axes: Axes, panel: Panel) -> None:
+    from matplotlib.patches import Rectangle
+
+    title, weights, rows, columns, gold = panel
     signed = bool((weights < 0).any())
     limit = float(np.abs(weights).max(initial=0)) or 1.0
     axes.imshow(
@@ -168,6 +183,8 @@ def _heatmap(axes: Axes, title: str, weights: np.ndarray, rows: Sequence[str], c
         vmin=-limit if signed else 0,
         vmax=limit,
     )
+    for column, row in gold:
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **OUTLINE))
     style: dict[str, Any] = {"parse_math": False, "fontfamily": font_families([*rows, *columns, title]), "fontsize": 7}
     if columns and len(columns) <= MAX_LABELS:
         axes.set_xticks(range(len(columns)), [xml_safe(word) for word in columns], rotation=90, **style)

@@ -30,6 +30,10 @@ figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcapti
 @media (min-width: 70rem) { figure img { max-width: 100% } }
 dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
 """
+COLOURS = (
+    "References, force-decoded: target down, source across. Darker is larger. Where weights can be negative, red is "
+    "positive and blue negative. Orange outlines are gold links."
+)
 EXACT = ("parameters", "updates")
 BEST_HIGH, BEST_LOW = ("bleu", "chrf"), ("aer",)
 
@@ -72,7 +76,7 @@ def comparison_page(page: Page) -> str:
         parts += [f"<h2>{_escape(heading)}</h2>", *map(_figure, pictures)]
     if page.sentences:
         parts.append("<h2>Alignments of the same sentences</h2>")
-        parts.append("<p>References, force-decoded: target down, source across. Red is positive, blue negative.</p>")
+        parts.append(f"<p>{COLOURS}</p>")
     for number, sentence in enumerate(page.sentences, start=1):
         parts += [f"<h3>Sentence {number}</h3><p>{_escape(sentence.source)}<br>{_escape(sentence.reference)}</p>"]
         parts += map(_figure, sentence.pictures)

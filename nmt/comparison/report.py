@@ -146,11 +146,7 @@ def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
 
 def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
-    sentences = draw_sentences(
-        comparison.drawn,
-        [(comparison.test.sources[row], comparison.test.references[row]) for row in comparison.example_rows],
-        folder / FIGURES,
-    )
+    sentences = draw_sentences(comparison.drawn, comparison.test, comparison.example_rows, folder / FIGURES)
     speed = [*TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
     return Page(
         title=f"Comparison {folder.name}",

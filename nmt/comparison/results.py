@@ -97,7 +97,8 @@ def quality_row(
     values: dict[str, list[float]] = {}
     tests: dict[str, list[Difference]] = {}
     for index, (run, fact) in enumerate(zip(model.runs, facts, strict=True)):
-        measured = store.measure(_text_key("text", test, run), partial(_text_measures, run, test, buckets))
+        key = {**_text_key("text", test, run), "buckets": [rows for _, rows in buckets]}
+        measured = store.measure(key, partial(_text_measures, run, test, buckets))
         summary = run.summary
         measured |= {"parameters": fact["parameters"], "entropy": fact["entropy"], "aer": summary["test"].get("aer")}
         measured |= {"train_tokens_per_s": summary.get("tokens_per_s"), "train_seconds": summary.get("seconds")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -114,8 +115,12 @@ def _measure(
 
 def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the worker reports. Raises UserError if it fails."""
-    command = [sys.executable, "-m", "nmt.comparison.worker"]
-    process = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, encoding="utf-8")
+    # -P: no modules from the current folder. The path: a package that trust= names may lie anywhere.
+    command = [sys.executable, "-P", "-m", "nmt.comparison.worker"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.run(
+        command, input=json.dumps(job), capture_output=True, text=True, encoding="utf-8", env=environment
+    )
     try:
         result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     except (IndexError, ValueError):

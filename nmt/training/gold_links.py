@@ -24,7 +24,7 @@ class GoldLinks(Guide):
     Pieces of target words without a link, and ``</s>``, have no target.
     """
 
-    def __init__(self, *, prepared: Prepared, weight: NonNegative = 1.0, decay_steps: Count | None = None) -> None:
+    def __init__(self, *, prepared: Prepared, weight: NonNegative = 0.1, decay_steps: Count | None = None) -> None:
         super().__init__(weight=weight, decay_steps=decay_steps)
         self.corpus = prepared.corpora["train"]
         self.tokenizers = prepared.source, prepared.target

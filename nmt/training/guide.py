@@ -22,7 +22,7 @@ class Guide(ABC):
     The weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it.
     """
 
-    def __init__(self, *, weight: NonNegative = 1.0, decay_steps: Count | None = None) -> None:
+    def __init__(self, *, weight: NonNegative = 0.1, decay_steps: Count | None = None) -> None:
         self.weight = weight
         self.decay_steps = decay_steps
 

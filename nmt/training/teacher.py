@@ -34,7 +34,7 @@ class Teacher(Guide):
         prepared: Prepared,
         model: str,
         trusted: Sequence[str] = (),
-        weight: NonNegative = 1.0,
+        weight: NonNegative = 0.1,
         decay_steps: Count | None = None,
     ) -> None:
         super().__init__(weight=weight, decay_steps=decay_steps)

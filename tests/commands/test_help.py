@@ -36,7 +36,7 @@ def test_ascii_terminal_shows_help_and_errors() -> None:
     ("command", "phrases"),
     [
         ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
-        ("compare", ["nmt-compare models=[runs/a,runs/b]", "rounds: 3"]),
+        ("compare", ["nmt-compare 'models=[runs/a,runs/b]'", "rounds: 3"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
         ("export", ["nmt-export model=runs/demo", "shortlist: keep"]),
