@@ -97,7 +97,10 @@ def main() -> None:
         return
     # One process per kind, which returns freed blocks at once: reused blocks would hide a peak.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    known = {(cell.kind, cell.length) for cell in read(file)}
     for kind in KINDS:
+        if all((kind, length) in known for length in LENGTHS if length <= args.max):
+            continue
         command = [sys.executable, __file__, "--kind", kind, "--max", str(args.max), "--output", str(args.output)]
         subprocess.run(command, check=True, env=environment)
     cells = sorted((cell for cell in read(file) if cell.length <= args.max), key=lambda cell: cell.length)

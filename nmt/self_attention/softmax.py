@@ -39,5 +39,6 @@ class SoftmaxSelfAttention(SelfAttention):
         new = (projected.keys, projected.values)
         cache = Cache(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
         # The exporter accepts four axes only.
-        output = scaled_dot_product_attention(*(part.flatten(0, 1) for part in (projected.queries, *cache)))
+        queries, keys, values = (part.flatten(0, 1) for part in (projected.queries, *cache))
+        output = scaled_dot_product_attention(queries, keys, values)
         return output.view_as(projected.queries), cache
