@@ -114,8 +114,12 @@ def _read_arguments(file: Path) -> list[str]:
     return words
 
 
-def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
-    """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more."""
+def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]) -> None:
+    """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more.
+
+    ``arguments`` are the overrides in ``config``. A run of an earlier version may lack keys that they do not set.
+    """
+    given = {key_of(word) for word in arguments}
     before = read_yaml(folder / CONFIG_FILE)
     if config.get("guide") != before.get("guide"):
         raise UserError(f"resume=true: guide: {folder} was started with another one; remove it or start a new run")
@@ -126,8 +130,11 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path) -> None:
         if not key.startswith(FIXED):
             continue
         if key not in stored:
+            if key not in given:
+                continue
             raise UserError(
-                f"resume=true: {folder}/{CONFIG_FILE} has no {key}: damaged or of another version; start a new run"
+                f"resume=true: {key}={value}: {folder}/{CONFIG_FILE} has no such key, it is damaged or of an earlier "
+                "version; remove it or start a new run"
             )
         if value != stored[key]:
             raise UserError(

@@ -103,7 +103,7 @@ def train_or_resume(
         folder = run_to_resume(place, arguments, config["training"])
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
-        refuse_changed_settings(config, folder)
+        refuse_changed_settings(config, folder, arguments)
     elif folder is None:
         folder, chosen = new_folder(Path(config["runs"]), config["name"]), True
     try:

@@ -15,7 +15,7 @@ import pytest
 from nmt.commands import programs
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap"]
+COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap", "compare"]
 # Sends the signal to itself when the program looks for its N-th module.
 STOP_AT_IMPORT = """
 import sys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,14 @@ def test_present_corpus_holds_its_text(unpack: Callable[[str], Path]) -> None:
             sides = [corpus.sources(), corpus.targets()]
             assert sides == [Path(f"text.{side}").read_text().splitlines() for side in ("src", "tgt")]
             assert [prepared.source.decode(corpus.ids(row)[0]) for row in range(len(corpus))] == sides[0]
+
+
+def test_key_that_a_stored_run_lacks_cannot_be_set_when_it_resumes(unpack: Callable[[str], Path]) -> None:
+    unpack("present")
+    config = Path("runs/stopped/config.yaml")
+    config.write_text(re.sub("  accumulate: .*\n", "", config.read_text()))
+    with pytest.raises(UserError, match="batches.accumulate=2: .*has no such key"):
+        train(["name=stopped", "resume=true", "batches.accumulate=2"])
 
 
 def test_present_run_resumes(unpack: Callable[[str], Path]) -> None:
