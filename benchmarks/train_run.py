@@ -14,9 +14,9 @@ from pytorch_lightning.plugins.precision import Precision
 from reference import LAYERS, MAX_LENGTH, SETTINGS, SIZE, VOCABULARY
 
 from nmt.config import train_config
+from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
 from nmt.text.batches import Batch, TokenBatches, collate
-from nmt.training.module import TranslationTask
 from nmt.training.precision import Bfloat16
 
 FEEDING = ", input feeding"
@@ -89,7 +89,8 @@ class Run:
         batch = next(self.batches)
         loaded = time.perf_counter()
         with (Bfloat16(torch.device("cpu")) if self.precision == "bf16" else Precision()).forward_context():
-            loss = TranslationTask.loss(self.model, batch, smoothing=0.0)
+            features = self.model.features(batch.source, batch.source_mask, batch.target_in)
+            loss = output_loss(self.model.decoder.output, features, batch.target_out, batch.target_mask)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

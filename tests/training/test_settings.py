@@ -16,6 +16,7 @@ from tiny import TINY, record_batches
 from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import Batch
+from nmt.training import module
 from nmt.training.fit import _trainer
 from nmt.training.module import TranslationTask
 from nmt.training.schedules import warm_up
@@ -76,13 +77,13 @@ def test_trainer_gets_its_settings(tmp_path: Path) -> None:
 
 
 def test_label_smoothing_reaches_the_loss(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    smoothings, original = set(), TranslationTask.loss
+    smoothings, original = set(), module.output_loss
 
-    def loss(model: Any, batch: Batch, *, smoothing: float) -> torch.Tensor:
+    def loss(*tensors: Any, smoothing: float) -> torch.Tensor:
         smoothings.add(smoothing)
-        return original(model, batch, smoothing=smoothing)
+        return original(*tensors, smoothing=smoothing)
 
-    monkeypatch.setattr(TranslationTask, "loss", staticmethod(loss))
+    monkeypatch.setattr(module, "output_loss", loss)
     train([*TINY, "training.label_smoothing=0.3", "training.max_epochs=1"])
     assert smoothings == {0.3}
 
@@ -119,7 +120,7 @@ def test_accumulated_gradients_are_the_mean_over_the_batches(run: Path, monkeypa
     assert [count % 4 == 0 for count, _ in updates] == [True] * (len(updates) - 1) + [False]
     for count, grads in updates:
         task.zero_grad()
-        losses = [task.loss(task.model, batch, smoothing=0.0) for batch in batches[first:count]]
+        losses = [task.loss(batch)["train_loss"] for batch in batches[first:count]]
         (sum(losses[1:], losses[0]) / len(losses)).backward()
         first = count
         for name, weight in task.named_parameters():
