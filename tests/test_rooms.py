@@ -202,3 +202,10 @@ def test_files_are_short_and_have_descriptive_names() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_has_tests(room: str) -> None:
     assert list((ROOT / "tests" / room).glob("test_*.py"))
+
+
+def test_helpers_of_tests_and_benchmarks_have_different_names() -> None:
+    """Tests import both by their names alone."""
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    names = [file.name for file in files if not file.name.startswith(("test_", "conftest"))]
+    assert sorted(names) == sorted({*names})

@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kinds import require_one_line
 from mutations import ODD_TOKENS
 from runner import Trial
+from stored_kinds import require_one_line
 
 from nmt.commands import prepare
 from nmt.commands.align import Align

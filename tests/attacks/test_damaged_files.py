@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from attack_table import Trials
-from kinds import KINDS, file_trial
 from runner import run_trials
+from stored_kinds import KINDS, file_trial
 
 
 def files_beside(folder: Path) -> dict[str, bytes]:
