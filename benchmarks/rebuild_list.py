@@ -70,6 +70,8 @@ ENTRIES = [
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
+    Entry("steps", "steps", 3, timing=True),
+    Entry("completion", "completion", 10, timing=True),
     Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
     Entry(
         *("integers", "integers", 5),

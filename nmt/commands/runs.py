@@ -130,11 +130,12 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
         if not key.startswith(FIXED):
             continue
         if key not in stored:
-            if key not in given:
+            group = key.partition(".")[0]
+            if key not in given and group in before:
                 continue
             raise UserError(
-                f"resume=true: {key}={value}: {folder}/{CONFIG_FILE} has no such key, it is damaged or of an earlier "
-                "version; remove it or start a new run"
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key if group in before else group}: damaged or of "
+                "another version; start a new run"
             )
         if value != stored[key]:
             raise UserError(

@@ -125,7 +125,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
         (
             ["attention=bahdanau", "attention.slots=8"],
-            "attention.slots: no such key; attention=low_rank and attention=m",
+            "attention.slots: no such key; attention=abc and attention=low_rank and attention=m",
         ),
         (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
         (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
@@ -214,7 +214,7 @@ def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None
     (tmp_path / "attention").mkdir()
     (tmp_path / "attention" / "scaled.yaml").write_text("defaults: [luong, _self_]\n", "utf-8")
     with pytest.raises(
-        UserError, match=r"attention=scalde: no such choice; did you mean scaled\?; choose from bahdanau"
+        UserError, match=r"attention=scalde: no such choice; did you mean scaled\?; choose from abc, bahdanau"
     ):
         train_config(["--config-dir", str(tmp_path), "attention=scalde"])
     with pytest.raises(UserError) as caught:

@@ -245,7 +245,7 @@ class TestRun:
 
     def test_nan_loss_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nan = torch.tensor(float("nan"), requires_grad=True)
-        monkeypatch.setattr(TranslationTask, "loss", lambda *_, **__: nan)
+        monkeypatch.setattr(TranslationTask, "loss", lambda *_: {"train_loss": nan})
         with pytest.raises(UserError, match=r"loss is nan at update 0.*optimizer\.lr"):
             train([*TINY])
 

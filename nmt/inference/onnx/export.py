@@ -133,7 +133,9 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
             if suffix == INT8:
                 _quantise(file, file, model)
     before, after = example_states(model, ids, beams=5)
-    beams, grown = state_fields(before), state_fields(after)
+    # The exporter has no operator for the strides of a view, such as one layer of two.
+    beams = {name: field.contiguous() for name, field in state_fields(before).items()}
+    grown = state_fields(after)
     beams_shapes: Any = {
         name: {0: ANY, 1: ANY} | {axis: ANY for axis, size in enumerate(field.shape) if grown[name].shape[axis] != size}
         for name, field in beams.items()
