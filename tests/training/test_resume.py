@@ -258,7 +258,7 @@ def test_run_on_a_prepared_folder_resumes_with_its_case(run: Path, monkeypatch: 
         train([*on_prepared("other"), f"init_from={run}"])
 
 
-@pytest.mark.parametrize("step", [26, "killed"])
+@pytest.mark.parametrize("step", [26, pytest.param("killed", marks=pytest.mark.slow)])
 def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss"]
     words += ["optimizer.lr=1e-6", "schedule.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
