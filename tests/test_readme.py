@@ -55,6 +55,7 @@ def smaller(command: str) -> str:
     if not re.search("nmt-(train|compare)", command) or "resume=true" in command:  # a resumed run has its arguments
         return command
     words = f"{SMALL} {TIMED}" if "nmt-compare" in command else SMALL
+    command = command.replace("seed=1,2 ", "seed=1 ") if "nmt-compare" in command else command
     if "data=" not in command and ("experiment" not in command or "paper/copy" in command):
         words += f" {GENERATED}"
     if "paper/copy" in command:  # its text yields at most 350 pieces

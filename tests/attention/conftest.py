@@ -1,8 +1,21 @@
-"""Lets the tests of this folder import ``blocks`` and ``naive``: the tests are not a package."""
+"""Lets the tests of this folder import ``blocks`` and ``naive``: the tests are not a package. Chooses slow laws."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Heads of any kind run the same code, so CI tests the laws for heads of these kinds; -m slow tests all others.
+HEADS = ("multi_head of bahdanau", "multi_head of covariance", "multi_head of memory")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        stem = getattr(item, "callspec", None) and item.callspec.params.get("stem")
+        if isinstance(stem, str) and stem.startswith("multi_head of ") and stem not in HEADS:
+            item.add_marker(pytest.mark.slow)

@@ -379,20 +379,10 @@ def _compiled(module: nn.Module, example: tuple[Tensor, ...]) -> Callable[..., A
 
 
 DEPLOYED = [*YAMLS, "general_covariance,recall=True"]
-# Heads compute what the kind itself computes, and compiling takes 5 s each: one is enough for every change.
-HEADS = [stem for stem in DEPLOYED if stem.startswith("multi_head of ") and stem != "multi_head of memory"]
 
 
-@pytest.mark.parametrize(
-    ("stem", "deploy"),
-    [
-        *(pytest.param(stem, _exported, id=f"{stem}-exported") for stem in DEPLOYED),
-        *(
-            pytest.param(stem, _compiled, id=f"{stem}-compiled", marks=[pytest.mark.slow] if stem in HEADS else [])
-            for stem in DEPLOYED
-        ),
-    ],
-)
+@pytest.mark.parametrize("deploy", [_exported, _compiled], ids=["exported", "compiled"])
+@pytest.mark.parametrize("stem", DEPLOYED)
 def test_deployed_equals_eager_at_new_sizes(stem: str, deploy: Callable[..., Callable[..., Any]]) -> None:
     attention = build(SETTINGS[stem])
     # A sequential attention is deployed as one step, which the runtime repeats.

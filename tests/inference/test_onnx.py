@@ -72,7 +72,12 @@ def assert_equal_translations(
                 np.testing.assert_allclose(by_torch.alignment, by_onnx.alignment, atol=1e-4)
 
 
-@pytest.mark.parametrize("words", [*([name] for name in NAMES), ["luong", "decoder.input_feeding=true"]], ids=",".join)
+# Each takes 10 s; tests/attention exports every kind alone.
+SLOW = {"covariance", "gated_delta", "general_covariance", "low_rank", "luong", "nested_memory", "none", "sparse"}
+KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
+
+
+@pytest.mark.parametrize("words", [*KINDS, ["luong", "decoder.input_feeding=true"]], ids=",".join)
 def test_engines_agree(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:], "decoder.layers=2")
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
