@@ -55,7 +55,10 @@ class Differences:
             self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
 
 
-@pytest.fixture(scope="module", params=ATTENTIONS)
+@pytest.fixture(
+    scope="module",
+    params=["memory", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance"))],
+)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an exported model with random weights whose hypotheses differ."""
     folder = tmp_path_factory.mktemp("invariance")

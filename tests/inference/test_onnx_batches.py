@@ -39,7 +39,9 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module", params=["luong", *(pytest.param(name, marks=pytest.mark.slow) for name in ("memory", "delta"))]
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)
     config = train_config([*MODELS[request.param], "embeddings.size=32"])
