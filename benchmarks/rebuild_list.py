@@ -67,6 +67,11 @@ ENTRIES = [
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
     ),
+    Entry(
+        *("decode_at_once", "decode", 3),
+        ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
+        timing=True,
+    ),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
