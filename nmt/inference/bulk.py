@@ -1,7 +1,8 @@
 """Translate groups of lines in order, several batches at once.
 
 n threads with one batch each are faster than n threads that share every step of one batch: 1.3 to 1.4 times on two
-cores (benchmarks/results/decode_at_once.md). A group that is a single batch, such as one line, gets all threads for itself.
+cores (benchmarks/results/decode_at_once.md). A group that is a single batch, such as one line, gets all threads for
+itself.
 """
 
 from __future__ import annotations
