@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, normalize
 
 from nmt.attention.base import Attention, Memory, clear_padding, require_queries
 
@@ -78,3 +78,11 @@ def project(layer: nn.Linear, states: Tensor) -> Tensor:
         return cast(Tensor, layer(states))
     bias = None if layer.bias is None else layer.bias.to(states.dtype)
     return linear(states, layer.weight.to(states.dtype), bias)
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Return the vectors (…, A) divided by their lengths, at least in float32; zeros stay zeros.
+
+    In float16, the square of a small number is 0, and so is the epsilon of ``normalize``.
+    """
+    return normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=-1)

@@ -11,10 +11,9 @@ from math import isqrt
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update, project
+from nmt.attention.decaying import DecayingAttention, Update, project, unit
 from nmt.bounds import Size
 
 
@@ -37,9 +36,7 @@ class DeltaAttention(DecayingAttention):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return q_t (B, Q, R)."""
-        # In float16, the square of a small number and the epsilon of ``normalize`` are 0.
-        exact = torch.promote_types(query.dtype, torch.float32)
-        return normalize(self.W_q(query).to(exact), dim=2).to(query.dtype)
+        return unit(self.W_q(query)).to(query.dtype)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         """Append chunks of √S states, so that training keeps √S memories."""
@@ -50,7 +47,7 @@ class DeltaAttention(DecayingAttention):
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Solve a triangular system for the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s)."""
-        keys = normalize(project(self.W_k, states), dim=2)
+        keys = unit(project(self.W_k, states))
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
         overlaps = (beta * (keys @ keys.transpose(1, 2))).tril(-1)  # β_s (k_s·k_j) for j < s
         inverse = torch.linalg.solve_triangular(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, normalize
+from torch.nn.functional import logsigmoid
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import Update, project
+from nmt.attention.decaying import Update, project, unit
 from nmt.attention.delta import DeltaAttention
 from nmt.bounds import Size
 
@@ -31,7 +31,7 @@ class GatedDeltaAttention(DeltaAttention):
 
         u_s + β_s Σ_{j<s} (a_s/a_j) (k_s·k_j) u_j = β_s (h_s − a_s Mᵀ k_s)
         """
-        keys = normalize(project(self.W_k, states), dim=2)
+        keys = unit(project(self.W_k, states))
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
         log_alpha = logsigmoid(project(self.alpha, states)).masked_fill(~mask[..., None], 0)
         log_a, log_total = log_alpha.cumsum(1), log_alpha.sum(1, keepdim=True)

@@ -10,10 +10,9 @@ from typing import Annotated
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update, project
+from nmt.attention.decaying import DecayingAttention, Update, project, unit
 from nmt.bounds import AtLeast, Size
 
 NEWTON_STEPS = 16  # enough for matrices whose largest eigenvalue is 4 million times the smallest
@@ -41,7 +40,7 @@ class MesaAttention(DecayingAttention):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return q_t (B, Q, R)."""
-        return normalize(self.W_q(query), dim=2)
+        return unit(self.W_q(query)).to(query.dtype)
 
     def empty(self, states: Tensor, trace: bool) -> Memory:
         """Return an empty memory with P = I / λ as its keys."""
@@ -52,7 +51,7 @@ class MesaAttention(DecayingAttention):
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Solve for the new P: (I + P Σ k kᵀ) P' = P. The states write with P' k, and P decays to P' itself."""
         assert memory.keys is not None
-        keys = normalize(project(self.W_k, states), dim=2)
+        keys = unit(project(self.W_k, states))
         weights = solve(memory.keys @ (keys.transpose(1, 2) @ keys), memory.keys) @ keys.transpose(1, 2)
         return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
 

@@ -14,15 +14,18 @@ from torch import Tensor
 from nmt.attention import (
     CovarianceAttention,
     DeltaAttention,
+    GatedDeltaAttention,
     GeneralCovarianceAttention,
     KernelAttention,
     LocalAttention,
     LowRankAttention,
     LuongAttention,
+    MesaAttention,
     MultiHeadAttention,
     NoAttention,
     SparseAttention,
 )
+from nmt.attention.decaying import DecayingAttention
 from nmt.attention.scan import _run, scan
 
 KEY = 5
@@ -217,8 +220,9 @@ def test_delta_rule_replaces_the_value_of_a_key() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_delta_rule_reads_zero_for_a_query_of_zeros_in_half_precision(dtype: torch.dtype) -> None:
-    attention = DeltaAttention(state_size=STATE, query_size=QUERY).to(dtype)
+@pytest.mark.parametrize("kind", [DeltaAttention, GatedDeltaAttention, MesaAttention])
+def test_query_of_zeros_reads_zero_in_half_precision(kind: type[DecayingAttention], dtype: torch.dtype) -> None:
+    attention = kind(state_size=STATE, query_size=QUERY).to(dtype)
     memory = attention.write(torch.randn(1, 3, STATE, dtype=dtype), torch.ones(1, 3, dtype=torch.bool))
     context, _ = attention.read(torch.zeros(1, 1, QUERY, dtype=dtype), memory)
     assert context.tolist() == [[[0.0] * STATE]]
