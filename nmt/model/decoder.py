@@ -82,12 +82,7 @@ class LSTMDecoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(feature_size, embedding.num_embeddings)
         if tied:
-            if feature_size != embedding.embedding_dim:
-                raise ValueError(
-                    f"decoder.tied=true: the output layer has {feature_size} inputs, but embeddings.size="
-                    f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
-                )
-            self.output.weight = embedding.weight
+            tie_output(self.output, embedding)
 
     def init(self, final: Final, memory: Memory) -> State:
         """Return the initial state of one hypothesis (N = 1) for each sentence."""
@@ -205,3 +200,13 @@ def _layers_first(state: State) -> tuple[Tensor, Tensor]:
     hidden = state.hidden.flatten(0, 1).transpose(0, 1).contiguous()
     cell = state.cell.flatten(0, 1).transpose(0, 1).contiguous()
     return hidden, cell
+
+
+def tie_output(output: nn.Linear, embedding: nn.Embedding) -> None:
+    """Let the output layer share the weights of the target embedding. Raises ValueError if their sizes differ."""
+    if output.in_features != embedding.embedding_dim:
+        raise ValueError(
+            f"decoder.tied=true: the output layer has {output.in_features} inputs, but embeddings.size="
+            f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
+        )
+    output.weight = embedding.weight

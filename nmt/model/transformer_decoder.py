@@ -11,6 +11,7 @@ from nmt.arguments import check_arguments
 from nmt.attention.base import Attention, Memory
 from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
+from nmt.model.decoder import tie_output
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.transformer_encoder import require_heads
@@ -60,11 +61,6 @@ class TransformerDecoder(nn.Module):
                 f"attention={type(attention).__name__}: has no contexts, through which decoder=transformer sees the "
                 "source; choose another attention"
             )
-        if tied and hidden_size != embedding.embedding_dim:
-            raise ValueError(
-                f"decoder.tied=true: the output layer has {hidden_size} inputs, but embeddings.size="
-                f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
-            )
         self.embedding = embedding
         self.attention = attention
         self.hidden_size = hidden_size
@@ -85,7 +81,7 @@ class TransformerDecoder(nn.Module):
         self.norm = nn.LayerNorm(hidden_size)
         self.output = nn.Linear(hidden_size, embedding.num_embeddings)
         if tied:
-            self.output.weight = embedding.weight
+            tie_output(self.output, embedding)
 
     def init(self, final: Final, memory: Memory) -> TransformerState:
         """Return the initial state of one hypothesis (N = 1) for each sentence."""
