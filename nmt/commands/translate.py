@@ -33,6 +33,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
+  nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
@@ -48,6 +49,7 @@ class Translate:
     """The settings in conf/translate.yaml."""
 
     model: str
+    adapter: str | None
     input: str | None
     memory: str | None
     output: str | None
@@ -85,6 +87,7 @@ def translate(arguments: list[str]) -> None:
         write_links = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
         translator = load_model(
             options.model,
+            adapter=options.adapter,
             device=options.device,
             threads=options.threads,
             trust=options.trust,
