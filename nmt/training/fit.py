@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 
-from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
@@ -32,7 +30,7 @@ from nmt.training.data import CorpusBatches
 from nmt.training.guide import build_guide
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
-from nmt.training.new_model import new_model, save_model
+from nmt.training.new_model import new_model, refuse_longer, save_model
 from nmt.training.optional import reason
 from nmt.training.patience import Patience
 from nmt.training.precision import Bfloat16
@@ -139,16 +137,6 @@ def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
         f"{error}: training cannot continue; lower optimizer.lr (now {config['optimizer'].get('lr')}), "
         "raise schedule.warmup_steps, or lower training.clip_norm"
     )
-
-
-def refuse_longer(attention: Attention, prepared: Prepared) -> None:
-    """Raise UserError where a source of any part is longer than the attention can hold."""
-    for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1  # </s>
-        try:
-            attention.check_length(torch.from_numpy(lengths))
-        except ValueError as error:
-            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
 
 
 class _Trainer(pl.Trainer):

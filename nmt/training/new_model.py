@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from nmt.attention.base import Attention
 from nmt.errors import UserError, print_message
 from nmt.inference.adapter_file import Base, model_identity, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
@@ -84,6 +85,16 @@ def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
     save_adapter(folder, trained.model, trained.base, rank=settings["rank"], alpha=settings["alpha"])
     merge(trained.model)
     return replace(trained, base=None)
+
+
+def refuse_longer(attention: Attention, prepared: Prepared) -> None:
+    """Raise UserError where a source of any part is longer than the attention can hold."""
+    for part, corpus in prepared.corpora.items():
+        lengths = corpus.source_lengths + 1  # </s>
+        try:
+            attention.check_length(torch.from_numpy(lengths))
+        except ValueError as error:
+            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
