@@ -28,6 +28,8 @@ LENGTHS = (7, 1, 3, 5)
 QUERIES = 3
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
+REFUSED = {"recall": True, "directions": "both"}  # each direction would write other values
+
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
     ("order", "none"): "its empty contexts cannot differ",
@@ -43,7 +45,7 @@ def settings(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     choices = {name: options for name, hint in hints.items() if (options := _options(hint))}
     for values in itertools.product(*choices.values()):
         changed = block | dict(zip(choices, values, strict=True))
-        if changed != block:
+        if changed != block and not REFUSED.items() <= changed.items():
             yield changed
 
 
