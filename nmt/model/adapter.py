@@ -57,16 +57,16 @@ def matrices(model: Seq2Seq, parts: Collection[str] = PARTS) -> dict[str, Matrix
     A table that several modules share is in the result once, under the name of the embedding. It counts as a part of
     the embeddings only. Biases, normalisations and other parameters are left out.
     """
-    found: dict[int, tuple[str, Matrix]] = {}
+    named: dict[int, tuple[str, Matrix]] = {}
     for place, module in model.named_modules():
         if not isinstance(module, ADAPTABLE):
             continue
         for name, weight in module.named_parameters(recurse=False):
             if weight.ndim == 2:
                 full_name = f"{place}.{name}"
-                _, matrix = found.setdefault(id(weight), (full_name, Matrix(weight, [])))
+                _, matrix = named.setdefault(id(weight), (full_name, Matrix(weight, [])))
                 matrix.places.append((module, name))
-    return {name: matrix for name, matrix in found.values() if _part(name) in parts}
+    return {name: matrix for name, matrix in named.values() if _part(name) in parts}
 
 
 def _part(name: str) -> str:

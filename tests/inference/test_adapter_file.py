@@ -62,12 +62,8 @@ def adapter(base: Path) -> Path:
     return base.parent / "b"
 
 
-def weights(model: Seq2Seq) -> dict[str, torch.Tensor]:
-    return model.state_dict()
-
-
-def equal(one: Seq2Seq, other: Seq2Seq) -> bool:
-    return all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
+def equal(left: Seq2Seq, right: Seq2Seq) -> bool:
+    return all(torch.equal(weight, right.state_dict()[name]) for name, weight in left.state_dict().items())
 
 
 def test_loaded_adapters_equal_the_merged_models(base: Path) -> None:

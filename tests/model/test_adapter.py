@@ -212,10 +212,10 @@ SUBSETS = [parts for count in (1, 2, 3, 4) for parts in itertools.combinations(P
 def test_only_the_chosen_parts_are_adapted(name: str, parts: tuple[str, ...]) -> None:
     model = adapted(name, parts=parts)
     prefixes = {"encoder": "encoder.", "attention": "attention.", "embeddings": ("embedding.", "decoder.embedding.")}
-    found = set()
+    adapted_parts = set()
     for matrix in updates(model):
-        found.add(next((part for part, prefix in prefixes.items() if matrix.startswith(prefix)), "decoder"))
-    assert found == set(parts)
+        adapted_parts.add(next((part for part, prefix in prefixes.items() if matrix.startswith(prefix)), "decoder"))
+    assert adapted_parts == set(parts)
     torch.testing.assert_close(logits(model), logits(with_sums(name, model)), rtol=0, atol=1e-10)
 
 
