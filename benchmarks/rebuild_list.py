@@ -74,6 +74,7 @@ ENTRIES = [
     ),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
+    Entry("few_states", "few_states", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
     Entry("completion", "completion", 10, timing=True),
