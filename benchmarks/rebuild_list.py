@@ -67,6 +67,7 @@ ENTRIES = [
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
     ),
+    Entry("workers", "workers", 6, timing=True),
     Entry(
         *("decode_at_once", "decode", 3),
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
