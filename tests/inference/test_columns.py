@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from signal import SIGKILL
+from socket import socket
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,7 @@ from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
+from nmt.inference.shards.ray_actors import _require_answer
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
@@ -209,6 +211,15 @@ def test_killed_ray_actors_lose_and_repeat_no_line(
     assert [Path(name).read_bytes() for name in ("two.txt", "links")] == one
     assert len(killed) == kills and sorted(os.listdir()) == ["in.txt", "links", "one.txt", "two.txt"]
     assert capfd.readouterr().err.count("; they are translated again") >= 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
+def test_address_where_nothing_listens_is_refused_at_once(address: str) -> None:
+    with socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        place = address.format(port=unused.getsockname()[1])
+        with pytest.raises(UserError, match=rf"^address={place}: no Ray cluster \(.*refused\); start one"):
+            _require_answer(place)
 
 
 def test_cluster_without_ray_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

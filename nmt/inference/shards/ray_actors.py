@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from importlib import import_module
 from typing import Any
 
 from nmt.errors import UserError
 from nmt.inference.shards.shard import Done, Failed, Job, Shard, attempt
+
+ANSWER_S = 10
 
 
 class ShardActor:
@@ -77,12 +80,29 @@ def _connect(address: str | None) -> tuple[Any, bool]:
         raise UserError(f"cluster=ray: the package ray is not installed; install it with {fix}") from None
     if ray.is_initialized():
         return ray, False
+    if address is not None:
+        _require_answer(address)
     started: dict[str, Any] = {} if address else {"include_dashboard": False}
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="error", **started)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"address={address}: no Ray cluster ({_first_line(error)}); start one with ray start") from None
+        raise _no_cluster(address, _first_line(error)) from None
     return ray, True
+
+
+def _require_answer(address: str) -> None:
+    """Raise UserError if nothing listens at an address with a port. Ray itself would try for five minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # such as auto
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from None
+
+
+def _no_cluster(address: str | None, reason: str) -> UserError:
+    return UserError(f"address={address}: no Ray cluster ({reason}); start one with ray start --head")
 
 
 def _first_line(error: Exception) -> str:
