@@ -36,6 +36,7 @@ REFERENCE_RUN = (
 PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
+CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
 
 RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
 
@@ -66,6 +67,13 @@ ENTRIES = [
         tuple(f"--rounds 3 --steps natural --model {REFERENCE} --input {TEST2016} --name decode_natural".split()),
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
+    ),
+    Entry("workers", "workers", 6, timing=True),
+    Entry(
+        *("decode_ct2", "decode", 4),
+        ("--at-once", "--ct2", CT2, "--rounds", "3", "--name", "decode_ct2"),
+        timing=True,
+        needs=(CT2,),
     ),
     Entry(
         *("decode_at_once", "decode", 3),

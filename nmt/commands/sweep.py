@@ -22,9 +22,10 @@ from nmt.config import train_config
 from nmt.config.init_from import CONFIG_FILE
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
+from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
-from nmt.training.lock import LOCK_FILE, lock_run
+from nmt.training.lock import lock_run
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult

@@ -78,7 +78,7 @@ def translations(model: Path, engine: EngineName) -> list[str]:
     return Translator.load(model, engine=engine).texts(TEXT.decode().splitlines())
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Path, count: int) -> None:
     """Every second model has graphs already."""
     exported, copy = shutil.copytree(model, tmp_path / "exported"), tmp_path / "run"
@@ -120,6 +120,6 @@ def test_killed_prepare_does_not_block_its_folder(tmp_path: Path, count: int) ->
     kill_writers("prepare", tmp_path, count, *files, "tokenizer.vocab_size=290")
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_encode_does_not_block_its_folder(model: Path, tmp_path: Path, count: int) -> None:
     kill_writers("encode", tmp_path, count, f"model={model}")
