@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from nmt.text.files import read_pairs
+from nmt.text.files import iterate_pairs, read_pairs
 from nmt.text.pair import Pair
 
 NO_FILES: Files = {"src": None, "tgt": None}
@@ -25,6 +26,17 @@ class Files(Sides, total=False):
 
     links: str | None
     links_base: Literal[0, 1]
+
+
+@dataclass(frozen=True)
+class FilePairs:
+    """The sentence pairs of two parallel files, which are read again for each iteration."""
+
+    source: Path
+    target: Path
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iterate_pairs(self.source, self.target)
 
 
 class ParallelFiles:
@@ -49,13 +61,18 @@ class ParallelFiles:
         if problems:
             raise ValueError("\n".join(problems))
 
-    def __call__(self) -> dict[str, list[Pair]]:
-        """Read all files. Raises UserError for text that is damaged or not parallel."""
+    def __call__(self) -> dict[str, Iterable[Pair]]:
+        """Return the pairs of each part. Text without links is read whenever its part is iterated.
+
+        Raises UserError for text that is damaged or not parallel.
+        """
         return {part: self._read(files) for part, files in self.parts.items()}
 
-    def _read(self, files: Files) -> list[Pair]:
+    def _read(self, files: Files) -> Iterable[Pair]:
         source, target, links = (name and self.folder / name for name in _names(files).values())
         assert source and target
+        if links is None:
+            return FilePairs(source, target)
         return read_pairs(source, target, links, links_base=files.get("links_base", 0))
 
     def _problems(self, part: str, files: Files) -> Iterator[str]:

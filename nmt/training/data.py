@@ -10,14 +10,15 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from nmt.text.batches import Batch, TokenBatches, collate
+from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
+from nmt.text.windows import EpochBatches, epoch_batches
 
 
 class EpochLoader(DataLoader[Batch]):
     """The batches of an epoch. Its state in a checkpoint is the number of batches already yielded."""
 
-    def __init__(self, corpus: Corpus, batches: TokenBatches) -> None:
+    def __init__(self, corpus: Corpus, batches: EpochBatches) -> None:
         rows: Any = range(len(corpus))
         # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
         generator = torch.Generator()
@@ -79,9 +80,8 @@ class CorpusBatches(pl.LightningDataModule):
         return self._loader(self.valid, shuffle=False)
 
     def _loader(self, corpus: Corpus, *, shuffle: bool, rank: int = 0, world_size: int = 1) -> EpochLoader:
-        sampler = TokenBatches(
-            corpus.source_lengths,
-            corpus.target_lengths,
+        sampler = epoch_batches(
+            corpus,
             max_tokens=self.batches["max_tokens"],
             max_sentences=self.batches["max_sentences"],
             shuffle=shuffle,
