@@ -20,7 +20,8 @@ from nmt.text.pair import Pair
 
 PARTS = ("train", "valid", "test")
 SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates")
-DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel", "nmt.tasks.from_python"))
+SOURCES = ("tasks.grammar", "tasks.copy", "text.parallel", "tasks.from_python", "tasks.tables", "tasks.hub")
+DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 

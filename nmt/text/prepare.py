@@ -123,10 +123,10 @@ def write_settings(
     ``checksums`` are those that are already known. Returns all of them.
     """
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
-    found = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
-    stored = {"format": FORMAT, **settings, "checksums": found}
+    complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
+    stored = {"format": FORMAT, **settings, "checksums": complete}
     write_lines(folder / SETTINGS_FILE, [json.dumps({**stored, "checksum": _own_checksum(stored)})])
-    return found
+    return complete
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:

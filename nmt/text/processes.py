@@ -58,12 +58,12 @@ def _take(tasks: Iterator[Task]) -> Iterator[Task]:
 
 
 def _start(function: Callable[[Any], Any]) -> tuple[Connection, BaseProcess]:
-    here, there = CONTEXT.Pipe()
-    process = CONTEXT.Process(target=_work, args=(there, function), daemon=True)
+    own_end, other_end = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=_work, args=(other_end, function), daemon=True)
     with _blocked(signal.SIGINT):  # Ctrl-C reaches all processes; only the first one reports it, and ends the others
         process.start()
-    there.close()
-    return here, process
+    other_end.close()
+    return own_end, process
 
 
 @contextmanager

@@ -119,25 +119,25 @@ class ShardedCorpus(Corpus):
         self._open[number] = corpus
         return corpus
 
-    def _each(self) -> Iterator[Corpus]:
+    def _open_in_turn(self) -> Iterator[Corpus]:
         return (self.shard(number) for number in range(len(self.paths)))
 
     @property
     def source_lengths(self) -> np.ndarray:
-        return np.concatenate([shard.source_lengths for shard in self._each()])
+        return np.concatenate([shard.source_lengths for shard in self._open_in_turn()])
 
     @property
     def target_lengths(self) -> np.ndarray:
-        return np.concatenate([shard.target_lengths for shard in self._each()])
+        return np.concatenate([shard.target_lengths for shard in self._open_in_turn()])
 
     def sources(self) -> list[str]:
-        return [text for shard in self._each() for text in shard.sources()]
+        return [text for shard in self._open_in_turn() for text in shard.sources()]
 
     def targets(self) -> list[str]:
-        return [text for shard in self._each() for text in shard.targets()]
+        return [text for shard in self._open_in_turn() for text in shard.targets()]
 
     def links(self) -> list[Links] | None:
-        return [gold for shard in self._each() for gold in shard.links() or ()] if self.has_links else None
+        return [gold for shard in self._open_in_turn() for gold in shard.links() or ()] if self.has_links else None
 
     def _place(self, row: int) -> tuple[Corpus, int]:
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
