@@ -135,6 +135,10 @@ class Corpus:
         """Return views of the (source, target) piece ids of one row: int32, without BOS and EOS."""
         return self._source[row], self._target[row]
 
+    def texts(self, row: int) -> tuple[str, str]:
+        """Return the source and target text of one row."""
+        return self.table.column("source")[row].as_py(), self.table.column("target")[row].as_py()
+
     def sources(self) -> list[str]:
         texts: list[str] = self.table.column("source").to_pylist()
         return texts

@@ -147,6 +147,10 @@ class ShardedCorpus(Corpus):
         shard, row = self._place(row)
         return shard.ids(row)
 
+    def texts(self, row: int) -> tuple[str, str]:
+        shard, row = self._place(row)
+        return shard.texts(row)
+
     def sure_links(self, row: int) -> np.ndarray:
         shard, row = self._place(row)
         return shard.sure_links(row)

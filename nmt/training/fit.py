@@ -22,6 +22,7 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
+from nmt.text.sampled import sampled_pieces
 from nmt.training.checkpoints import (
     KEYS,
     AtomicCheckpoints,
@@ -93,6 +94,7 @@ def fit(
         batches=config["batches"],
         seed=config["seed"],
         max_steps=config["training"]["max_steps"],
+        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
     problem = None
     try:

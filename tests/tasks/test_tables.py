@@ -137,7 +137,7 @@ def test_local_parquet_files_are_read_by_datasets(tmp_path: Path, monkeypatch: p
     assert corpora["train"].targets() == [target for source, target in PAIRS if source]
     for setting, message in {
         "data.valid=dev": f"data.valid=dev: {folder} has no such split; choose from train, validation",
-        "data.columns=[en,fr]": "data: pair 1 of part train has no column fr; choose from en, de",
+        "data.columns=[en,fr]": "data: pair 1 of part valid has no column fr; choose from en, de",
         "data.path=/nowhere": "data.path=/nowhere: cannot be loaded (",
     }.items():
         with pytest.raises(UserError) as caught:
