@@ -55,22 +55,18 @@ def main() -> None:
     rows = []
     for pairs in args.pairs:
         write_text(args.work, pairs)
-        seconds, cpu, peak = prepare(args.work, args.work / f"{pairs}")
-        rows.append((f"{pairs:,}", f"{peak / 2**20:.0f}", f"{cpu:.0f}", f"{seconds:.0f}"))
+        cpu, peak = prepare(args.work, args.work / f"{pairs}")
+        rows.append((f"nmt-prepare, {pairs:,} pairs", f"{peak / 2**20:.0f}", f"{cpu:.0f}"))
         print(*rows[-1], flush=True)
-    largest = args.work / f"{max(args.pairs)}"
-    starts = []
+    largest = max(args.pairs)
     for pairs in args.starts:
-        folder = repeat_shards(largest, args.work / f"start-{pairs}", pairs // max(args.pairs))
-        seconds, cpu, peak = start_training(args.work, folder)
-        starts.append((f"{pairs:,}", f"{peak / 2**20:.0f}", f"{cpu:.1f}", f"{seconds:.1f}"))
-        print(*starts[-1], flush=True)
-    lines = header(
-        "Corpora larger than memory", "8 random words per side, tokenizer of 8,000 pieces, workers=1, shared cores"
-    )
-    columns = ("resident memory at its peak, MB", "CPU s", "s")
-    lines += ["nmt-prepare:", "", *table(("pairs", *columns), rows), ""]
-    lines += ["From `nmt-train` to its first update:", "", *table(("pairs", *columns), starts)]
+        folder = repeat_shards(args.work / f"{largest}", args.work / f"start-{pairs}", pairs // largest)
+        cpu, peak = start_training(args.work, folder)
+        rows.append((f"nmt-train to its first update, {pairs:,} pairs", f"{peak / 2**20:.0f}", f"{cpu:.1f}"))
+        print(*rows[-1], flush=True)
+    facts = "8 random words per side, tokenizer of 8,000 pieces, workers=1; CPU seconds do not count other programs"
+    lines = header("Corpora larger than memory", facts)
+    lines += table(("command", "peak memory, MB", "CPU time, s"), rows)
     save(args.output / "corpora.md", lines)
     shutil.rmtree(args.work)
 
@@ -85,24 +81,24 @@ def write_text(folder: Path, pairs: int) -> None:
                 file.writelines(f"{' '.join(generator.choices(words, k=8))}\n" for _ in range(count))
 
 
-def measured(command: list[str]) -> tuple[float, float, int]:
-    """Run a command. Return its seconds, its CPU seconds, and its peak memory in bytes, or what it prints instead."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+def measured(command: list[str]) -> tuple[float, int]:
+    """Run a command. Return its CPU seconds, and its peak resident memory in bytes, or what it prints instead."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     peak = 0
     while process.poll() is None:
         peak = max(peak, peak_memory(process.pid))
         time.sleep(0.05)
-    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert process.stdout is not None
     if process.returncode:
         sys.exit(f"{' '.join(command)}: failed")
     printed = process.stdout.read().split()
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, cpu, int(printed[0]) if printed and printed[0].isdigit() else peak
+    return cpu, int(printed[0]) if printed and printed[0].isdigit() else peak
 
 
-def prepare(work: Path, output: Path) -> tuple[float, float, int]:
+def prepare(work: Path, output: Path) -> tuple[float, int]:
     files = [f"data.{part}.{side}={work}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
     command = [sys.executable, "-m", "nmt.commands.prepare", *files, "tokenizer.vocab_size=8000", f"output={output}"]
     return measured(command)
@@ -127,7 +123,7 @@ def repeat_shards(prepared: Path, folder: Path, times: int) -> Path:
     return folder
 
 
-def start_training(work: Path, folder: Path) -> tuple[float, float, int]:
+def start_training(work: Path, folder: Path) -> tuple[float, int]:
     words = [*MODEL.split(), "data=prepared", f"data.folder={folder}", f"runs={work}", f"name=run-{folder.name}"]
     return measured([sys.executable, "-c", START, str(Path(__file__).parent), *words])
 

@@ -73,6 +73,10 @@ def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Se
         files = data.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
             yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+    weights = data["train"].get("weights") if isinstance(data.get("train"), Mapping) else None
+    if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
+        duplicates = f"data.duplicates={data['duplicates']}"
+        yield f"{duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
     if not isinstance(locate(data["_target_"], DATA_SOURCE, trust=trust), type):
         return
     try:
