@@ -10,6 +10,8 @@ from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 from nmt.tasks.sources import is_prepared, source_problems
 
+GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
+
 
 def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield one message for each combination of settings that no model or run can have.
@@ -43,6 +45,9 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
 
         yield from tracker_problems(config)
     yield from tokenizer_conflicts(config["tokenizer"])
+    dropout, kind = config["batches"].get("bpe_dropout"), config["tokenizer"]["kind"]
+    if dropout is not None and kind != "bpe" and trains_tokenizers:
+        yield f"batches.bpe_dropout={dropout}: {kind} pieces have no merges; remove it or set tokenizer=bpe"
     yield from _guide_conflicts(config)
     yield from _search_conflicts(config)
     if not is_prepared(config["data"]):
@@ -68,6 +73,9 @@ def _guide_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     from nmt.training.guide import guide_problems
 
     attention = locate(config["attention"]["_target_"], ATTENTION, trust=config["trust"])
+    dropout = config["batches"].get("bpe_dropout")
+    if dropout is not None and block["_target_"] == GOLD_LINKS:
+        yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not getattr(attention, "reads_source", True):
         yield f"guide={block['_target_']}: a model without attention aligns nothing; remove it or choose an attention"
     yield from guide_problems(block, trust=config["trust"])

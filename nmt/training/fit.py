@@ -22,6 +22,7 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
+from nmt.text.sampled import sampled_pieces
 from nmt.training.checkpoints import (
     KEYS,
     AtomicCheckpoints,
@@ -93,6 +94,7 @@ def fit(
         batches=config["batches"],
         seed=config["seed"],
         max_steps=config["training"]["max_steps"],
+        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
     problem = None
     try:
@@ -149,7 +151,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
 
     A resumed run restores its weights from ``checkpoint`` later and does not need ``init_from`` any more.
     """
-    longest = int(prepared.corpora["train"].source_lengths.max()) + 1
+    longest = prepared.corpora["train"].longest_source()[0] + 1
     start = None
     if checkpoint is not None and config["init_from"] is not None:
         longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
@@ -175,11 +177,11 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1  # </s>
+        length, row = corpus.longest_source()
         try:
-            attention.check_length(torch.from_numpy(lengths))
+            attention.check_length(torch.tensor([length + 1]))  # </s>
         except ValueError as error:
-            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
+            raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
