@@ -41,6 +41,7 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train name=mine resume=true                       continue an interrupted run with its settings
   nmt-train name=mine resume=true training.max_epochs=8 continue a finished run
   nmt-train init_from=runs/mine optimizer.lr=0.0005     a new run from its model, on its text unless data= is given
+  nmt-train init_from=runs/mine adapt=lora name=b       train a small adapter of its model: see docs/adapters.md
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
   nmt-train --cfg job …                                 print the whole configuration and stop
 

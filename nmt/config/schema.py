@@ -107,6 +107,15 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Adapt:
+    """conf/adapt/lora.yaml."""
+
+    rank: Size
+    alpha: Positive
+    to: list[Literal["encoder", "decoder", "attention", "embeddings"]]
+
+
+@dataclass(frozen=True)
 class Train:
     """conf/train.yaml."""
 
@@ -133,6 +142,7 @@ class Train:
     trust: list[str]
     logger: Annotated[Any, LOGGER] | None = None
     guide: Annotated[Any, GUIDE] | None = None
+    adapt: Adapt | None = None
 
 
 @dataclass(frozen=True)

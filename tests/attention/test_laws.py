@@ -28,6 +28,8 @@ LENGTHS = (7, 1, 3, 5)
 QUERIES = 3
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
+SOURCE_KINDS = {"BahdanauAttention", "LocalAttention", "LuongAttention", "SparseAttention"}
+
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
     ("order", "none"): "its empty contexts cannot differ",
@@ -43,8 +45,15 @@ def settings(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
     choices = {name: options for name, hint in hints.items() if (options := _options(hint))}
     for values in itertools.product(*choices.values()):
         changed = block | dict(zip(choices, values, strict=True))
-        if changed != block:
+        if changed != block and not _is_refused(changed):
             yield changed
+
+
+def _is_refused(block: dict[str, Any]) -> bool:
+    """Return whether the constructor refuses this combination."""
+    if block.get("separate_values"):
+        return block["inner"]["_target_"].rpartition(".")[2] not in SOURCE_KINDS
+    return bool(block.get("recall")) and block.get("directions") == "both"
 
 
 def _options(hint: Any) -> list[Any]:
