@@ -37,6 +37,7 @@ REFERENCE_RUN = (
 PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
+CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
 
 RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
 
@@ -69,13 +70,22 @@ ENTRIES = [
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
     ),
+    Entry("workers", "workers", 6, timing=True),
+    Entry(
+        *("decode_ct2", "decode", 4),
+        ("--at-once", "--ct2", CT2, "--rounds", "3", "--name", "decode_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
     Entry(
         *("decode_at_once", "decode", 3),
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
     ),
+    Entry("corpora", "corpora", 5, timing=True),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
+    Entry("few_states", "few_states", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
     Entry("completion", "completion", 10, timing=True),

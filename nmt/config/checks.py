@@ -11,6 +11,7 @@ from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 from nmt.tasks.sources import is_prepared, source_problems
 
+GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
 MODEL_BLOCKS = ("embeddings", "encoder", "attention", "decoder")
 
 
@@ -46,6 +47,9 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
 
         yield from tracker_problems(config)
     yield from tokenizer_conflicts(config["tokenizer"])
+    dropout, kind = config["batches"].get("bpe_dropout"), config["tokenizer"]["kind"]
+    if dropout is not None and kind != "bpe" and trains_tokenizers:
+        yield f"batches.bpe_dropout={dropout}: {kind} pieces have no merges; remove it or set tokenizer=bpe"
     yield from _guide_conflicts(config)
     yield from _adapt_conflicts(config)
     yield from _search_conflicts(config)
@@ -72,6 +76,9 @@ def _guide_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     from nmt.training.guide import guide_problems
 
     attention = locate(config["attention"]["_target_"], ATTENTION, trust=config["trust"])
+    dropout = config["batches"].get("bpe_dropout")
+    if dropout is not None and block["_target_"] == GOLD_LINKS:
+        yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not getattr(attention, "reads_source", True):
         yield f"guide={block['_target_']}: a model without attention aligns nothing; remove it or choose an attention"
     yield from guide_problems(block, trust=config["trust"])

@@ -18,6 +18,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
 from nmt.text.prepare import Prepared
+from nmt.text.sampled import sampled_pieces
 from nmt.training.checkpoints import (
     AtomicCheckpoints,
     BestCheckpoints,
@@ -89,6 +90,7 @@ def fit(
         batches=config["batches"],
         seed=config["seed"],
         max_steps=config["training"]["max_steps"],
+        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
     problem = None
     try:

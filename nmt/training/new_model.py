@@ -26,7 +26,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     With ``adapt`` these weights are frozen and have trainable low-rank updates. A resumed run restores what it trains
     from ``checkpoint`` later. It needs ``init_from`` for frozen weights only.
     """
-    longest, base = int(prepared.corpora["train"].source_lengths.max()) + 1, None
+    longest, base = prepared.corpora["train"].longest_source()[0] + 1, None
     start, place, adapted = None, config["init_from"], config.get("adapt")
     if place is not None and adapted is not None:
         base = Base(Path(place), model_identity(Path(place)))  # before loading: the file may be replaced meanwhile
@@ -90,11 +90,11 @@ def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1  # </s>
+        length, row = corpus.longest_source()
         try:
-            attention.check_length(torch.from_numpy(lengths))
+            attention.check_length(torch.tensor([length + 1]))  # </s>
         except ValueError as error:
-            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
+            raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:

@@ -83,6 +83,24 @@ def test_elu_features_do_not_vanish_for_very_negative_numbers(dtype: torch.dtype
     torch.testing.assert_close(context.double(), expected, rtol=1e-5 if dtype == torch.float32 else 0.05, atol=0)
 
 
+@pytest.mark.parametrize("size", [4, 64])
+@pytest.mark.parametrize("distance", [1.0, 0.1, 0.01])
+def test_taylor_features_of_opposite_vectors_lose_no_more_than_the_documented_precision(
+    size: int, distance: float
+) -> None:
+    torch.manual_seed(1)
+    attention, mask = kernel_of_vectors("taylor", size), torch.ones(20, 9, dtype=torch.bool)
+    query = torch.nn.functional.normalize(torch.randn(20, 1, size), dim=2)
+    states = distance * torch.nn.functional.normalize(torch.randn(20, 9, size), dim=2) - query
+    with torch.no_grad():
+        context, _ = attention.read(query, attention.write(states, mask))
+    keys, q = (torch.nn.functional.normalize(vectors.double(), dim=2) for vectors in (states, query))
+    weights = (keys + q).square().sum(2) / 2  # 1 + cos of unit vectors, without the cancellation
+    exact = (weights[..., None] * states.double()).sum(1) / weights.sum(1, keepdim=True)
+    bound = sqrt(size) * torch.finfo(torch.float32).eps / weights.mean(1) * states.norm(dim=2).amax(1)
+    assert ((context[:, 0] - exact).norm(dim=1) <= bound).all()
+
+
 def test_predicted_position_in_bfloat16_is_that_of_float32() -> None:
     torch.manual_seed(1)
     attention = LocalAttention(state_size=8, query_size=64)
