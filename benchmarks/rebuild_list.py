@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
 
 MULTI30K = "data/multi30k/train.en.gz"
+TATOEBA = "data/tatoeba-de-en"
 TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
@@ -49,6 +50,7 @@ ENTRIES = [
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
     Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
     Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
+    Entry("lora", "lora", 130, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
     Entry("demo", "demo", 4, timing=True),
@@ -80,8 +82,10 @@ ENTRIES = [
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
     ),
+    Entry("corpora", "corpora", 5, timing=True),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
+    Entry("few_states", "few_states", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
     Entry("completion", "completion", 10, timing=True),

@@ -15,14 +15,12 @@ from nmt.commands import streams
 from nmt.commands.translate_options import Translate
 from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
-from nmt.inference.onnx.layout import MODEL
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.schedule import Workers, run_shards
 from nmt.inference.shards.shard import Done, Shard
 from nmt.inference.shards.store import ShardStore, open_store
 from nmt.inference.shards.text import TranslateShard
 from nmt.machine import usable_cores
-from nmt.storage import archive_fingerprint
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -62,6 +60,7 @@ def _job(translator: Translator, options: Translate) -> TranslateShard:
         "trust": tuple(options.trust),
         "shortlist": options.shortlist,
         "slots": options.slots,
+        "adapter": None if options.adapter is None else Path(options.adapter).absolute(),
     }
     return TranslateShard(
         model=Path(options.model).absolute(),
@@ -74,11 +73,10 @@ def _job(translator: Translator, options: Translate) -> TranslateShard:
 
 def _settings(translator: Translator, job: TranslateShard) -> dict[str, Any]:
     """Return what the translation of a line depends on, as plain data."""
-    runtime, settings = translator.runtime, job.settings
-    model = _digest(runtime.checksums) if isinstance(runtime, OnnxModel) else archive_fingerprint(job.model / MODEL)
+    settings = job.settings
     return {
         "version": __version__,
-        "model": model,
+        "model": _identity(translator, job),
         **{name: settings[name] for name in ("engine", "shortlist", "slots")},
         # A shortlist depends on the batch, and this on the number of threads.
         "threads": settings["threads"] if settings["shortlist"] else None,
@@ -87,6 +85,16 @@ def _settings(translator: Translator, job: TranslateShard) -> dict[str, Any]:
         **{f"search.{name}": value for name, value in asdict(job.search).items()},
         "lines per shard": streams.GROUP,
     }
+
+
+def _identity(translator: Translator, job: TranslateShard) -> str:
+    """Return a string that changes whenever the model changes, or the adapter."""
+    if isinstance(translator.runtime, OnnxModel):
+        return _digest(translator.runtime.checksums)
+    from nmt.inference.adapter_file import model_identity  # imports torch
+
+    folders = [job.model, job.settings["adapter"]]
+    return " ".join(model_identity(folder) for folder in folders if folder is not None)
 
 
 def _digest(checksums: Mapping[str, int]) -> str:

@@ -171,7 +171,7 @@ def _clear(folder: Path) -> None:
 def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the table, and the objective: the best value of ``training.monitor``."""
     values = {**(summary["test"] or {}), **summary, "valid_loss": _valid_loss(folder, summary["kept_epoch"])}
-    return {"objective": summary["valid_best"], **{result.key: values.get(result.key) for result in RESULTS}}
+    return {"objective": summary["valid_best"], **{column.key: values.get(column.key) for column in RESULTS}}
 
 
 def _valid_loss(folder: Path, epoch: int) -> float | None:

@@ -33,6 +33,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
+  nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
   nmt-translate model=runs/demo input=big.txt.gz output=out.txt workers=8     eight processes; continues after a stop
   nmt-translate model=runs/demo input=big.txt output=out.txt workers=64 cluster=ray address=auto
@@ -63,6 +64,7 @@ def translate(arguments: list[str]) -> None:
         write_links = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
         translator = load_model(
             options.model,
+            adapter=options.adapter,
             device=options.device,
             threads=options.threads,
             trust=options.trust,

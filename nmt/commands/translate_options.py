@@ -18,6 +18,7 @@ class Translate:
     """The settings in conf/translate.yaml."""
 
     model: str
+    adapter: str | None
     input: str | None
     memory: str | None
     output: str | None

@@ -79,7 +79,10 @@ SLOW = {"covariance", "gated_delta", "general_covariance", "low_rank", "luong", 
 KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
 
 
-@pytest.mark.parametrize("words", [*KINDS, ["luong", "decoder.input_feeding=true"]], ids=",".join)
+BOTH = pytest.param(["mlstm", "attention.directions=both"], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("words", [*KINDS, BOTH, ["luong", "decoder.input_feeding=true"]], ids=",".join)
 def test_engines_agree(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:], "decoder.layers=2")
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
