@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.precision import Precision
 
-from nmt.attention.base import Attention
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
+from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
-from nmt.model.build import build_model, require_memory
-from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
+from nmt.text.sampled import sampled_pieces
 from nmt.training.checkpoints import (
-    KEYS,
     AtomicCheckpoints,
     BestCheckpoints,
     Diverged,
@@ -35,6 +31,7 @@ from nmt.training.data import CorpusBatches
 from nmt.training.guide import build_guide
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.module import TranslationTask
+from nmt.training.new_model import new_model, refuse_longer, save_model
 from nmt.training.optional import reason
 from nmt.training.patience import Patience
 from nmt.training.precision import Bfloat16
@@ -93,6 +90,7 @@ def fit(
         batches=config["batches"],
         seed=config["seed"],
         max_steps=config["training"]["max_steps"],
+        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
     problem = None
     try:
@@ -110,8 +108,7 @@ def fit(
         raise UserError(problem or f"{last.path}: missing; start a new run")
     trained.model.load_state_dict(kept.weights)
     device = choose_device(config["device"])  # Lightning moves the model away after training
-    trained = replace(trained, model=trained.model.to(device).eval())
-    save_folder(folder, trained)
+    trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
     if problem is not None:
         raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
     stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
@@ -142,72 +139,6 @@ def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
         f"{error}: training cannot continue; lower optimizer.lr (now {config['optimizer'].get('lr')}), "
         "raise schedule.warmup_steps, or lower training.clip_norm"
     )
-
-
-def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
-    """Return an untrained model for the prepared corpora, or one with the weights of ``init_from``.
-
-    A resumed run restores its weights from ``checkpoint`` later and does not need ``init_from`` any more.
-    """
-    longest = int(prepared.corpora["train"].source_lengths.max()) + 1
-    start = None
-    if checkpoint is not None and config["init_from"] is not None:
-        longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
-        if type(longest) is not int or not 1 <= longest < 2**31:
-            raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
-    elif config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
-        _refuse_other_tokenizer(start, prepared, config["init_from"])
-        longest = start.longest_source
-    sizes = {
-        "source_vocabulary": len(prepared.source),
-        "target_vocabulary": len(prepared.target),
-        "longest_source": longest,
-        "trust": config["trust"],
-    }
-    require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
-    model = build_model(config, **sizes)
-    if start is not None:
-        _copy_weights(model, start.model, config["init_from"])
-    return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
-
-
-def refuse_longer(attention: Attention, prepared: Prepared) -> None:
-    """Raise UserError where a source of any part is longer than the attention can hold."""
-    for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1  # </s>
-        try:
-            attention.check_length(torch.from_numpy(lengths))
-        except ValueError as error:
-            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
-
-
-def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
-    """Raise UserError where the text was encoded with another tokenizer than that of the model."""
-    for side in ("source", "target"):
-        if getattr(start, side).to_bytes() != getattr(prepared, side).to_bytes():
-            raise UserError(
-                f"init_from={place}: its {side} tokenizer is not that of the prepared text; "
-                f"prepare the text with tokenizer.{side}_model={place}/data/{side}.model"
-            )
-
-
-def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
-    try:
-        model.load_state_dict(start.state_dict())
-    except RuntimeError as error:
-        reason = " ".join(str(error).split("\n")[1:2]).strip()
-        raise UserError(
-            f"init_from={place}: its model has other sizes or another attention ({reason[:160]}); "
-            "remove the encoder, attention, decoder and embeddings settings to inherit them"
-        ) from None
-    # If this model shares a table that the other model has twice, one copy has overwritten the other.
-    copied = model.state_dict()
-    if not all(torch.equal(copied[name], weight) for name, weight in start.state_dict().items()):
-        raise UserError(
-            f"init_from={place}: its model has separate tables, but embeddings.shared=true or decoder.tied=true needs "
-            "one; remove the embeddings and decoder settings to inherit them"
-        )
 
 
 class _Trainer(pl.Trainer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, exp, log, sqrt
 from typing import Any
 
@@ -367,7 +368,28 @@ def test_heads_of_vaswani_2017() -> None:
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0], np.mean(alignments, axis=0), rtol=1e-9)
 
 
+def test_separate_values_equal_the_multi_head_attention_of_torch() -> None:
+    torch.manual_seed(3)
+    attention = MultiHeadAttention(
+        state_size=8, query_size=8, heads=2, separate_values=True, inner=partial(LuongAttention, score="scaled_dot")
+    ).double()
+    reference = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True, dtype=torch.float64)
+    assert attention.W_v is not None
+    with torch.no_grad():
+        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, attention.W_v.weight]))
+        reference.out_proj.weight.copy_(attention.W_o.weight)
+        states, queries = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(3, 4, 8, dtype=torch.float64)
+        mask = torch.arange(5) < torch.tensor([[5], [1], [3]])
+        expected, expected_alignment = reference(queries, states, states, key_padding_mask=~mask)
+        memory = attention.write(states, mask)
+        context, weights = attention.read(queries, memory)
+    torch.testing.assert_close(context, expected)
+    torch.testing.assert_close(attention.align(weights, memory), expected_alignment)
+
+
 def test_impossible_heads_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"separate_values=true: attention\.inner=CovarianceAttention compares no"):
+        MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=CovarianceAttention, separate_values=True)
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide encoder\.hidden_size=4"):
         MultiHeadAttention(state_size=4, query_size=6, heads=3, inner=LuongAttention)
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide decoder\.hidden_size=4"):
