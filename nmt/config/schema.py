@@ -76,6 +76,7 @@ class TokenizerSettings:
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
     target_model: str | None
+    normalisation: Literal["nfkc"] | None = None
 
 
 @dataclass(frozen=True)
