@@ -99,6 +99,7 @@ class Training:
     patience: Count | None
     keep_best: Count
     keep_every_n_epochs: Count | None
+    checkpoint_every: Count | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
 

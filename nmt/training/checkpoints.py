@@ -171,17 +171,21 @@ class EpochCheckpoints(ModelCheckpoint):
 
 
 class LastCheckpoint(Checkpoint):
-    """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_signal`` is set.
+    """Writes the checkpoint ``path`` after every epoch and every ``every`` updates.
 
+    Once ``stop_signal`` is set, it writes one after the current update, and stops there.
     Ends a run that has made ``max_steps`` updates; the data module ends the epoch there. Lightning's own max_steps
     repeats the end of an epoch when a run is resumed there.
 
     Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
     """
 
-    def __init__(self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None) -> None:
+    def __init__(
+        self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None, every: int | None = None
+    ) -> None:
         self.path = path
         self.max_steps = max_steps
+        self.every = every
         self.best = best
         self.started = False
         self.stop_signal: int | None = None
@@ -201,8 +205,11 @@ class LastCheckpoint(Checkpoint):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
-        if self.stop_signal is not None and updated and not trainer.is_last_batch:
+        if not updated or trainer.is_last_batch:
+            return
+        if self.stop_signal is not None or (self.every is not None and trainer.global_step % self.every == 0):
             self._save(trainer)
+        if self.stop_signal is not None:
             raise Stopped
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -73,7 +73,8 @@ def fit(
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
-    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, max_steps=config["training"]["max_steps"])
+    limits = {"max_steps": config["training"]["max_steps"], "every": config["training"]["checkpoint_every"]}
+    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, **limits)
     trained = new_model(config, prepared, checkpoint=last.path if resume else None)
     refuse_longer(trained.model.attention, prepared)
     guide = build_guide(config, prepared)
