@@ -48,15 +48,16 @@ def new_folder(runs: Path, name: str) -> Path:
 def restarted_arguments(runs: Path, name: str, identifier: str, arguments: Sequence[str]) -> list[str]:
     """Return the arguments with which processes go on that torchrun or Slurm has started again.
 
-    They resume the newest run of this name that the same launcher has started. One without a checkpoint is deleted and
-    starts again.
+    They resume the newest unfinished run of this name that the same launcher has started. One without a checkpoint is
+    deleted and starts again.
     """
     folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
     folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
-    if not folders:
+    unfinished = [folder for folder in folders if not (folder / SUMMARY).is_file()]
+    if not unfinished:
         return list(arguments)
-    folder = max(folders, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
-    if (folder / "checkpoints" / "last.ckpt").is_file() or (folder / SUMMARY).is_file():
+    folder = max(unfinished, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
+    if (folder / "checkpoints" / "last.ckpt").is_file():
         return [*arguments, f"name={folder.name}", "resume=true"]
     shutil.rmtree(folder)
     return list(arguments)

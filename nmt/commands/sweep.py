@@ -24,6 +24,7 @@ from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.reading import read_json
 from nmt.storage import write_lines
+from nmt.training.launch import detect_launch
 from nmt.training.lock import LOCK_FILE, lock_run
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
     before any job starts, and for failed jobs, after all have run.
     """
+    if detect_launch() is not None:
+        raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
     multirun = read_multirun(join_options(arguments))
     _check(multirun)
     call = uuid4().hex

@@ -128,7 +128,7 @@ class Start(NamedTuple):
 def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
     """Check the arguments, and create the folder of a new run or find that of a run to resume."""
     config, launch = train_config(arguments), detect_launch()
-    if launch is not None and launch.restarts and not config["resume"] and folder is None:
+    if launch is not None and not config["resume"] and folder is None and (launch.restarts or launch.is_named):
         arguments = restarted_arguments(Path(config["runs"]), config["name"], launch.identifier, arguments)
         config = train_config(arguments)
     if config["resume"]:

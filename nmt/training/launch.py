@@ -28,6 +28,11 @@ class Launch:
     local_size: int
 
     @property
+    def is_named(self) -> bool:
+        """Whether ``identifier`` belongs to this launch alone."""
+        return self.identifier not in ("torchrun none", "slurm None")
+
+    @property
     def nodes(self) -> int:
         return self.world_size // self.local_size
 

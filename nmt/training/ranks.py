@@ -36,8 +36,8 @@ def connected_processes() -> Iterator[None]:
     if launch is None or _launch is not None:
         yield
         return
-    _connect(launch)
     try:
+        _connect(launch)
         if launch.rank == 0:
             yield
         else:
@@ -63,6 +63,8 @@ def _connect(launch: Launch) -> None:
     global _launch, _group
     from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
     from torch import cuda, distributed
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
 
     if launch.launcher == "srun":
         environment = SLURMEnvironment(auto_requeue=False)
@@ -71,7 +73,10 @@ def _connect(launch: Launch) -> None:
     if on_gpu:
         cuda.set_device(launch.local_rank)
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-    distributed.init_process_group(backend, rank=launch.rank, world_size=launch.world_size)
+    store, *_ = next(rendezvous("env://", rank=launch.rank, world_size=launch.world_size))
+    # torchrun keeps its store when it restarts the processes, and with it the addresses of those that ended.
+    store = PrefixStore(f"attempt {launch.restarts}", store)
+    distributed.init_process_group(backend, store=store, rank=launch.rank, world_size=launch.world_size)
     _group = distributed.new_group(backend="gloo", timeout=WAIT)
     _launch = launch
 
