@@ -23,6 +23,11 @@ from nmt.training.data import EpochLoader
 
 WORLDS = (1, 8, 64)
 READ = 200  # batches whose reading is timed
+COLUMNS = (
+    *("processes", "updates per epoch", "s to the first batch", "target pieces read per s", "balance"),
+    *("target pieces per update", "s to compute", "MB to exchange", "s to exchange"),
+    *("share of the time", "times as fast"),
+)
 
 
 class RandomCorpus:
@@ -51,27 +56,34 @@ def main() -> None:
     parser.add_argument("--bandwidth", type=float, default=3.0, help="assumed GB/s between two processes")
     args = parser.parse_args()
     corpus = RandomCorpus(args.pairs)
-    simulated, computed = [], []
+    rows = []
     for world_size in WORLDS:
         start_s, read_rate, pieces, balance, updates = simulate(corpus, args.max_tokens, world_size)
-        simulated.append((world_size, f"{updates:,}", f"{start_s:.1f}", f"{read_rate:,.0f}", f"{balance:.3f}"))
+        simulated = (
+            f"{updates:,}",
+            f"{start_s:.1f}",
+            f"{read_rate:,.0f}",
+            f"{balance:.3f}",
+            f"{pieces * world_size:,.0f}",
+        )
         megabytes = 4e-6 * args.parameters * 2 * (world_size - 1) / world_size
         compute_s, exchange_s = pieces / args.rate, megabytes / 1e3 / args.bandwidth
         share = balance * compute_s / (compute_s + exchange_s)
-        speed = share * world_size
-        seconds = f"{compute_s:.3f}", f"{megabytes:.0f}", f"{exchange_s:.3f}"
-        computed.append((world_size, f"{pieces * world_size:,.0f}", *seconds, f"{share:.2f}", f"{speed:.1f}"))
+        computed = (
+            f"{compute_s:.3f}",
+            f"{megabytes:.0f}",
+            f"{exchange_s:.3f}",
+            f"{share:.2f}",
+            f"{share * world_size:.1f}",
+        )
+        rows.append((world_size, *simulated, *computed))
     lines = header(
         "Training on several devices",
         f"{args.pairs:,} random pairs with the lengths of captions, batches.max_tokens={args.max_tokens}",
-        f"assumed: {args.parameters / 1e6:.0f} M weights in float32, {args.rate:,.0f} target pieces per second of a device, "
-        f"{args.bandwidth:g} GB/s",
+        f"assumed: {args.parameters / 1e6:.0f} M weights in float32, {args.bandwidth:g} GB/s between processes, "
+        f"{args.rate:,.0f} target pieces per second of a device",
     )
-    columns = ("processes", "updates per epoch", "s to the first batch", "target pieces per s and process", "balance")
-    lines += [*table(columns, simulated), ""]
-    columns = ("processes", "target pieces per update", "s to compute", "MB to exchange", "s to exchange")
-    lines += table((*columns, "share of the time that devices compute", "times as fast as one device"), computed)
-    save(args.output / "scaling.md", lines)
+    save(args.output / "scaling.md", [*lines, *table(COLUMNS, rows)])
 
 
 def simulate(corpus: RandomCorpus, max_tokens: int, world_size: int) -> tuple[float, float, float, float, int]:
