@@ -26,7 +26,7 @@ READ = 200  # batches whose reading is timed
 COLUMNS = (
     *("processes", "updates per epoch", "s to the first batch", "target pieces read per s", "balance"),
     *("target pieces per update", "s to compute", "MB to exchange", "s to exchange"),
-    *("share of the time", "times as fast"),
+    *("share of the time", "speed-up"),
 )
 
 
