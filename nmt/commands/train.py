@@ -117,7 +117,7 @@ def train_or_resume(
 
 
 class Start(NamedTuple):
-    """What a run starts with. ``chosen``: the folder is new, and has another name if that in ``config`` was taken."""
+    """Folder, configuration and arguments of a run. ``chosen``: the folder is new, and has another name if that in ``config`` was taken."""
 
     folder: Path
     config: dict[str, Any]

@@ -125,8 +125,8 @@ class BestCheckpoints(ModelCheckpoint):
             return str(Path(folder) / Path(path).name) if path else ""
 
         best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
-        found = from_first(lambda: {path for path in best if Path(path).is_file()})
-        present = {path: score for path, score in best.items() if path in found}
+        existing = from_first(lambda: {path for path in best if Path(path).is_file()})
+        present = {path: score for path, score in best.items() if path in existing}
         path = moved(state_dict["best_model_path"])
         super().load_state_dict({**state_dict, "best_model_path": path, "best_k_models": present, "dirpath": folder})
         self.losses = {moved(path): loss for path, loss in state_dict["losses"].items() if moved(path) in present}

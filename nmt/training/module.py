@@ -111,7 +111,7 @@ class TranslationTask(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
-        if problem := next((found for found in gather(self.divergence) if found is not None), None):
+        if problem := next(filter(None, gather(self.divergence)), None):
             raise Diverged(problem)
         if (name := non_finite(self.state_dict())) is not None:
             raise Diverged(f"weight {name} is not finite after update {self.global_step}")

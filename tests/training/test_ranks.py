@@ -110,8 +110,8 @@ def test_only_the_first_rank_writes_and_prints(records: list[dict[str, Any]]) ->
 
 def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: list[dict[str, Any]]) -> None:
     runs = records[0]["folder"] / "runs"
-    for whole, stopped, resumed in zip(*(job(records, number) for number in (1, 2, 3)), strict=True):
-        assert stopped["rows"] + resumed["rows"] == whole["rows"]
+    for uninterrupted, stopped, resumed in zip(*(job(records, number) for number in (1, 2, 3)), strict=True):
+        assert stopped["rows"] + resumed["rows"] == uninterrupted["rows"]
         assert len(stopped["rows"]) == STOP_AT + 1
     assert job(records, 2)[0]["error"] == "Interrupted"
     first, second = (torch.load(runs / name / "checkpoints" / "last.ckpt") for name in ("whole", "stopped"))
