@@ -16,12 +16,16 @@ SIZE = 64  # of every state, embedding and key
 FOLDER = Path(__file__).parents[1] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
 VARIANTS = [
+    "delta directions=both",
     "gated_covariance mean=false",
+    "gated_delta directions=both",
     "general_covariance mean=false",
+    "general_covariance mean=false directions=both",
     "general_covariance mean=false recall=true",
     "memory slots=100",
     "memory position_encoding=false",
     "memory slots=100 position_encoding=false",
+    "mlstm directions=both",
 ]
 
 

@@ -22,8 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from decode import decode_steps, in_turns
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table, with_quartiles
 from runs import finished, train
@@ -54,6 +56,7 @@ KINDS = {
 }
 TIMED = ("bahdanau", "memory, K=32", "memory, K=64")
 NOT_RUN = "not run"
+SMOOTHED = 15  # logged losses in a running mean; batches of short and long sequences differ much
 
 
 def main() -> None:
@@ -157,20 +160,42 @@ def costs(args: argparse.Namespace) -> tuple[tuple[str, ...], list[list[str]]]:
 
 
 def plot_curves(args: argparse.Namespace, file: Path) -> None:
-    """Draw the training loss of each run against its updates, one panel per length."""
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    for axes, length in zip(figure.subplots(2, 2).flat, sorted(LENGTHS), strict=True):
-        for kind in KINDS:
-            metrics = args.runs / run_name(args.size, length, kind) / "metrics.csv"
-            if metrics.is_file():
-                axes.plot(*zip(*losses(metrics), strict=True), label=kind, linewidth=1)
+    """Draw the training loss of each run, a running mean, against its updates, one panel per length."""
+    curves = {
+        length: {kind: losses(metrics) for kind in KINDS if (metrics := metrics_file(args, length, kind)).is_file()}
+        for length in sorted(LENGTHS)
+    }
+    shown = [length for length in curves if curves[length]]
+    if not shown:
+        return
+    figure = Figure(figsize=(3.6 * len(shown) + 2.4, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False).flat
+    for axes, length in zip(panels, shown, strict=True):
+        for kind, points in curves[length].items():
+            updates, loss = zip(*points, strict=True)
+            window = np.ones(min(SMOOTHED, len(loss)))
+            mean = np.convolve(loss, window, "same") / np.convolve(np.ones(len(loss)), window, "same")
+            axes.plot(updates, mean, linewidth=1.2, label=kind, **line_style(kind))
         axes.set_title(f"L = {length}")
         axes.set_xlabel("updates")
-        axes.set_ylabel("training loss, nats")
         axes.grid(alpha=0.3)
-        if axes.lines:
-            axes.legend(fontsize=7)
+    panels[0].set_ylabel(f"training loss, nats, mean of {SMOOTHED} logged values")
+    handles = {line.get_label(): line for axes in panels for line in axes.lines}
+    figure.legend(handles=list(handles.values()), loc="outside right center", frameon=False, fontsize="small")
     figure.savefig(file, dpi=120)
+
+
+def metrics_file(args: argparse.Namespace, length: int, kind: str) -> Path:
+    return args.runs / run_name(args.size, length, kind) / "metrics.csv"
+
+
+def line_style(kind: str) -> dict[str, Any]:
+    """Return a shade for each K, dashes without position encodings, and grey tones for other attentions."""
+    if not kind.startswith("memory"):
+        return {"color": {"none": "0.6", "bahdanau": "black"}[kind]}
+    slots = int(kind.split("K=")[1].split(",")[0])
+    shade = 0.9 - 0.85 * SLOTS.index(slots) / (len(SLOTS) - 1)
+    return {"color": colormaps["viridis"](shade), "linestyle": "--" if "no encodings" in kind else "-"}
 
 
 def losses(file: Path) -> list[tuple[int, float]]:

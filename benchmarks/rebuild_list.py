@@ -22,6 +22,7 @@ class Entry(NamedTuple):
 
 
 MULTI30K = "data/multi30k/train.en.gz"
+TATOEBA = "data/tatoeba-de-en"
 TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
@@ -36,6 +37,7 @@ REFERENCE_RUN = (
 PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
+CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
 
 RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
 
@@ -48,6 +50,7 @@ ENTRIES = [
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
     Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
     Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
+    Entry("lora", "lora", 130, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
     Entry("demo", "demo", 4, timing=True),
@@ -67,13 +70,22 @@ ENTRIES = [
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
     ),
+    Entry("workers", "workers", 6, timing=True),
+    Entry(
+        *("decode_ct2", "decode", 4),
+        ("--at-once", "--ct2", CT2, "--rounds", "3", "--name", "decode_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
     Entry(
         *("decode_at_once", "decode", 3),
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
     ),
+    Entry("corpora", "corpora", 5, timing=True),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
+    Entry("few_states", "few_states", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
     Entry("scaling", "scaling", 1, timing=True),

@@ -35,6 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "luong": {"_target_": "LuongAttention"},
     "sparse": {"_target_": "SparseAttention", "keep": 3},
     "local": {"_target_": "LocalAttention", "window": 3},
+    "hashed": {"_target_": "HashedAttention", "chunk": 3, "key_size": 16},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
     "nested_memory": {"_target_": "NestedMemoryAttention", "slots": 8},
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 # Limits of a container, in control groups of version 2 and 1.
@@ -59,3 +60,17 @@ def _all_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         return None
+
+
+def peak_memory_mb() -> float | None:
+    """Return the largest resident memory of this process in MB; None where the system does not report it."""
+    try:  # ``getrusage`` would include the memory of the parent process, which this process was copied from
+        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) / 2**10 for line in status if line.startswith("VmHWM"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

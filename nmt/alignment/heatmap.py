@@ -17,6 +17,7 @@ from nmt.text.links import Link
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 MAX_LABELS = 120  # a side with more tokens has no room for labels; matplotlib numbers it from 0, as links are
 MAX_LABEL_LENGTH = 40  # characters
@@ -49,21 +50,26 @@ def save_heatmap(
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    limit = float(np.abs(matrix).max(initial=0)) or 1.0
-    image = axes.imshow(
-        matrix,
-        aspect="auto",
-        interpolation="nearest",
-        cmap="RdBu_r" if signed else "Blues",
-        vmin=-limit if signed else 0,
-        vmax=limit,
-    )
+    image = draw_weights(axes, matrix, signed=signed)
     _label_axes(axes, _labels(source), _labels(target), xml_safe(title))
     _outline(axes, gold or ())
     figure.colorbar(image, ax=axes, shrink=0.6, label="attention weight")
     with warnings.catch_warnings(), replace_file(path) as temporary:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
         figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # room for long labels
+
+
+def draw_weights(axes: Axes, weights: np.ndarray, *, signed: bool) -> AxesImage:
+    """Draw each weight as a coloured cell. ``signed`` uses a diverging colour map centred on 0."""
+    limit = float(np.abs(weights).max(initial=0)) or 1.0
+    return axes.imshow(
+        weights,
+        aspect="auto",
+        interpolation="nearest",
+        cmap="RdBu_r" if signed else "Blues",
+        vmin=-limit if signed else 0,
+        vmax=limit,
+    )
 
 
 def _label_axes(axes: Axes, source: list[str], target: list[str], title: str) -> None:

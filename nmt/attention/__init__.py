@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares this list wi
     from nmt.attention.delta import DeltaAttention as DeltaAttention
     from nmt.attention.gated_delta import GatedDeltaAttention as GatedDeltaAttention
     from nmt.attention.general_covariance import GeneralCovarianceAttention as GeneralCovarianceAttention
+    from nmt.attention.hashed import HashedAttention as HashedAttention
     from nmt.attention.kernel import KernelAttention as KernelAttention
     from nmt.attention.local import LocalAttention as LocalAttention
     from nmt.attention.low_rank import LowRankAttention as LowRankAttention

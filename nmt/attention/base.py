@@ -31,6 +31,7 @@ class Memory(NamedTuple):
     mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
     peak: Tensor | None = None  #: (B, R)  running maximum of log write weights, for a softmax over source positions
     trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, because it grows with S
+    order: Tensor | None = None  #: (B, ·, S)  sorted codes of the source positions; only for kinds that look up a few
 
 
 class Attention(nn.Module):

@@ -1,20 +1,25 @@
 """Base class of attentions whose later source states change what earlier ones wrote: M ← G_s M + k_s v_sᵀ.
 
+Later states are seen more sharply. With ``directions="both"``, a second half of the slots is written from the end of
+the source to its beginning, with the same parameters, and queries read the mean of both halves.
+
 The trace holds the weight that remains at the end of the source, trace[:, s] = (Π_{j>s} G_j) k_s. With it, slots, mass
 and alignment obey the same equations as for every attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from nmt.attention.base import Attention, Memory, clear_padding, require_queries
+from nmt.attention.reversal import reversal, take
 
+Directions = Literal["forward", "both"]
 Decay = Callable[[Tensor], Tensor]
 """Function that applies the product of all G to the columns (B, R, n) of an earlier memory."""
 
@@ -31,7 +36,14 @@ class Update(NamedTuple):
 class DecayingAttention(Attention):
     """A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots."""
 
-    rank: int  #: R, the number of slots
+    rank: int  #: number of slots of one direction
+    directions: Directions = "forward"
+
+    def write_in(self, directions: Directions) -> None:
+        """Choose the directions in which a source is written. A source in parts has no known end to start from."""
+        self.directions = directions
+        self.streaming = directions == "forward"
+        self.streaming_advice = "attention.directions=forward"
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
         """Return how the states (B, S, E) change ``memory``.
@@ -48,9 +60,22 @@ class DecayingAttention(Attention):
         return Memory(zeros, zeros.sum(2), length, trace=zeros[..., :0] if trace else None)
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        return self.append(self.empty(states, trace), states, mask)
+        forward = self.extend(self.empty(states, trace), states, mask)
+        if self.directions == "forward":
+            return forward
+        mirror = reversal(mask.sum(1), mask.shape[1])
+        backward = self.extend(self.empty(states, trace), take(states, mirror), mask)
+        if backward.trace is not None:
+            backward = backward._replace(trace=take(backward.trace.transpose(1, 2), mirror).transpose(1, 2))
+        return _joined(forward, backward)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        if not self.streaming:
+            return super().append(memory, states, mask)  # raises ValueError
+        return self.extend(memory, states, mask)
+
+    def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        """Return the memory of one direction after the states (B, S, E)."""
         with torch.autocast(states.device.type, enabled=False):  # a product of many factors needs full precision
             states = clear_padding(states, mask).to(memory.slots.dtype)
             decay, weights, values, peak = self.update(memory, states, mask)
@@ -65,11 +90,31 @@ class DecayingAttention(Attention):
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         require_queries(query)
-        weights = self.read_weights(query, memory)
+        if self.directions == "forward":
+            weights = self.read_weights(query, memory)
+        else:
+            weights = torch.cat([self.read_weights(query, half) for half in _halves(memory)], dim=2) / 2
         return (weights.to(memory.slots.dtype) @ memory.slots).to(weights.dtype), weights
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         return super().align(weights.to(memory.slots.dtype), memory)
+
+
+def _joined(forward: Memory, backward: Memory) -> Memory:
+    """Return one memory whose slots are those of ``forward``, followed by those of ``backward``."""
+    fields = {
+        name: torch.cat([field, cast(Tensor, other)], dim=1)
+        for (name, field), other in zip(forward._asdict().items(), backward, strict=True)
+        if field is not None and name != "length"
+    }
+    return forward._replace(**fields)
+
+
+def _halves(memory: Memory) -> Iterator[Memory]:
+    """Yield the two memories that ``_joined`` has joined."""
+    fields = {name: field for name, field in memory._asdict().items() if field is not None and name != "length"}
+    for side in (0, 1):
+        yield memory._replace(**{name: field.chunk(2, dim=1)[side] for name, field in fields.items()})
 
 
 def project(layer: nn.Linear, states: Tensor) -> Tensor:

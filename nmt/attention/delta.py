@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update, project, unit
+from nmt.attention.decaying import DecayingAttention, Directions, Update, project, unit
 from nmt.bounds import Size
 
 
@@ -26,8 +26,11 @@ class DeltaAttention(DecayingAttention):
     signed = True
     sequential = True
 
-    def __init__(self, *, state_size: Size, query_size: Size, key_size: Size = 128) -> None:
+    def __init__(
+        self, *, state_size: Size, query_size: Size, key_size: Size = 128, directions: Directions = "forward"
+    ) -> None:
         super().__init__()
+        self.write_in(directions)
         self.context_size = state_size
         self.rank = key_size
         self.W_k = nn.Linear(state_size, key_size, bias=False)
@@ -38,11 +41,11 @@ class DeltaAttention(DecayingAttention):
         """Return q_t (B, Q, R)."""
         return unit(self.W_q(query)).to(query.dtype)
 
-    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        """Append chunks of √S states, so that training keeps √S memories."""
+    def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        """Extend the memory by chunks of √S states, so that training keeps √S memories."""
         size = isqrt(states.shape[1]) + 1
         for chunk in zip(torch.split(states, size, dim=1), torch.split(mask, size, dim=1), strict=True):
-            memory = super().append(memory, *chunk)
+            memory = super().extend(memory, *chunk)
         return memory
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:

@@ -12,7 +12,7 @@ from torch.nn.functional import linear, logsigmoid, pad
 
 from nmt.attention.base import Memory
 from nmt.attention.covariance import CovarianceAttention
-from nmt.attention.decaying import DecayingAttention, Update, project
+from nmt.attention.decaying import DecayingAttention, Directions, Update, project
 from nmt.attention.scan import Tensors, scan
 from nmt.bounds import Size
 
@@ -25,8 +25,22 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     written one after the other. Without ``recall`` no gate depends on C, and C is a single matrix product.
     """
 
-    def __init__(self, *, state_size: Size, query_size: Size, recall: bool = False, mean: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        state_size: Size,
+        query_size: Size,
+        recall: bool = False,
+        mean: bool = True,
+        directions: Directions = "forward",
+    ) -> None:
         super().__init__(state_size=state_size, query_size=query_size, mean=mean)
+        if recall and directions == "both":
+            raise ValueError(
+                "attention.directions=both: with attention.recall=true each direction would write other values; "
+                "set attention.recall=false or attention.directions=forward"
+            )
+        self.write_in(directions)
         self.rank = state_size
         self.sequential = recall
         self.gates = nn.Linear(state_size, state_size + 2)  # α, β and f in one product

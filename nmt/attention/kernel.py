@@ -39,6 +39,10 @@ class KernelAttention(Attention):
 
     The linear map inside φ of ``hedgehog`` is part of W_k and of W_q, so keys and queries have different ones.
     ``taylor2`` has 1 + A + A(A + 1)/2 slots: choose ``key_size`` = 16, as its paper does.
+
+    ``taylor`` loses precision if all keys of a source point away from a query: 1 + cos cancels. With w̄ the mean weight
+    1 + cos of the source and ε the rounding of the dtype, 1.2e-7 in float32, a context is off by at most √A ε / w̄ times
+    the largest state. Keys 1° away from the opposite of the query have w̄ = 1.5e-4.
     """
 
     def __init__(

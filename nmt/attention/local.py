@@ -61,8 +61,8 @@ class LocalAttention(LuongAttention):
 
         # Each window is a small memory that one query reads.
         window = memory._replace(
-            slots=_gather(memory.slots, index),
-            keys=None if memory.keys is None else _gather(memory.keys, index),
+            slots=gather_rows(memory.slots, index),
+            keys=None if memory.keys is None else gather_rows(memory.keys, index),
             mask=inside.flatten(0, 1),
         )
         weights = self.read_weights(query.reshape(rows * queries, 1, size), window).reshape(s.shape)
@@ -74,7 +74,7 @@ class LocalAttention(LuongAttention):
         return context.reshape(rows, queries, -1), scattered
 
 
-def _gather(table: Tensor, index: Tensor) -> Tensor:
+def gather_rows(table: Tensor, index: Tensor) -> Tensor:
     """Return the rows ``index`` (B, Q, W) of the table (B, S, D), as (B·Q, W, D)."""
     offset = torch.arange(table.shape[0], device=table.device)[:, None, None] * table.shape[1]
     return torch.nn.functional.embedding((index + offset).flatten(0, 1), table.flatten(0, 1))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from nmt.attention.base import Memory
-from nmt.attention.decaying import DecayingAttention, Update, project
+from nmt.attention.decaying import DecayingAttention, Directions, Update, project
 from nmt.bounds import Size
 
 
@@ -27,8 +27,11 @@ class MlstmAttention(DecayingAttention):
 
     signed = True
 
-    def __init__(self, *, state_size: Size, query_size: Size, key_size: Size = 128) -> None:
+    def __init__(
+        self, *, state_size: Size, query_size: Size, key_size: Size = 128, directions: Directions = "forward"
+    ) -> None:
         super().__init__()
+        self.write_in(directions)
         self.context_size = state_size
         self.rank = key_size
         self.W_k = nn.Linear(state_size, key_size, bias=False)

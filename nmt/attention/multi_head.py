@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nmt.attention.base import Attention, Memory, clear_padding, require_queries
+from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, require_queries
 from nmt.bounds import Size
 
 
@@ -19,6 +19,9 @@ class MultiHeadAttention(Attention):
     ``inner`` builds any attention, given ``state_size`` and ``query_size``. Heads are rows of its batch, so all heads
     share its parameters and differ in their projections. The slots of the heads follow each other, (B, H·R, D/H). The
     alignment is the mean of the heads' alignments, before W_o.
+
+    With ``separate_values`` a head mixes W_vⁱ h, and W_sⁱ h are only what queries are compared with. With
+    ``LuongAttention(score="scaled_dot")`` inside, this is the paper's attention.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class MultiHeadAttention(Attention):
         query_size: Size,
         inner: Callable[..., Attention],
         heads: Size = 8,
+        separate_values: bool = False,
     ) -> None:
         super().__init__()
         sizes = {"encoder.hidden_size": state_size, "decoder.hidden_size": query_size}
@@ -41,6 +45,12 @@ class MultiHeadAttention(Attention):
         if not self.inner.reads_source:
             kind = type(self.inner).__name__
             raise ValueError(f"attention.inner={kind}: has no contexts to join; choose another, or attention=none")
+        if separate_values and not isinstance(self.inner, SourceAttention):
+            kind = type(self.inner).__name__
+            raise ValueError(
+                f"attention.separate_values=true: attention.inner={kind} compares no keys with queries; set "
+                "attention.separate_values=false, or choose luong, bahdanau, sparse or local inside"
+            )
         self.context_size = heads * self.inner.context_size
         self.streaming = self.inner.streaming
         self.streaming_advice = _inside(self.inner.streaming_advice)
@@ -50,16 +60,24 @@ class MultiHeadAttention(Attention):
         self.W_s = nn.Linear(state_size, state_size, bias=False)
         self.W_q = nn.Linear(query_size, query_size, bias=False)
         self.W_o = nn.Linear(self.context_size, self.context_size, bias=False)
+        self.W_v = nn.Linear(state_size, state_size, bias=False) if separate_values else None
 
     def use_slots(self, slots: int) -> None:
         self.inner.use_slots(slots)
 
     def values(self, states: Tensor) -> Tensor:
         """Return the values (B, S, D), one head after the other, before W_o."""
+        if self.W_v is not None:
+            values: Tensor = self.W_v(states)
+            return values
         return self._join_heads(self.inner.values(self.split_heads(self.W_s(states))))
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        return self._join_memory(self.inner.write(*self._project(states, mask), trace=trace))
+        memory = self.inner.write(*self._project(states, mask), trace=trace)
+        if self.W_v is not None:
+            keys = memory.slots if memory.keys is None else memory.keys
+            memory = memory._replace(slots=self.split_heads(self.W_v(clear_padding(states, mask))), keys=keys)
+        return self._join_memory(memory)
 
     def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
         return self._join_memory(self.inner.append(self.split_memory(memory), *self._project(states, mask)))

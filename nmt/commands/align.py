@@ -30,6 +30,7 @@ class Align:
     """The settings in conf/align.yaml."""
 
     model: str
+    adapter: str | None
     src: str | None
     tgt: str | None
     device: str
@@ -54,7 +55,9 @@ def align(arguments: list[str]) -> None:
     options = read_options("align", Align, arguments)
     with line_writer(None) as write:
         groups = _pair_groups(options)
-        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+        translator = load_model(
+            options.model, adapter=options.adapter, device=options.device, threads=options.threads, trust=options.trust
+        )
         require_attention(translator, f"model={options.model}")
         from nmt.alignment.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links

@@ -166,8 +166,6 @@ def print_table(comparison: Comparison, options: Compare) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from nmt.comparison.measures import mean_and_deviation
-    from nmt.comparison.page import shows_spread
     from nmt.comparison.results import QUALITY, speed_columns
     from nmt.comparison.wording import describe_budget
 
@@ -178,11 +176,7 @@ def print_table(comparison: Comparison, options: Compare) -> None:
     for column in shown:
         table.add_column(column.heading, justify="right")
     for row in comparison.rows:
-        cells = []
-        for column in shown:
-            mean, deviation = mean_and_deviation(row.values.get(column.key, []))
-            spread = f" ± {deviation:{column.form}}" if shows_spread(column, deviation) else ""
-            cells.append("–" if mean is None else f"{mean:{column.form}}{spread}")
+        cells = ("".join(column.texts(row.values.get(column.key, []))) for column in shown)
         table.add_row(Text(row.label), *cells)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     print(describe_budget(comparison.rows))

@@ -38,6 +38,7 @@ class Encode:
     """The settings in conf/encode.yaml."""
 
     model: str
+    adapter: str | None
     input: str | None
     output: str
     piece_length: Count | None
@@ -58,7 +59,9 @@ def encode(arguments: list[str]) -> None:
         return
     options = read_options("encode", Encode, arguments)
     with output_folder(Path(options.output)) as folder:
-        translator = load_model(options.model, device=options.device, threads=options.threads, trust=options.trust)
+        translator = load_model(
+            options.model, adapter=options.adapter, device=options.device, threads=options.threads, trust=options.trust
+        )
         count = _encode_all(translator, options, folder)
     print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")
 

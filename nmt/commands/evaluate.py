@@ -44,6 +44,7 @@ class Evaluate:
     """The settings in conf/evaluate.yaml."""
 
     model: str | None
+    adapter: str | None
     hypotheses: str | None
     src: str | None
     tgt: str | None
@@ -66,6 +67,8 @@ class Evaluate:
         if self.alignments is not None:
             self._check_alignments()
             return
+        if self.model is None and self.adapter is not None:
+            raise UserError(f"adapter={self.adapter}: needs the model that it was trained for; add model=FOLDER")
         if self.model is None and self.hypotheses is None:
             raise UserError(
                 "hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE, or alignments=FILE"
@@ -83,7 +86,8 @@ class Evaluate:
             raise UserError("tgt=null: no references; add tgt=FILE")
 
     def _check_alignments(self) -> None:
-        for key, value in (("model", self.model), ("hypotheses", self.hypotheses)):
+        given = {"model": self.model, "adapter": self.adapter, "hypotheses": self.hypotheses}
+        for key, value in given.items():
             if value is not None:
                 raise UserError(f"alignments={self.alignments}: {key}={value} is given too; give only one of them")
         if self.links is None:
@@ -189,6 +193,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         golds = read_gold(options.links, options.gold, pairs)
     translator = load_model(
         options.model,
+        adapter=options.adapter,
         engine=options.engine,
         device=options.device,
         threads=options.threads,

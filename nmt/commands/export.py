@@ -16,6 +16,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.run_files import has_adapter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
   nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
+  nmt-export model=runs/demo adapter=runs/b output=deployed  merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
 Attentions that write one source state after the other (delta, gated_delta, general_covariance with recall=true) still
@@ -43,6 +45,7 @@ class Export:
     """The settings in conf/export.yaml."""
 
     model: str
+    adapter: str | None
     output: str | None
     engine: OnnxEngineName | None
     slots: Size | None
@@ -65,6 +68,11 @@ def export(arguments: list[str]) -> None:
     if options.output is None:
         if options.slots is not None:
             raise UserError(f"slots={options.slots}: the graphs of a run have all of its slots; add output=FOLDER")
+        if options.adapter is not None or has_adapter(Path(options.model)):
+            key = "model" if options.adapter is None else "adapter"
+            raise UserError(
+                f"{key}={getattr(options, key)}: graphs with an adapter need a new folder; add output=FOLDER"
+            )
         _print_files(_export_into_run(options))
         return
     with output_folder(Path(options.output)) as folder:
@@ -99,16 +107,16 @@ def _engines(options: Export) -> Sequence[OnnxEngineName]:
 
 
 def _load(options: Export) -> tuple[TrainedModel, str]:
-    """Return the model and the fingerprint of its file."""
-    from nmt.inference.model_folder import MODEL_FILE
-    from nmt.storage import archive_fingerprint
+    """Return the model and its identity."""
+    from nmt.inference.adapter_file import model_identity
 
-    model = Path(options.model) / MODEL_FILE
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
-    fingerprint = archive_fingerprint(model) if model.is_file() else ""
-    translator = load_model(options.model, device="cpu", threads=None, trust=options.trust, slots=options.slots)
-    return translator.trained, fingerprint
+    identity = model_identity(Path(options.model if options.adapter is None else options.adapter))
+    translator = load_model(
+        options.model, adapter=options.adapter, device="cpu", threads=None, trust=options.trust, slots=options.slots
+    )
+    return translator.trained, identity
 
 
 def _print_files(folder: Path) -> None:

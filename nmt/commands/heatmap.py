@@ -51,6 +51,7 @@ class Heatmap:
     """The settings in conf/heatmap.yaml."""
 
     model: str
+    adapter: str | None
     src: str
     tgt: str | None
     output: str
@@ -92,7 +93,12 @@ def heatmap(arguments: list[str]) -> None:
     sources, targets, golds = _read(options)
     engine = options.engine if options.tgt is None else "torch"
     translator = load_model(
-        options.model, engine=engine, device=options.device, threads=options.threads, trust=options.trust
+        options.model,
+        adapter=options.adapter,
+        engine=engine,
+        device=options.device,
+        threads=options.threads,
+        trust=options.trust,
     )
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)

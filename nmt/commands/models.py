@@ -27,6 +27,7 @@ def load_model(
     engine: EngineName = "torch",
     shortlist: bool = False,
     slots: int | None = None,
+    adapter: str | None = None,
 ) -> Translator:
     """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
 
@@ -37,7 +38,14 @@ def load_model(
     from nmt.inference.translator import Translator
 
     translator = Translator.load(
-        folder, engine=engine, device=device, threads=threads, trust=trust, shortlist=shortlist, slots=slots
+        folder,
+        engine=engine,
+        device=device,
+        threads=threads,
+        trust=trust,
+        shortlist=shortlist,
+        slots=slots,
+        adapter=adapter,
     )
     if engine == "auto" and isinstance(translator.runtime, OnnxModel):
         print_message(f"engine: {translator.runtime.engine_name}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from nmt import __version__
+from nmt.bounds import Count
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
@@ -15,10 +18,12 @@ from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
 from nmt.errors import counted
-from nmt.tasks.sources import is_prepared, load_pairs, source_problems
+from nmt.storage import checksum
+from nmt.tasks.sources import SHARED, is_prepared, load_pairs, source_problems
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
+    from nmt.text.survey import Survey
 
 HELP = """nmt-prepare: train tokenizers and write corpora once, for any number of training runs.
 
@@ -27,9 +32,12 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … data.max_length=80 data.max_ratio=3            drop long or unequal training pairs
   nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary per side
   nmt-prepare … tokenizer.source_model=mine.model              use your own SentencePiece model
+  nmt-prepare … data.duplicates=near data.drop_identical=true  drop repeated pairs, and pairs with equal sides
+  nmt-prepare … workers=8                                      write large corpora with eight processes
 
 Text files have one sentence per line, plain or .gz. The command prints how many pairs it kept, and how many it dropped
-and why; only training pairs are dropped. To train on the folder: nmt-train data=prepared data.folder=data/mine"""
+and why; only training pairs are dropped. A call that is killed
+continues with the same command. To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +47,8 @@ class Prepare:
     data: Any
     tokenizer: Any
     output: str
+    workers: Count
+    shard_pairs: Count
     trust: list[str]
 
 
@@ -77,10 +87,36 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     """Prepare the data into the new folder ``folder``, which appears only if everything succeeds."""
     from nmt.text.prepare import prepare as prepare_text
+    from nmt.text.shard_writing import Sharding
+    from nmt.text.survey import survey
+    from nmt.text.unfinished import unfinished_folder
 
     with output_folder(folder) as temporary:
         pairs = load_pairs(options.data, trust=options.trust)
-        return prepare_text(pairs, options.data, options.tokenizer, temporary)
+        surveyed = survey(pairs["train"])
+        if surveyed.count <= options.shard_pairs:
+            return prepare_text(pairs, options.data, options.tokenizer, temporary, surveyed=surveyed)
+        with unfinished_folder(folder) as unfinished:
+            unfinished.begin(_job(options, surveyed))
+            sharding = Sharding(options.shard_pairs, options.workers, unfinished)
+            prepared = prepare_text(
+                pairs, options.data, options.tokenizer, unfinished.folder, surveyed=surveyed, sharding=sharding
+            )
+            unfinished.move_to(temporary)
+        return prepared
+
+
+def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
+    """Return what the shards depend on: a later call may continue only with the same."""
+    models = [options.tokenizer[key] for key in ("source_model", "target_model")]
+    return {
+        "text": surveyed.digest,
+        "data": {key: value for key, value in options.data.items() if key in SHARED},
+        "tokenizer": options.tokenizer,
+        "models": [name and checksum(Path(name)) for name in models],
+        "shard_pairs": options.shard_pairs,
+        "versions": [__version__, version("sentencepiece"), version("pyarrow")],
+    }
 
 
 def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
@@ -88,6 +124,8 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
     for part, account in prepared.accounts.items():
         for line in account.lines():
             yield f"{part}: {line}"
+    if prepared.sampled is not None:
+        yield f"tokenizer: learned from a random sample of {prepared.sampled:,} training pairs"
     if prepared.source is prepared.target:
         yield f"vocabulary: {counted(len(prepared.source), 'piece')}, shared by both sides"
     else:

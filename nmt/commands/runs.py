@@ -150,8 +150,11 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
     """
     given = {key_of(word) for word in arguments}
     before = read_yaml(folder / CONFIG_FILE)
-    if config.get("guide") != before.get("guide"):
-        raise UserError(f"resume=true: guide: {folder} was started with another one; remove it or start a new run")
+    for block in ("guide", "adapt"):
+        if config.get(block) != before.get(block):
+            raise UserError(
+                f"resume=true: {block}: {folder} was started with another one; remove it or start a new run"
+            )
     stored = _flatten(before)
     for key, value in _flatten(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):

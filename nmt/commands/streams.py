@@ -48,6 +48,11 @@ def input_groups(
         yield from _grouped(islice(lines, len(arrived))) if arrived else [[]]
 
 
+def full_groups(path: str | None) -> Iterator[list[str]]:
+    """Yield the lines of ``input_groups`` in groups of ``GROUP``; only the last one may be smaller."""
+    return _grouped(line for group in input_groups(path) for line in group)
+
+
 def _ready_lines(
     stream: BinaryIO, prompt: Callable[[], None] | None, *, show_waits: bool = False
 ) -> Iterator[list[bytes]]:

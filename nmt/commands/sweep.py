@@ -22,10 +22,11 @@ from nmt.config import train_config
 from nmt.config.init_from import CONFIG_FILE
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
+from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
 from nmt.training.launch import detect_launch
-from nmt.training.lock import LOCK_FILE, lock_run
+from nmt.training.lock import lock_run
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -173,7 +174,7 @@ def _clear(folder: Path) -> None:
 def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the table, and the objective: the best value of ``training.monitor``."""
     values = {**(summary["test"] or {}), **summary, "valid_loss": _valid_loss(folder, summary["kept_epoch"])}
-    return {"objective": summary["valid_best"], **{result.key: values.get(result.key) for result in RESULTS}}
+    return {"objective": summary["valid_best"], **{column.key: values.get(column.key) for column in RESULTS}}
 
 
 def _valid_loss(folder: Path, epoch: int) -> float | None:

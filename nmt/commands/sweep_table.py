@@ -10,28 +10,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.comparison.measures import mean_and_deviation
+from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.storage import write_lines
 
 SEED = "seed"
 Record = Mapping[str, Any]
 
 
-class Result(NamedTuple):
-    """A column of the table: key in the record of a job, heading, and format of the numbers."""
-
-    key: str
-    label: str
-    format: str
-
-
 RESULTS = (
-    Result("bleu", "BLEU", ".2f"),
-    Result("chrf", "chrF", ".2f"),
-    Result("aer", "AER", ".3f"),
-    Result("valid_loss", "valid loss", ".3f"),
-    Result("tokens_per_s", "tokens/s", ",.0f"),
-    Result("seconds", "seconds", ",.1f"),
+    Column("bleu", "BLEU", ".2f"),
+    Column("chrf", "chrF", ".2f"),
+    Column("aer", "AER", ".3f"),
+    Column("valid_loss", "valid loss", ".3f"),
+    Column("tokens_per_s", "tokens/s", ",.0f"),
+    Column("seconds", "seconds", ",.1f"),
 )
 
 
@@ -60,23 +52,23 @@ def _group(settings: dict[str, str], members: Sequence[Record]) -> Group:
         for record in members
         if record["status"] != "finished"
     ]
-    columns = {
-        result.key: [float(record[result.key]) for record in finished if record[result.key] is not None]
-        for result in RESULTS
+    values = {
+        column.key: [float(record[column.key]) for record in finished if record[column.key] is not None]
+        for column in RESULTS
     }
-    return Group(settings, len(finished), unfinished, columns)
+    return Group(settings, len(finished), unfinished, values)
 
 
 def write_table(records: Sequence[Record], folder: Path) -> None:
     """Write the groups into ``sweep.csv`` and the jobs into ``sweep.json``."""
     groups = group_by_seed(records)
     keys = list(dict.fromkeys(key for group in groups for key in group.settings))
-    statistics = [f"{result.key}_{name}" for result in RESULTS for name in ("mean", "sd")]
+    statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*keys, "n", "unfinished", *statistics])
     for group in groups:
-        cells = [cell for result in RESULTS for cell in mean_and_deviation(group.values[result.key])]
+        cells = [cell for column in RESULTS for cell in mean_and_deviation(group.values[column.key])]
         settings = [group.settings.get(key, "") for key in keys]
         writer.writerow([*settings, group.finished, len(group.unfinished), *("" if x is None else x for x in cells)])
     write_lines(folder / "sweep.csv", table.getvalue().splitlines())
@@ -94,26 +86,19 @@ def print_table(records: Sequence[Record], folder: Path) -> None:
 
     groups = group_by_seed(records)
     keys = list(dict.fromkeys(key for group in groups for key in group.settings))
-    results = [result for result in RESULTS if any(group.values[result.key] for group in groups)]
+    shown = [column for column in RESULTS if any(group.values[column.key] for group in groups)]
     table = Table()
     for key in keys:
         table.add_column(Text(key), overflow="fold")
-    for label in ("n", *(result.label for result in results)):
-        table.add_column(label, justify="right", no_wrap=True)
+    for heading in ("n", *(column.heading for column in shown)):
+        table.add_column(heading, justify="right", no_wrap=True)
     unfinished = any(group.unfinished for group in groups)
     if unfinished:
         table.add_column("unfinished", overflow="fold")
     for group in groups:
-        cells = [_cell(group.values[result.key], result.format) for result in results]
+        cells = ["".join(column.texts(group.values[column.key])) for column in shown]
         last = [Text(", ".join(group.unfinished))] if unfinished else []
         table.add_row(*(Text(group.settings.get(key, "")) for key in keys), str(group.finished), *cells, *last)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(Text(f"{folder}: mean ± standard deviation over n jobs"))
     console.print(table)
-
-
-def _cell(values: Sequence[float], form: str) -> str:
-    mean, deviation = mean_and_deviation(values)
-    if mean is None:
-        return "–"
-    return f"{mean:{form}}" if deviation is None else f"{mean:{form}} ± {deviation:{form}}"

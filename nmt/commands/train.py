@@ -26,6 +26,7 @@ from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
+from nmt.machine import peak_memory_mb
 from nmt.storage import write_lines
 from nmt.training.launch import detect_launch, is_first, require_launch
 from nmt.training.ranks import connected_processes, from_first, rank
@@ -44,6 +45,7 @@ HELP = """nmt-train: train a translation model. Without arguments: the default r
   nmt-train name=mine resume=true                       continue an interrupted run with its settings
   nmt-train name=mine resume=true training.max_epochs=8 continue a finished run
   nmt-train init_from=runs/mine optimizer.lr=0.0005     a new run from its model, on its text unless data= is given
+  nmt-train init_from=runs/mine adapt=lora name=b       train a small adapter of its model: see docs/adapters.md
   nmt-train --config-dir my_conf attention=mine 'trust=[my_package]'
   nmt-train --cfg job …                                 print the whole configuration and stop
 
@@ -117,7 +119,10 @@ def train_or_resume(
 
 
 class Start(NamedTuple):
-    """Folder, configuration and arguments of a run. ``chosen``: the folder is new, and has another name if that in ``config`` was taken."""
+    """Folder, configuration and arguments of a run.
+
+    ``chosen``: the folder is new, and has another name if that in ``config`` was taken.
+    """
 
     folder: Path
     config: dict[str, Any]
@@ -188,16 +193,6 @@ def describe_setting(setting: Any) -> str:
     return setting if isinstance(setting, str) else json.dumps(setting, default=str)
 
 
-def _peak_memory() -> str:
-    """Return the peak memory of this process as text; empty on a system that does not report it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return ""
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-    return f"peak memory {peak_mb:,.0f} MB"
-
-
 def _print_summary(result: TrainingResult) -> None:
     """Print scores, speed, memory and the files of the run."""
     if sys.stdout is None:  # closed, as by >&-
@@ -206,7 +201,7 @@ def _print_summary(result: TrainingResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    folder, summary = result.folder, result.summary or {}
+    folder, summary, peak_mb = result.folder, result.summary or {}, peak_memory_mb()
     title = Text(f"{folder}: {describe_setting(result.config['attention'])}")
     table = Table(title=title, title_justify="left", show_header=False)
     for _ in range(3):
@@ -218,7 +213,7 @@ def _print_summary(result: TrainingResult) -> None:
             table.add_row(label, score, summary["signatures"][name])
     length = f"{counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}"
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", length)
-    table.add_row("total", f"{result.seconds:.0f} s", _peak_memory())
+    table.add_row("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB")
     for label, file in (
         ("test source", "test.source.txt"),
         ("references", "test.references.txt"),

@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.bounds import Size
 from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
-from nmt.config.schema import Threads
-from nmt.errors import UserError, print_message
-from nmt.inference.engines import EngineName
+from nmt.commands.translate_options import Translate, require_consistent
+from nmt.errors import print_message
+from nmt.inference.formats import alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 if TYPE_CHECKING:
+    from nmt.inference.shards.shard import Done
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
@@ -33,7 +33,10 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
+  nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
+  nmt-translate model=runs/demo input=big.txt.gz output=out.txt workers=8     eight processes; continues after a stop
+  nmt-translate model=runs/demo input=big.txt output=out.txt workers=64 cluster=ray address=auto
 
 A blank line gives an empty line. A translation has at most {MAX_LENGTH_CEILING} pieces. A line that is too long
 for the model or the machine gives an empty line and a warning on stderr. With search.n_best above 1, each input line
@@ -41,25 +44,7 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translate:
-    """The settings in conf/translate.yaml."""
-
-    model: str
-    input: str | None
-    memory: str | None
-    output: str | None
-    scores: bool
-    alignments: str | None
-    search: SearchOptions
-    slots: Size | None
-    engine: EngineName
-    shortlist: bool
-    device: str
-    threads: Threads | None
-    trust: list[str]
+EMPTY = "its translation is empty"
 
 
 def main() -> None:
@@ -72,19 +57,14 @@ def translate(arguments: list[str]) -> None:
         show_help(HELP, "translate")
         return
     options = read_options("translate", Translate, arguments)
-    require_different_files(options)
-    if options.memory is not None and options.input is not None:
-        raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
-    if options.memory is not None and options.engine not in ("auto", "torch"):
-        raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
-    if options.memory is not None and options.slots is not None:
-        raise UserError(f"slots={options.slots}: a stored memory keeps the slots that it has; remove slots=")
-    with ExitStack() as files:
+    require_consistent(options)
+    with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
         # Opened before the model is loaded, so that a wrong path fails at once.
         write = files.enter_context(line_writer(options.output))
         write_links = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
         translator = load_model(
             options.model,
+            adapter=options.adapter,
             device=options.device,
             threads=options.threads,
             trust=options.trust,
@@ -96,17 +76,14 @@ def translate(arguments: list[str]) -> None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
             print_message(describe_scores(options.search))
-        _translate_all(translator, options, write, write_links)
+        if options.workers is None:
+            _translate_all(translator, options, write, write_links)
+            return
+        from nmt.commands.shards import shard_results
 
-
-def require_different_files(options: Translate) -> None:
-    """Raise UserError if an output would overwrite an input or the other output."""
-    paths = {"output": options.output, "input": options.input, "memory": options.memory}
-    paths["alignments"] = options.alignments
-    keys: dict[Path, str] = {}
-    for key, path in paths.items():
-        if path is not None and (other := keys.setdefault(Path(path).resolve(), key)) != key:
-            raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
+        results = shards.enter_context(shard_results(translator, options))
+        del translator  # each worker loads its own
+        _write_results(results, options, write, write_links)
 
 
 def describe_scores(search: SearchOptions) -> str:
@@ -137,15 +114,37 @@ def _translate_all(
         shown=sys.stderr.isatty() and not interactive and not (options.output is None and sys.stdout.isatty())
     )
     prompt = _prompt if interactive else None
+    format_lines = partial(output_lines, n_best=options.search.n_best, scores=options.scores)
     done = 0
     groups = _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt)
     with closing(groups):  # ends the threads at once if writing fails
         for translations in groups:
-            write([line for row, best in enumerate(translations, done) for line in _output_lines(row, best, options)])
+            write([line for row, best in enumerate(translations, done) for line in format_lines(row, best)])
             if write_links is not None:
-                write_links([_pharaoh(hypothesis) for best in translations for hypothesis in best.n_best or [best]])
+                write_links(alignment_lines(translations))
             done += len(translations)
             progress.show(done)
+    progress.close()
+
+
+def _write_results(
+    results: Iterable[Done],
+    options: Translate,
+    write: Callable[[Iterable[str]], None],
+    write_links: Callable[[Iterable[str]], None] | None,
+) -> None:
+    """Write the results of shards, in order, and print the warnings about their lines."""
+    progress = Progress(shown=sys.stderr.isatty())
+    done = 0
+    for result in results:
+        warn = warn_of_line(options.input or STDIN, EMPTY, first=done)
+        for row, reason in result.warnings:
+            warn(row, reason)
+        write(result.output)
+        if write_links is not None:
+            write_links(result.links)
+        done += result.lines
+        progress.show(done)
     progress.close()
 
 
@@ -157,7 +156,7 @@ def _translation_groups(
         yield from _translate_memories(translator, Path(options.memory), options.search, alignments=alignments)
         return
     groups = input_groups(options.input, prompt, show_waits=True)
-    warn = warn_of_line(options.input or STDIN, "its translation is empty")
+    warn = warn_of_line(options.input or STDIN, EMPTY)
     yield from translator.translate_groups(groups, options.search, alignments=alignments, on_failure=warn)
 
 
@@ -172,28 +171,6 @@ def _translate_memories(
     for first in range(0, len(files), MEMORIES):
         memories = [load_memory(file, translator.trained, model=model) for file in files[first : first + MEMORIES]]
         yield translate_encoded(translator, memories, search, alignments=alignments)
-
-
-def _output_lines(row: int, best: Translation, options: Translate) -> Iterator[str]:
-    """Yield the output lines of input line ``row``: one, or several with n_best above 1.
-
-    A blank or refused input line has a single empty translation, whatever n_best is.
-    """
-    if options.search.n_best > 1:
-        for hypothesis in best.n_best or [best]:
-            yield f"{row} ||| {hypothesis.text} ||| {hypothesis.score:.6f}"
-    elif options.scores:
-        yield f"{best.score:.6f}\t{best.text}"
-    else:
-        yield best.text
-
-
-def _pharaoh(translation: Translation) -> str:
-    """Return the word alignment in Pharaoh format, or an empty text without an alignment."""
-    from nmt.alignment.links import argmax_links, format_pharaoh
-    from nmt.alignment.word_weights import word_weights
-
-    return "" if translation.alignment is None else format_pharaoh(argmax_links(word_weights(translation)))
 
 
 def _prompt() -> None:

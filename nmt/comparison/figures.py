@@ -11,7 +11,9 @@ import numpy as np
 
 from nmt.alignment.characters import xml_safe
 from nmt.alignment.fonts import font_families
-from nmt.comparison.results import Column, Point, Row, pareto_front
+from nmt.alignment.heatmap import draw_weights
+from nmt.comparison.measures import Column
+from nmt.comparison.results import Point, Row, pareto_front
 from nmt.storage import replace_file
 from nmt.text.links import Link
 
@@ -173,16 +175,7 @@ def _heatmap(axes: Axes, panel: Panel) -> None:
     from matplotlib.patches import Rectangle
 
     title, weights, rows, columns, gold = panel
-    signed = bool((weights < 0).any())
-    limit = float(np.abs(weights).max(initial=0)) or 1.0
-    axes.imshow(
-        weights,
-        aspect="auto",
-        interpolation="nearest",
-        cmap="RdBu_r" if signed else "Blues",
-        vmin=-limit if signed else 0,
-        vmax=limit,
-    )
+    draw_weights(axes, weights, signed=bool((weights < 0).any()))
     for column, row in gold:
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **OUTLINE))
     style: dict[str, Any] = {"parse_math": False, "fontfamily": font_families([*rows, *columns, title]), "fontsize": 7}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,24 @@ REPEATED_WORDS = 2  # consecutive words that count as a repetition
 def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Return the mean and the sample standard deviation (n - 1), None where they are undefined."""
     return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
+
+
+class Column(NamedTuple):
+    """A column of a table: key of its values, heading, and format of the numbers.
+
+    An ``exact`` column holds sizes or budgets; it shows a deviation only if it is not 0.
+    """
+
+    key: str
+    heading: str
+    form: str
+    exact: bool = False
+
+    def texts(self, values: Sequence[float]) -> tuple[str, str]:
+        """Return the mean ("–" without values) and " ± deviation" (or "")."""
+        mean, deviation = mean_and_deviation(values)
+        hidden = deviation is None or (self.exact and deviation == 0)
+        return "–" if mean is None else f"{mean:{self.form}}", "" if hidden else f" ± {deviation:{self.form}}"
 
 
 def alignment_entropies(weights: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.alignment.characters import xml_safe
-from nmt.comparison.measures import mean_and_deviation
-from nmt.comparison.results import Column, Row
+from nmt.comparison.measures import Column, mean_and_deviation
+from nmt.comparison.results import Row
 
 SIGNIFICANT = 0.05  # p-values below are marked
 STYLE = """
@@ -34,7 +34,6 @@ COLOURS = (
     "References, force-decoded: target down, source across. Darker is larger. Where weights can be negative, red is "
     "positive and blue negative. Orange outlines are gold links."
 )
-EXACT = ("parameters", "updates")
 BEST_HIGH, BEST_LOW = ("bleu", "chrf"), ("aer",)
 
 
@@ -111,20 +110,13 @@ def _headings(columns: Sequence[Column], *, tests: bool) -> list[str]:
 
 
 def _cells(row: Row, page: Page, column: Column, *, tests: bool) -> str:
-    mean, deviation = mean_and_deviation(row.values.get(column.key, []))
-    if mean is None:
-        text = "–"
-    else:
-        spread = f' <span class="sd">± {deviation:{column.form}}</span>' if shows_spread(column, deviation) else ""
-        text = f"{mean:{column.form}}{spread}"
-        if mean == _best(page.rows, column.key):
-            text = f'<span class="best">{text}</span>'
+    values = row.values.get(column.key, [])
+    text, spread = column.texts(values)
+    if spread:
+        text += f'<span class="sd">{spread}</span>'
+    if values and mean_and_deviation(values)[0] == _best(page.rows, column.key):
+        text = f'<span class="best">{text}</span>'
     return f"<td>{text}</td>" + (_test(row, column) if tests and column.key in BEST_HIGH else "")
-
-
-def shows_spread(column: Column, deviation: float | None) -> bool:
-    """Return whether the table shows this deviation: sizes and budgets that are equal for all runs have none."""
-    return deviation is not None and (deviation > 0 or column.key not in EXACT)
 
 
 def _best(rows: Sequence[Row], key: str) -> float | None:

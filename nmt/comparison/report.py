@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nmt.comparison.alignments import measure_alignments
 from nmt.comparison.figures import draw_curves, draw_lengths, draw_pareto, save_figure
 from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
+from nmt.comparison.measures import Column
 from nmt.comparison.models import Model, Run, TestSet, choose_baseline, group_runs, read_test_set
 from nmt.comparison.page import Page, Picture, comparison_page
 from nmt.comparison.results import (
     QUALITY,
     TRAINING,
-    Column,
     Point,
     Row,
     add_speed,
@@ -140,7 +141,7 @@ def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
     columns = [*QUALITY, *TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
     for engine in plan.engines:
         for beam in plan.beams:
-            columns += bucket_columns(comparison.buckets, engine, beam)
+            columns += chain(*bucket_columns(comparison.buckets, engine, beam))
     return list(dict.fromkeys(columns))
 
 
@@ -173,9 +174,9 @@ def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[st
         pictures.append(("Quality against decoding time", [Picture(save_figure(figure, folder / "pareto"), text)]))
     if plan.engines and plan.beams:
         engine, beam = plan.engines[0], max(plan.beams)
-        columns = bucket_columns(comparison.buckets, engine, beam)
-        half, labels = len(columns) // 2, [bucket.label for bucket in comparison.buckets]
-        figure = draw_lengths(comparison.rows, labels, columns[:half], columns[half:], f"{engine}, beam {beam}")
+        bleu, times = bucket_columns(comparison.buckets, engine, beam)
+        labels = [bucket.label for bucket in comparison.buckets]
+        figure = draw_lengths(comparison.rows, labels, bleu, times, f"{engine}, beam {beam}")
         text = "BLEU and decoding time by source length; bars are one standard deviation over runs or rounds."
         pictures.append(("Source length", [Picture(save_figure(figure, folder / "lengths"), text)]))
     return pictures

@@ -11,20 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.comparison.lengths import Bucket
-from nmt.comparison.measures import length_ratio, mean_and_deviation, repetition_rate
+from nmt.comparison.measures import Column, length_ratio, mean_and_deviation, repetition_rate
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.significance import SAMPLES, Difference, paired_bootstrap
 from nmt.comparison.store import Measurements, digest
 from nmt.evaluation import corpus_scores
 from nmt.storage import write_lines
-
-
-class Column(NamedTuple):
-    """A column of the report: key in the rows and in results.csv, heading, and format of the numbers."""
-
-    key: str
-    heading: str
-    form: str
 
 
 @dataclass(frozen=True)
@@ -49,8 +41,8 @@ class Point(NamedTuple):
 
 
 QUALITY = (
-    Column("parameters", "parameters", ",.0f"),
-    Column("updates", "updates", ",.0f"),
+    Column("parameters", "parameters", ",.0f", exact=True),
+    Column("updates", "updates", ",.0f", exact=True),
     Column("bleu", "BLEU", ".2f"),
     Column("chrf", "chrF", ".2f"),
     Column("aer", "AER", ".3f"),
@@ -76,13 +68,14 @@ def memory_columns(engines: Sequence[str]) -> list[Column]:
     return [Column(f"memory_mb_{engine}", f"{engine}: peak memory, MB", ",.0f") for engine in engines]
 
 
-def bucket_columns(buckets: Sequence[Bucket], engine: str, beam: int) -> list[Column]:
+def bucket_columns(buckets: Sequence[Bucket], engine: str, beam: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns of BLEU, and those of the milliseconds per sentence."""
     bleu = [Column(f"bleu_length_{bucket.low}_{bucket.high}", f"BLEU {bucket.label}", ".2f") for bucket in buckets]
     times = [
         Column(f"ms_length_{bucket.low}_{bucket.high}_{engine}_beam_{beam}", f"ms {bucket.label}", ",.2f")
         for bucket in buckets
     ]
-    return [*bleu, *times]
+    return bleu, times
 
 
 def quality_row(

@@ -11,8 +11,9 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
+
+from nmt.machine import peak_memory_mb
 
 
 def main() -> None:
@@ -50,20 +51,6 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
             seconds.append(time.perf_counter() - before)
         beams[str(size)] = {"seconds": seconds, "texts": texts}
     return {"beams": beams, "memory_mb": peak_memory_mb(), "total_s": time.perf_counter() - started}
-
-
-def peak_memory_mb() -> float | None:
-    """Return the largest resident memory of this process in MB; None where the system does not report it."""
-    try:  # ``getrusage`` would include the memory of the parent process, which this process was copied from
-        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) / 2**10 for line in status if line.startswith("VmHWM"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt.config.init_from import CONFIG_FILE, read_yaml, value_at
 from nmt.errors import UserError
 from nmt.search.options import SearchOptions
 from nmt.tasks.sources import is_prepared, source_problems
+
+GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
+MODEL_BLOCKS = ("embeddings", "encoder", "attention", "decoder")
 
 
 def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
@@ -43,7 +47,11 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
 
         yield from tracker_problems(config)
     yield from tokenizer_conflicts(config["tokenizer"])
+    dropout, kind = config["batches"].get("bpe_dropout"), config["tokenizer"]["kind"]
+    if dropout is not None and kind != "bpe" and trains_tokenizers:
+        yield f"batches.bpe_dropout={dropout}: {kind} pieces have no merges; remove it or set tokenizer=bpe"
     yield from _guide_conflicts(config)
+    yield from _adapt_conflicts(config)
     yield from _search_conflicts(config)
     if not is_prepared(config["data"]):
         yield from source_problems(config["data"], needed=("train", "valid"), trust=trust)
@@ -68,9 +76,48 @@ def _guide_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     from nmt.training.guide import guide_problems
 
     attention = locate(config["attention"]["_target_"], ATTENTION, trust=config["trust"])
+    dropout = config["batches"].get("bpe_dropout")
+    if dropout is not None and block["_target_"] == GOLD_LINKS:
+        yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not getattr(attention, "reads_source", True):
         yield f"guide={block['_target_']}: a model without attention aligns nothing; remove it or choose an attention"
     yield from guide_problems(block, trust=config["trust"])
+
+
+def _adapt_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the model in ``init_from`` cannot be adapted as the block ``adapt`` says."""
+    block, start = config.get("adapt"), config["init_from"]
+    if block is None:
+        return
+    if start is None:
+        yield "adapt: updates the matrices of a trained model; add init_from=FOLDER"
+        return
+    from nmt.model.adapter import adapt_problem
+    from nmt.model.build import build_on_meta
+
+    changed = sorted(_differences(config, read_yaml(Path(start) / CONFIG_FILE, f"init_from={start}")))
+    if changed:
+        yield f"{changed[0]}: differs from the model in init_from={start}, which an adapter cannot change; remove it"
+        return
+    try:
+        model = build_on_meta(config, trust=config["trust"])
+    except UserError:
+        return  # reported already
+    if problem := adapt_problem(model, rank=block["rank"], parts=block["to"]):
+        yield problem
+
+
+def _differences(config: Any, start: Any, keys: Sequence[str] = (*MODEL_BLOCKS, "data.lowercase")) -> Iterator[str]:
+    """Yield each of the dotted ``keys``, or of the keys below them, that has another value in ``start``.
+
+    Dropout may differ, because it is only used in training.
+    """
+    for key in keys:
+        now, before = value_at(config, key), value_at(start, key)
+        if isinstance(now, Mapping) and isinstance(before, Mapping):
+            yield from _differences(config, start, [f"{key}.{name}" for name in {**before, **now}])
+        elif now != before and key.rpartition(".")[2] != "dropout":
+            yield f"{key}={now}"
 
 
 def _search_conflicts(config: Mapping[str, Any]) -> Iterator[str]:

@@ -62,9 +62,8 @@ def advice(key: str, known: Iterable[str], folders: Sequence[Path]) -> str:
     group, _, rest = key.partition(".")
     choices = sorted(set(_choices_with(rest, group, folders))) if rest else []
     if choices:
-        return (
-            f"; {' and '.join(f'{group}={choice}' for choice in choices)} {'has' if len(choices) == 1 else 'have'} it"
-        )
+        *others, last = (f"{group}={choice}" for choice in choices)
+        return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
     return suggestion(key, known)
 
 

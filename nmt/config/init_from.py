@@ -36,13 +36,13 @@ def inherit_settings(
     if text:
         start["data"] = merged["data"] = _stored_text(start, resumed or folder)
     for part in ("data", *INHERITED) if text else INHERITED:
-        inherited = _value(start, part)
+        inherited = value_at(start, part)
         known_from_data = part == "data.lowercase" and is_prepared(merged["data"])
         if part in overridden or inherited is MISSING or known_from_data:
             continue
         _put(merged, part, deepcopy(inherited))
         for key in overridden:
-            if key.startswith(f"{part}.") and (value := _value(config, key)) is not MISSING:
+            if key.startswith(f"{part}.") and (value := value_at(config, key)) is not MISSING:
                 _put(merged, key, value)
     return merged
 
@@ -68,8 +68,8 @@ def _without_case(data: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key != "lowercase"} if is_prepared(data) else data
 
 
-def _value(tree: Any, key: str) -> Any:
-    """Return the value at the dotted key of nested dictionaries, or MISSING."""
+def value_at(tree: Any, key: str) -> Any:
+    """Return the value at the dotted key of nested dictionaries, or ``MISSING``."""
     for name in key.split("."):
         tree = tree.get(name, MISSING) if isinstance(tree, dict) else MISSING
     return tree

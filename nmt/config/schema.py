@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from nmt.bounds import Above, AtLeast, AtMost, Count, NonNegative, Share, Size
 from nmt.search.options import SearchOptions
+from nmt.text.duplicates import Duplicates
 
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 Positive = Annotated[float, Above(0)]
@@ -35,6 +36,8 @@ class Filters:
     lowercase: bool = False
     max_length: Count | None = None
     max_ratio: Annotated[float, AtLeast(1)] | None = None
+    drop_identical: bool = False
+    duplicates: Duplicates | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Batches:
     max_tokens: Annotated[int, AtLeast(1), AtMost(1_000_000)]
     max_sentences: Count | None
     accumulate: Count
+    bpe_dropout: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,15 @@ class Training:
     ema_decay: Share | None
     average_checkpoints: Annotated[int, AtLeast(2), AtMost(1000)] | None
     decode_sentences: Annotated[int, AtLeast(0)]
+
+
+@dataclass(frozen=True)
+class Adapt:
+    """conf/adapt/lora.yaml."""
+
+    rank: Size
+    alpha: Positive
+    to: list[Literal["encoder", "decoder", "attention", "embeddings"]]
 
 
 @dataclass(frozen=True)
@@ -135,6 +148,7 @@ class Train:
     trust: list[str]
     logger: Annotated[Any, LOGGER] | None = None
     guide: Annotated[Any, GUIDE] | None = None
+    adapt: Adapt | None = None
 
 
 @dataclass(frozen=True)

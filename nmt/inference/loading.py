@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
+from nmt.inference.run_files import has_adapter
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -24,10 +25,12 @@ def load_export(
     shortlist: bool,
     trust: Sequence[str],
     slots: int | None = None,
+    adapter: Path | None = None,
 ) -> OnnxModel | None:
     """Return the exported model that ``engine`` selects, or None if torch has to run the model.
 
-    Raises UserError if the folder has no graphs for this engine, or if torch does not support the other settings.
+    An ``adapter``, or a folder that holds one, needs torch. Raises UserError if the folder has no graphs for this
+    engine, or if torch does not support the other settings.
     """
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
@@ -40,6 +43,9 @@ def load_export(
             f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "
             f"or write other graphs with nmt-export model=RUN slots={slots} output=FOLDER"
         )
+    if adapter is not None or has_adapter(folder):
+        _require_torch(folder, adapter, engine)
+        engine = "torch"
     model = None
     if engine != "torch" and slots is None:
         from nmt.inference.onnx.folder import open_onnx, open_preferred
@@ -55,12 +61,28 @@ def load_export(
     return model
 
 
-def load_trained(
-    folder: Path, device: str, threads: int | None, trust: Sequence[str], slots: int | None = None
-) -> TrainedModel:
-    """Return the torch model of a run's folder, which uses its first ``slots`` slots only; None: all.
+def _require_torch(folder: Path, adapter: Path | None, engine: EngineName) -> None:
+    """Raise UserError, naming the fix, if ``engine`` runs exported graphs: they cannot have an adapter added."""
+    if engine.startswith("onnx"):
+        words = f"model={folder}" + (f" adapter={adapter}" if adapter is not None else "")
+        raise UserError(
+            f"engine={engine}: adapters need engine=torch; remove engine={engine}, or write graphs that include the "
+            f"adapter with nmt-export {words} output=FOLDER"
+        )
 
-    Raises UserError for a deployment, if torch is not installed, or if the model cannot use that many slots.
+
+def load_trained(
+    folder: Path,
+    device: str,
+    threads: int | None,
+    trust: Sequence[str],
+    slots: int | None = None,
+    adapter: Path | None = None,
+) -> TrainedModel:
+    """Return the torch model of a run's folder, with the updates of the run ``adapter``.
+
+    It uses its first ``slots`` slots only; None: all. Raises UserError for a deployment, if torch is not installed, or
+    if the model cannot use that many slots.
     """
     from nmt.inference.onnx.folder import is_deployment
 
@@ -78,7 +100,7 @@ def load_trained(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    trained = load_folder(folder, trust=trust)
+    trained = load_folder(folder, trust=trust, adapter=adapter)
     if slots is not None:
         try:
             trained.model.attention.use_slots(slots)

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from nmt.errors import UserError
+from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
+from nmt.inference.run_files import has_adapter
 from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
@@ -28,7 +30,7 @@ class TrainedModel:
     """A model with its tokenizers and configuration.
 
     ``source`` and ``target`` are the same object if the vocabulary is joint. ``longest_source`` is the number of pieces
-    of the longest training source.
+    of the longest training source. ``base`` is the model that an adapter is being trained for.
     """
 
     model: Seq2Seq
@@ -36,6 +38,7 @@ class TrainedModel:
     target: Tokenizer
     config: dict[str, Any]
     longest_source: int
+    base: Base | None = None
 
     @property
     def lowercase(self) -> bool:
@@ -174,11 +177,23 @@ def save_folder(folder: Path, trained: TrainedModel) -> None:
     write_checkpoint(folder / MODEL_FILE, pack(trained))
 
 
-def load_folder(folder: Path, *, trust: Sequence[str] = (), key: str = "model") -> TrainedModel:
-    """Load the model of a run's folder.
+def load_folder(
+    folder: Path, *, trust: Sequence[str] = (), key: str = "model", adapter: Path | None = None
+) -> TrainedModel:
+    """Load the model of a run's folder, with the updates of the run ``adapter`` merged into it.
 
-    Raises UserError if the folder has no readable model; ``key`` is the setting that named the folder.
+    A folder that holds an adapter only is loaded with the model that it was trained for. Raises UserError if the folder
+    has no readable model; ``key`` is the setting that named the folder.
     """
+    if adapter is None and has_adapter(folder):
+        folder, adapter = find_base(folder, key=key), folder
+    if adapter is not None:
+        base = Base(folder, model_identity(folder))  # before loading: the file may be replaced meanwhile
+        trained = load_folder(folder, trust=trust, key=key)
+        apply_adapter(trained.model, adapter, base=base)
+        if infinite := non_finite(trained.model.state_dict()):
+            raise UserError(f"adapter={adapter}: {infinite} has infinite values or NaN; train the adapter again")
+        return trained
     place = folder / MODEL_FILE
     if not place.is_file():
         problem = "has no model.pt" if folder.is_dir() else "no such folder"

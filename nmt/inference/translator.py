@@ -58,6 +58,7 @@ class Translator:
         trust: Sequence[str] = (),
         shortlist: bool = False,
         slots: int | None = None,
+        adapter: str | Path | None = None,
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
 
@@ -65,12 +66,14 @@ class Translator:
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
         to the ONNX engines only. ``slots`` uses the first slots of a model with ``attention=nested_memory``, in torch.
-        ``trust`` names packages besides nmt whose classes the model may use. Raises UserError if the folder holds no
-        model for this engine.
+        ``adapter`` is a run of ``nmt-train adapt=lora`` that started from this model; it runs in torch. ``trust`` names
+        packages besides nmt whose classes the model may use. Raises UserError if the folder holds no model for this
+        engine.
         """
-        settings: Any = {"threads": threads, "shortlist": shortlist, "trust": trust, "slots": slots}
-        exported = load_export(Path(folder), engine, device, **settings)
-        torch_model = partial(load_trained, Path(folder), device, threads, trust, slots)
+        folder, adapter = Path(folder), None if adapter is None else Path(adapter)
+        settings: Any = {"threads": threads, "trust": trust, "slots": slots, "adapter": adapter}
+        exported = load_export(folder, engine, device, shortlist=shortlist, **settings)
+        torch_model = partial(load_trained, folder, device, **settings)
         return cls(torch_model()) if exported is None else cls(exported, load_trained=torch_model)
 
     @cached_property

@@ -110,6 +110,16 @@ def declared_shapes(config: Mapping[str, Any], *, parts: int, **sizes: Any) -> d
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
 
+def build_on_meta(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Seq2Seq:
+    """Return the model that ``config`` describes, without its numbers, with vocabularies of ``tokenizer.vocab_size``.
+
+    Raises UserError as ``build_model`` does.
+    """
+    size = config["tokenizer"]["vocab_size"]
+    with torch.device("meta"), SkipInitialisation():
+        return build_model(config, source_vocabulary=size, target_vocabulary=size, longest_source=8, trust=trust)
+
+
 def require_memory(config: Mapping[str, Any], **sizes: Any) -> None:
     """Raise UserError if the model that ``build_model`` would return is too large to be trained on this machine."""
     with torch.device("meta"), SkipInitialisation():

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.arguments import check_arguments
+from nmt.attention.reversal import reversal, take
 from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
 
@@ -18,18 +19,6 @@ class Final(NamedTuple):
 
     hidden: Tensor  # (B, L, E)
     cell: Tensor | None  # (B, L, E); None if the encoder cannot continue from here
-
-
-def reversal(lengths: Tensor, size: int) -> Tensor:
-    """Return an index (B, S) that reverses the first ``lengths`` positions of each row and keeps the padding."""
-    position = torch.arange(size, device=lengths.device).expand(lengths.shape[0], size)
-    mirrored = lengths[:, None] - 1 - position
-    return torch.where(mirrored >= 0, mirrored, position)
-
-
-def take(states: Tensor, index: Tensor) -> Tensor:
-    """Return ``states`` (B, S, D) at the positions ``index`` (B, Q), as (B, Q, D)."""
-    return states.gather(1, index[..., None].expand(-1, -1, states.shape[2]))
 
 
 class LSTMEncoder(nn.Module):

@@ -41,7 +41,12 @@ def memory_problem(parts: Mapping[str, nn.Module], config: Mapping[str, Any]) ->
 
 
 def _copies(config: Mapping[str, Any]) -> int:
-    """Return how many numbers per weight are in main memory: on a GPU, the model is only built there."""
+    """Return how many numbers per weight are in main memory: on a GPU, the model is only built there.
+
+    An adapter freezes the weights, so they have no gradients and no averages.
+    """
+    if config.get("adapt") is not None:
+        return 1
     if config.get("device") != "cpu" and torch.cuda.is_available():
         return 1
     averages = 2 if "betas" in config["optimizer"] else 0  # Adam and its relatives

@@ -1,7 +1,7 @@
 """Data sources: callables that yield the sentence pairs of each part (train, valid, test).
 
 A ``data`` block names one by ``_target_``. It is called with the block's other keys, except those that all sources
-share (``lowercase``, ``max_length``, ``max_ratio``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
+share (``Filters`` in ``nmt.config.schema``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
 instance is called without arguments to get the pairs, and its constructor can check the settings before any work
 starts. A pair is ``(source, target)`` or a ``Pair``. Texts may hold any characters; ``write_corpus`` says which are
 replaced.
@@ -19,8 +19,9 @@ from nmt.tasks.from_python import rows_as_pairs
 from nmt.text.pair import Pair
 
 PARTS = ("train", "valid", "test")
-SHARED = ("lowercase", "max_length", "max_ratio")
-DATA_SOURCE = PluginPoint(None, ("nmt.tasks.grammar", "nmt.tasks.copy", "nmt.text.parallel", "nmt.tasks.from_python"))
+SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates")
+SOURCES = ("tasks.grammar", "tasks.copy", "text.parallel", "tasks.from_python", "tasks.tables", "tasks.hub")
+DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 
@@ -31,21 +32,22 @@ def is_prepared(data: Mapping[str, Any]) -> bool:
 
 def load_pairs(
     data: Mapping[str, Any], *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
-) -> dict[str, list[Pair]]:
+) -> dict[str, Iterable[Pair]]:
     """Return the sentence pairs of every part, lower-cased if ``data`` says so.
 
-    Raises UserError if the source returns anything else, or if a ``needed`` part is missing.
+    The part ``train`` may read its text whenever it is iterated; the others are lists. Raises UserError if the source
+    returns anything else, or if a ``needed`` part is missing.
     """
     try:
         parts = construct(_block(data), DATA_SOURCE, trust=trust)
         return _by_part(parts() if callable(parts) else parts, data, needed)
-    except ValueError as error:  # raised by the source, or by a generator that it returned
+    except ValueError as error:
         raise UserError(f"data._target_={data['_target_']}: {error}") from None
 
 
 def given_pairs(
     parts: Mapping[str, Any], data: Mapping[str, Any], *, needed: Iterable[str] = ("train",)
-) -> dict[str, list[Pair]]:
+) -> dict[str, Iterable[Pair]]:
     """Return the pairs of the ``parts`` that a program gave, as ``load_pairs`` does for a data source."""
     for part in needed:
         if part not in parts:
@@ -54,15 +56,15 @@ def given_pairs(
     return _by_part({part: rows_as_pairs(rows, part, columns) for part, rows in parts.items()}, data, needed)
 
 
-def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, list[Pair]]:
+def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, Iterable[Pair]]:
     iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
     if not iterable or not set(parts) <= set(PARTS):
         raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")
     for part in needed:
         if part not in parts:
             raise UserError(f"data._target_={data['_target_']}: returned no {part} part; it is needed")
-    lowercase = bool(data.get("lowercase"))
-    return {part: list(_pairs(parts[part], part, lowercase=lowercase)) for part in PARTS if part in parts}
+    checked = {part: CheckedPairs(parts[part], part, data) for part in PARTS if part in parts}
+    return {part: pairs if part == "train" and pairs.is_lazy else list(pairs) for part, pairs in checked.items()}
 
 
 def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
@@ -71,6 +73,10 @@ def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Se
         files = data.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
             yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+    weights = data["train"].get("weights") if isinstance(data.get("train"), Mapping) else None
+    if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
+        duplicates = f"data.duplicates={data['duplicates']}"
+        yield f"{duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
     if not isinstance(locate(data["_target_"], DATA_SOURCE, trust=trust), type):
         return
     try:
@@ -83,7 +89,21 @@ def _block(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key not in SHARED}
 
 
-def _pairs(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
+class CheckedPairs:
+    """The pairs of one part, checked and lower-cased on the way. Raises UserError for an item that is not a pair."""
+
+    def __init__(self, pairs: Iterable[Any], part: str, data: Mapping[str, Any]) -> None:
+        self._pairs, self._part, self._data = pairs, part, data
+        self.is_lazy = not isinstance(pairs, Sequence | Iterator)  # can be iterated twice without being in memory
+
+    def __iter__(self) -> Iterator[Pair]:
+        try:
+            yield from _checked(self._pairs, self._part, lowercase=bool(self._data.get("lowercase")))
+        except ValueError as error:  # raised by a generator of the source
+            raise UserError(f"data._target_={self._data['_target_']}: {error}") from None
+
+
+def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
         place = f"data: pair {number} of part {part} is {item!r:.80}"
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)

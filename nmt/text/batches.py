@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from nmt.text.corpus import Corpus
+from nmt.text.sampled import SampledPieces
 from nmt.text.sharing import after_rows, batch_cost, row_count, shared_batches, split_up
 from nmt.text.specials import BOS, EOS, PAD
 
@@ -31,7 +32,7 @@ class Batch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # (B,) int64: the corpus rows; hides tuple.index
 
 
-def collate(corpus: Corpus, rows: Sequence[int]) -> Batch:
+def collate(corpus: Corpus | SampledPieces, rows: Sequence[int]) -> Batch:
     """Return the batch of these corpus rows, in this order."""
     pairs = [corpus.ids(row) for row in rows]
     source, source_mask = _pad([x for x, _ in pairs])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,16 +68,27 @@ def read_pairs(
     ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
     is not set, or if a link is malformed or points outside its sentences.
     """
-    sources, targets = (list(read_lines(side, allow_empty=allow_empty)) for side in (source, target))
-    _require_equal_length(source, len(sources), target, len(targets))
+    pairs = list(iterate_pairs(source, target, allow_empty=allow_empty))
     if links is None:
-        return [Pair(*sides) for sides in zip(sources, targets, strict=True)]
-    sentences = list(zip(sources, targets, strict=True))
+        return pairs
+    sentences = [(pair.source, pair.target) for pair in pairs]
     golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
     return [
         Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
         for sides, gold in zip(sentences, golds, strict=True)
     ]
+
+
+def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
+    """Yield the sentence pairs of two parallel files. Raises UserError at the end of the shorter file."""
+    sources, targets = (read_lines(side, allow_empty=allow_empty) for side in (source, target))
+    for count, (x, y) in enumerate(zip_longest(sources, targets)):
+        if x is None or y is None:
+            _require_equal_length(
+                *(source, count + (x is not None) + sum(1 for _ in sources)),
+                *(target, count + (y is not None) + sum(1 for _ in targets)),
+            )
+        yield Pair(x, y)
 
 
 def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,17 @@ from typing import Any
 from nmt.errors import UserError
 from nmt.reading import read_json
 from nmt.storage import checksum, require_format, verify_file, write_lines
-from nmt.text.corpus import Account, Corpus, write_corpus
+from nmt.text.account import Account
+from nmt.text.corpus import Corpus, encoded_batches, write_batches
+from nmt.text.corpus_format import SCHEMA
+from nmt.text.duplicates import without_duplicates
+from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.pair import Pair
+from nmt.text.shard_writing import SHARDING, Sharding, ShardWriter, write_shards
+from nmt.text.shards import ShardedCorpus
+from nmt.text.survey import Survey, survey
 from nmt.text.tokenizer import Tokenizer
+from nmt.text.unfinished import Unfinished
 
 PARTS = ("train", "valid", "test")
 TOKENIZER_FILES = ("source.model", "target.model")
@@ -40,43 +49,84 @@ class Prepared:
     corpora: dict[str, Corpus]
     lowercase: bool
     tokenizer: dict[str, Any]  # the settings of its tokenizers
-    accounts: dict[str, Account]
+    accounts: dict[str, Account]  # of each part; empty for text that an earlier version prepared
+    sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
 
 
 def prepare(
-    parts: Mapping[str, Sequence[Pair]],
+    parts: Mapping[str, Iterable[Pair]],
     data: Mapping[str, Any],
     tokenizer: Mapping[str, Any],
     folder: Path,
     *,
     given: tuple[Tokenizer, Tokenizer] | None = None,
+    surveyed: Survey | None = None,
+    sharding: Sharding = SHARDING,
 ) -> Prepared:
     """Train tokenizers on the training pairs (or take ``given`` ones) and write ``folder``/PART.arrow.
 
-    ``data`` holds the filters ``max_length`` and ``max_ratio``. They apply to the training part only: a test set stays
-    complete.
+    ``data`` holds the filters. They apply to the training part only: a test set stays complete. A training part with
+    more pairs than ``sharding.pairs`` is written in shards, and iterated twice unless ``surveyed`` is its survey.
     """
-    source, target = given or train_tokenizers(tokenizer, parts["train"])
+    surveyed = surveyed or survey(parts["train"])
     folder.mkdir(parents=True, exist_ok=True)
+    source, target = given or _tokenizers(tokenizer, surveyed.sample, sharding.unfinished)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         (folder / name).write_bytes(model.to_bytes())
-    accounts, corpora = {}, {}
-    for part, pairs in parts.items():
-        filters = {name: data.get(name) if part == "train" else None for name in ("max_length", "max_ratio")}
-        file = folder / f"{part}.arrow"
-        accounts[part] = write_corpus(file, pairs, source, target, **filters, keep_empty=part != "train")
-        corpora[part] = Corpus.open(file)
+    sampled = None if given or surveyed.is_complete else len(surveyed.sample)
+    filters = PairFilters.of_training(data)
+    accounts: dict[str, Account] = {part: Account() for part in parts}
+    checksums: dict[str, int] = {}
+    for part in [part for part in parts if part != "train"]:
+        _write_part(folder / f"{part}.arrow", parts[part], source, target, TEST_FILTERS, accounts[part])
+    if surveyed.count > sharding.pairs:
+        surveyed.sample.clear()
+        writer = ShardWriter(folder, source, target, filters)
+        accounts["train"], checksums = write_shards(writer, parts["train"], sharding, data.get("duplicates"))
+    else:
+        train = surveyed.sample if surveyed.is_complete else parts["train"]
+        distinct = without_duplicates(train, data.get("duplicates"), accounts["train"])
+        _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
     settings: dict[str, Any] = {"lowercase": bool(data.get("lowercase")), "tokenizer": dict(tokenizer)}
-    write_settings(folder, settings)
-    return Prepared(source, target, corpora, **settings, accounts=accounts)
+    counts = {part: account.as_dict() for part, account in accounts.items()}
+    checksums = write_settings(folder, {**settings, "accounts": counts}, checksums)
+    corpora = {part: _open_part(folder, part, checksums) for part in parts}
+    return Prepared(source, target, corpora, **settings, accounts=accounts, sampled=sampled)
 
 
-def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own."""
+def _write_part(
+    file: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
+) -> None:
+    write_batches(file, encoded_batches(pairs, source, target, filters, account), SCHEMA, account)
+
+
+def _tokenizers(
+    settings: Mapping[str, Any], sample: Sequence[Pair], unfinished: Unfinished | None
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return trained tokenizers. They are those of a call that was killed, if it got that far."""
+    if unfinished is None:
+        return train_tokenizers(settings, sample)
+    if unfinished.read("tokenizers") is None:
+        models = train_tokenizers(settings, sample)
+        for name, model in zip(TOKENIZER_FILES, models, strict=True):
+            (unfinished.folder / name).write_bytes(model.to_bytes())
+        files = {name: checksum(unfinished.folder / name) for name in TOKENIZER_FILES}
+        unfinished.write("tokenizers", {"files": files})
+    return _open_tokenizers(unfinished.folder)
+
+
+def write_settings(
+    folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
+
+    ``checksums`` are those that are already known. Returns all of them.
+    """
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
-    checksums = {name: checksum(folder / name) for name in names if (folder / name).is_file()}
-    stored = {"format": FORMAT, **settings, "checksums": checksums}
+    complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
+    stored = {"format": FORMAT, **settings, "checksums": complete}
     write_lines(folder / SETTINGS_FILE, [json.dumps({**stored, "checksum": _own_checksum(stored)})])
+    return complete
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
@@ -88,24 +138,43 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
         raise UserError(f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote")
     settings = _settings(folder)
     checksums = settings["checksums"]
+    files = {part: _files(part, checksums) for part in PARTS}
     for part in needed:
-        if f"{part}.arrow" not in checksums:
+        if not files[part]:
             raise UserError(
                 f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
                 f"data.{part}.src=FILE data.{part}.tgt=FILE"
             )
-    source, target = (
-        Tokenizer.from_file(verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX))
-        for name in TOKENIZER_FILES
-    )
-    if source.to_bytes() == target.to_bytes():
-        target = source
-    corpora = {}
-    for part in PARTS:
-        if f"{part}.arrow" in checksums:
-            file = verify_file(folder / f"{part}.arrow", checksums, kind="a corpus", fix=FIX)
-            corpora[part] = Corpus.open(file, vocabularies=(len(source), len(target)))
-    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], {})
+    for name in TOKENIZER_FILES:
+        verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
+    source, target = _open_tokenizers(folder)
+    sizes = (len(source), len(target))
+    corpora = {part: _open_part(folder, part, checksums, sizes) for part in PARTS if files[part]}
+    accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
+    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], accounts)
+
+
+def _files(part: str, checksums: Mapping[str, int]) -> list[str]:
+    """Return the names of the corpus files of a part: PART.arrow or its shards, in order."""
+    return sorted(name for name in checksums if re.fullmatch(rf"{part}(-[0-9]{{5,}})?\.arrow", name))
+
+
+def _open_part(
+    folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int] | None = None
+) -> Corpus:
+    """Open a corpus. One file is verified at once, shards when they are used."""
+    files = _files(part, checksums)
+    if files != [f"{part}.arrow"]:
+        return ShardedCorpus([folder / name for name in files], checksums, vocabularies)
+    if vocabularies is not None:
+        verify_file(folder / files[0], checksums, kind="a corpus", fix=FIX)
+    return Corpus.open(folder / files[0], vocabularies=vocabularies)
+
+
+def _open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Return the source and the target tokenizer, one object if they are equal."""
+    source, target = (Tokenizer.from_file(folder / name) for name in TOKENIZER_FILES)
+    return source, source if source.to_bytes() == target.to_bytes() else target
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -122,7 +191,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _are_valid(settings: Mapping[str, Any]) -> bool:
-    tokenizer, checksums = settings.get("tokenizer"), settings.get("checksums")
+    tokenizer, checksums, accounts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
     return (
         isinstance(settings.get("lowercase"), bool)
         and isinstance(tokenizer, dict)
@@ -131,6 +200,9 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
         and tokenizer["kind"] in ("bpe", "unigram")
         and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
         and isinstance(checksums, dict)
+        and all(type(number) is int for number in checksums.values())
+        and isinstance(accounts, dict)
+        and all(Account.is_valid(counts) for counts in accounts.values())
     )
 
 

@@ -22,9 +22,11 @@ def shared_batches(batches: Sequence[np.ndarray], lengths: np.ndarray, world_siz
 
 def split_up(batches: Batches, lengths: np.ndarray, count: int) -> Batches:
     """Return ``count`` batches: the largest are halved in place; once all have one row, some are repeated."""
-    while (missing := min(count - len(batches), len(batches))) > 0:
+    while batches and len(batches) < count:
         costs = [batch_cost(rows, lengths) for rows in batches]
-        largest = set(sorted(range(len(batches)), key=lambda index: -costs[index])[:missing])
+        divisible = sum(cost > 0 for cost in costs) or len(batches)
+        missing = min(divisible, count - len(batches))
+        largest = set(np.argsort([-cost for cost in costs], kind="stable")[:missing].tolist())
         halves = [_halves(rows) if index in largest else [rows] for index, rows in enumerate(batches)]
         batches = [half for pair in halves for half in pair]
     return batches

@@ -16,6 +16,7 @@ from nmt.text.specials import BOS, EOS, PAD, UNK
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
+MAX_SEED = 2**32 - 1  # SentencePiece takes this seed for a request to draw one
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
 
@@ -100,11 +101,23 @@ class Tokenizer:
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
+        return self._encode(texts)
+
+    def sample(self, text: str, *, dropout: float, seed: int) -> list[int]:
+        """Return piece ids of one sentence, of which each merge of a BPE model is skipped with probability ``dropout``.
+
+        They decode to the same text. Equal seeds (32 bits) give equal pieces. Provilkov, Emelianenko & Voita (2020),
+        BPE-Dropout, arXiv 1910.13267.
+        """
+        sentencepiece.set_random_generator_seed(seed % MAX_SEED)
+        return self._encode([text], enable_sampling=dropout > 0, alpha=dropout, nbest_size=-1, num_threads=1)[0]
+
+    def _encode(self, texts: list[str], **options: Any) -> list[list[int]]:
         clean = [clean_text(text) for text in texts]
         # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
         if self._stand_in_ids:
             clean = [text.replace(SPACE, STAND_IN) for text in clean]
-        encoded: list[list[int]] = self._model.encode(clean)
+        encoded: list[list[int]] = self._model.encode(clean, **options)
         if self._renumbered:
             encoded = [[self._from_model[i] for i in ids] for ids in encoded]
         if self._stand_in_ids:

@@ -10,19 +10,23 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from nmt.text.batches import Batch, TokenBatches, collate
+from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
+from nmt.text.sampled import SampledPieces
+from nmt.text.windows import EpochBatches, epoch_batches
 from nmt.training.ranks import rank, world_size
 
 
 class EpochLoader(DataLoader[Batch]):
     """The batches of an epoch. Its state in a checkpoint says how many were already yielded."""
 
-    def __init__(self, corpus: Corpus, batches: TokenBatches) -> None:
+    def __init__(self, corpus: Corpus, batches: EpochBatches, pieces: SampledPieces | None = None) -> None:
         rows: Any = range(len(corpus))
         # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
         generator = torch.Generator()
-        super().__init__(rows, batch_sampler=batches, collate_fn=partial(collate, corpus), generator=generator)
+        super().__init__(
+            rows, batch_sampler=batches, collate_fn=partial(collate, pieces or corpus), generator=generator
+        )
         self.batches = batches
 
     def state_dict(self) -> dict[str, Any]:
@@ -36,10 +40,18 @@ class CorpusBatches(pl.LightningDataModule):
     """Training batches in a new order each epoch; validation batches always in the same order."""
 
     def __init__(
-        self, train: Corpus, valid: Corpus, *, batches: Mapping[str, Any], seed: int, max_steps: int | None = None
+        self,
+        train: Corpus,
+        valid: Corpus,
+        *,
+        batches: Mapping[str, Any],
+        seed: int,
+        max_steps: int | None = None,
+        pieces: SampledPieces | None = None,
     ) -> None:
         super().__init__()
         self.train, self.valid = train, valid
+        self.pieces = pieces  # of the training batches, instead of the stored ones
         self.batches = batches
         self.seed = seed
         self.max_steps = max_steps
@@ -69,6 +81,8 @@ class CorpusBatches(pl.LightningDataModule):
         epoch = trainer.current_epoch
         loader.batches.set_epoch(epoch)
         self._loader = loader
+        if self.pieces is not None:
+            self.pieces.set_epoch(epoch)
         if self._epoch_start["epoch"] != epoch:
             self._epoch_start = {"epoch": epoch, "updates": trainer.global_step}
         elif self._resumed is not None:
@@ -92,9 +106,8 @@ class CorpusBatches(pl.LightningDataModule):
         return self._share(self.valid, shuffle=False, rank=0, world_size=1)
 
     def _share(self, corpus: Corpus, *, shuffle: bool, rank: int, world_size: int) -> EpochLoader:
-        sampler = TokenBatches(
-            corpus.source_lengths,
-            corpus.target_lengths,
+        sampler = epoch_batches(
+            corpus,
             max_tokens=self.batches["max_tokens"],
             max_sentences=self.batches["max_sentences"],
             shuffle=shuffle,
@@ -102,4 +115,4 @@ class CorpusBatches(pl.LightningDataModule):
             rank=rank,
             world_size=world_size,
         )
-        return EpochLoader(corpus, sampler)
+        return EpochLoader(corpus, sampler, self.pieces if shuffle else None)

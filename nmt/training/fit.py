@@ -14,9 +14,10 @@ import torch
 from pytorch_lightning.loggers import Logger
 
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, choose_device, save_folder
+from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
 from nmt.text.prepare import Prepared
+from nmt.text.sampled import sampled_pieces
 from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights
 from nmt.training.checkpoints import BestCheckpoints, Diverged, EpochCheckpoints
 from nmt.training.data import CorpusBatches
@@ -24,7 +25,7 @@ from nmt.training.guide import build_guide
 from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.merit import LOSS, merit
 from nmt.training.module import TranslationTask
-from nmt.training.new_model import new_model, refuse_longer
+from nmt.training.new_model import new_model, refuse_longer, save_model
 from nmt.training.optional import reason
 from nmt.training.patience import Patience
 from nmt.training.progress import LiveProgress
@@ -94,6 +95,7 @@ def fit(
         batches=config["batches"],
         seed=config["seed"],
         max_steps=config["training"]["max_steps"],
+        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
     problem = None
     try:
@@ -117,8 +119,7 @@ def fit(
     weights = kept.weights if average is None or not average.kept else average.weights
     trained.model.load_state_dict(weights)
     device = choose_device(config["device"])  # Lightning moves the model away after training
-    trained = replace(trained, model=trained.model.to(device).eval())
-    save_folder(folder, trained)
+    trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
     if problem is not None:
         raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
     stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)

@@ -10,6 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.parametrize import cached
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
@@ -30,7 +31,10 @@ from nmt.training.schedules import Plateau, most_updates
 
 
 class TranslationTask(pl.LightningModule):
-    """Cross-entropy training of ``trained.model``, validated by its loss and by greedy translation."""
+    """Cross-entropy training of ``trained.model``, validated by its loss and by greedy translation.
+
+    ``cached``: the updates of an adapted model are added to its weights once per step.
+    """
 
     def __init__(
         self, trained: TrainedModel, *, config: Mapping[str, Any], valid: Corpus, guide: Guide | None = None
@@ -72,6 +76,7 @@ class TranslationTask(pl.LightningModule):
         loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
         return {"train_loss": loss} | losses, counts
 
+    @cached()
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, scaled for gradient accumulation and for the mean over ranks."""
         own, counts = self._losses(batch)
@@ -88,6 +93,7 @@ class TranslationTask(pl.LightningModule):
         rest = batches % accumulated
         return loss * (accumulated / rest) if batch_idx >= batches - rest else loss
 
+    @cached()
     def validation_step(self, batch: Batch, _: int) -> None:
         """Log the loss and the accuracy of a batch."""
         values, count = self.validation_values(batch)
@@ -109,6 +115,7 @@ class TranslationTask(pl.LightningModule):
         }
         return values, len(pieces)
 
+    @cached()
     def on_validation_epoch_end(self) -> None:
         """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
         if problem := next(filter(None, gather(self.divergence)), None):
@@ -200,4 +207,6 @@ class TranslationTask(pl.LightningModule):
         """Store tokenizers and configuration in the checkpoint, so that it is a complete model too."""
         portable = pack(self.trained)
         del portable["weights"]  # Lightning's state_dict has them
+        if self.trained.base is not None:
+            portable["base"] = self.trained.base.identity
         checkpoint["portable"] = portable

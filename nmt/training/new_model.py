@@ -1,16 +1,19 @@
-"""The model with which training starts."""
+"""The model that a run trains, before its first update and after its last."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt.attention.base import Attention
-from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, load_folder
+from nmt.errors import UserError, print_message
+from nmt.inference.adapter_file import Base, model_identity, save_adapter
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
@@ -20,17 +23,18 @@ from nmt.training.checkpoints import KEYS
 def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
     """Return an untrained model for the prepared corpora, or one with the weights of ``init_from``.
 
-    A resumed run restores its weights from ``checkpoint`` later and does not need ``init_from`` any more.
+    With ``adapt`` these weights are frozen and have trainable low-rank updates. A resumed run restores what it trains
+    from ``checkpoint`` later. It needs ``init_from`` for frozen weights only.
     """
-    longest = int(prepared.corpora["train"].source_lengths.max()) + 1
-    start = None
-    if checkpoint is not None and config["init_from"] is not None:
-        longest = read_checkpoint(checkpoint, keys=KEYS)["portable"].get("longest_source")
-        if type(longest) is not int or not 1 <= longest < 2**31:
-            raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
-    elif config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
-        _refuse_other_tokenizer(start, prepared, config["init_from"])
+    longest, base = prepared.corpora["train"].longest_source()[0] + 1, None
+    start, place, adapted = None, config["init_from"], config.get("adapt")
+    if place is not None and adapted is not None:
+        base = Base(Path(place), model_identity(Path(place)))  # before loading: the file may be replaced meanwhile
+    if checkpoint is not None and place is not None:
+        longest = _resumed(checkpoint, base)
+    if place is not None and (checkpoint is None or base is not None):
+        start = load_folder(Path(place), trust=config["trust"], key="init_from")
+        _refuse_other_tokenizer(start, prepared, place)
         longest = start.longest_source
     sizes = {
         "source_vocabulary": len(prepared.source),
@@ -41,18 +45,56 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
     model = build_model(config, **sizes)
     if start is not None:
-        _copy_weights(model, start.model, config["init_from"])
-    return TrainedModel(model, prepared.source, prepared.target, dict(config), longest)
+        _copy_weights(model, start.model, place)
+    trained = TrainedModel(model, prepared.source, prepared.target, dict(config), longest, base)
+    if adapted is not None:
+        _adapt(trained, adapted, announce=checkpoint is None)
+    return trained
+
+
+def _resumed(checkpoint: Path, base: Base | None) -> int:
+    """Return the ``longest_source`` of a resumed run. Raises UserError if the model that it adapts has changed."""
+    portable = read_checkpoint(checkpoint, keys=KEYS)["portable"]
+    longest = portable.get("longest_source")
+    if type(longest) is not int or not 1 <= longest < 2**31:
+        raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
+    if base is not None and portable.get("base") != base.identity:
+        raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
+    return longest
+
+
+def _adapt(trained: TrainedModel, settings: Mapping[str, Any], *, announce: bool) -> None:
+    """Freeze the model and add updates to it, and print how many numbers are trained."""
+    total = sum(weight.numel() for weight in trained.model.parameters())
+    try:
+        adapt(trained.model, rank=settings["rank"], alpha=settings["alpha"], parts=settings["to"])
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    trainable = sum(weight.numel() for weight in trained.model.parameters() if weight.requires_grad)
+    if announce:
+        matrices = len(updates(trained.model))
+        print_message(f"adapter: {trainable:,} parameters for {matrices} matrices; {total:,} parameters are frozen")
+
+
+def save_model(folder: Path, trained: TrainedModel) -> TrainedModel:
+    """Write the model, or the adapter, into ``folder`` and return the model with the adapter merged."""
+    if trained.base is None:
+        save_folder(folder, trained)
+        return trained
+    settings = trained.config["adapt"]
+    save_adapter(folder, trained.model, trained.base, rank=settings["rank"], alpha=settings["alpha"])
+    merge(trained.model)
+    return replace(trained, base=None)
 
 
 def refuse_longer(attention: Attention, prepared: Prepared) -> None:
     """Raise UserError where a source of any part is longer than the attention can hold."""
     for part, corpus in prepared.corpora.items():
-        lengths = corpus.source_lengths + 1  # </s>
+        length, row = corpus.longest_source()
         try:
-            attention.check_length(torch.from_numpy(lengths))
+            attention.check_length(torch.tensor([length + 1]))  # </s>
         except ValueError as error:
-            raise UserError(f"data.{part}: pair {int(lengths.argmax()) + 1}: {error}") from None
+            raise UserError(f"data.{part}: pair {row + 1}: {error}") from None
 
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:

@@ -124,7 +124,7 @@ def _train(
     summary = report(config, fitted, test, folder, origin)
     if tracker is not None:
         tracker.log_summary(summary)
-    if config["export"]:
+    if config["export"] and config.get("adapt") is None:  # the graphs would hold the whole model
         export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 

@@ -49,7 +49,7 @@ class Teacher(Guide):
         if not attention.reads_source:
             raise UserError(f"guide.model={model}: has no attention and aligns nothing; name a model with attention")
         try:
-            attention.check_length(torch.from_numpy(prepared.corpora["train"].source_lengths + 1))  # </s>
+            attention.check_length(torch.tensor([prepared.corpora["train"].longest_source()[0] + 1]))  # </s>
         except ValueError as error:
             raise UserError(f"guide.model={model}: {error}") from None
         self.model = teacher.model.eval().requires_grad_(False)

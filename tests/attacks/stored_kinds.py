@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -23,7 +24,7 @@ from nmt.config import read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
-from nmt.inference import memory_file
+from nmt.inference import adapter_file, memory_file
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.memories import translate_encoded
 from nmt.inference.model_folder import TrainedModel, load_folder
@@ -31,6 +32,7 @@ from nmt.inference.onnx.folder import open_onnx
 from nmt.inference.onnx.layout import ABOUT, FOLDER
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
+from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
 from nmt.storage import checksum
 from nmt.text.batches import collate
@@ -110,6 +112,41 @@ def use_model(file: Path) -> object:
     texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
     return memory_file.fingerprint(model), texts, digest(model.config)
+
+
+def write_adapter(folder: Path) -> None:
+    """Write an adapter with random numbers into runs/adapted, for the model in runs/finished."""
+    place = folder / "runs" / "adapted"
+    place.mkdir()
+    model = load_folder(folder / FINISHED).model
+    adapt(model, rank=2, alpha=1, parts=["decoder"])
+    for weight in model.parameters():
+        if weight.requires_grad:
+            torch.nn.init.normal_(weight)
+    base = adapter_file.Base(folder / FINISHED, adapter_file.model_identity(folder / FINISHED))
+    adapter_file.save_adapter(place, model, base, rank=2, alpha=1)
+
+
+def use_adapter(file: Path) -> object:
+    base = adapter_file.Base(FINISHED, adapter_file.model_identity(FINISHED))
+    assert adapter_file.find_base(file.parent).samefile(FINISHED)
+    model = copy.deepcopy(trained().model)
+    adapter_file.apply_adapter(model, file.parent, base=base)
+    return digest(dict(model.state_dict()))
+
+
+def forge_adapter(file: Path) -> None:
+    """Write the digest of the damaged content, if the format can hold it."""
+    content = file.read_bytes()
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
+        tensors = load(content)
+        about.pop("digest", None)
+        forged = {**about, "digest": adapter_file._digest(about, tensors)}
+    except Exception:
+        return
+    save_file(tensors, file, {"adapter": json.dumps(forged)})
 
 
 def use_checkpoint(file: Path) -> object:
@@ -238,10 +275,13 @@ def forge_export(file: Path) -> None:
     ABOUT_FILE.write_text(json.dumps(about))
 
 
+ADAPTERS = ("runs/adapted/adapter.safetensors",)
 GRAPHS = ("runs/finished/onnx/*.onnx", "runs/finished/onnx/source.model")
 KINDS = {
     "model.pt": Kind(("runs/finished/model.pt",), use_model),
     "model.pt, right checksums": Kind(("runs/finished/model.pt",), use_model, damage_member, free=True),
+    "adapter": Kind(ADAPTERS, use_adapter),
+    "adapter, right digest": Kind(ADAPTERS, use_adapter, forge=forge_adapter, free=True),
     "checkpoint": Kind(("runs/stopped/checkpoints/last.ckpt",), use_checkpoint),
     "checkpoint, right checksums": Kind(
         ("runs/stopped/checkpoints/last.ckpt",), use_checkpoint, damage_member, free=True

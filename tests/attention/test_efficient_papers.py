@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, exp, log, sqrt
 from typing import Any
 
@@ -80,6 +81,24 @@ def test_elu_features_do_not_vanish_for_very_negative_numbers(dtype: torch.dtype
     exact = attention.double()
     expected, _ = exact.read(query.double(), exact.write(states.double(), mask))
     torch.testing.assert_close(context.double(), expected, rtol=1e-5 if dtype == torch.float32 else 0.05, atol=0)
+
+
+@pytest.mark.parametrize("size", [4, 64])
+@pytest.mark.parametrize("distance", [1.0, 0.1, 0.01])
+def test_taylor_features_of_opposite_vectors_lose_no_more_than_the_documented_precision(
+    size: int, distance: float
+) -> None:
+    torch.manual_seed(1)
+    attention, mask = kernel_of_vectors("taylor", size), torch.ones(20, 9, dtype=torch.bool)
+    query = torch.nn.functional.normalize(torch.randn(20, 1, size), dim=2)
+    states = distance * torch.nn.functional.normalize(torch.randn(20, 9, size), dim=2) - query
+    with torch.no_grad():
+        context, _ = attention.read(query, attention.write(states, mask))
+    keys, q = (torch.nn.functional.normalize(vectors.double(), dim=2) for vectors in (states, query))
+    weights = (keys + q).square().sum(2) / 2  # 1 + cos of unit vectors, without the cancellation
+    exact = (weights[..., None] * states.double()).sum(1) / weights.sum(1, keepdim=True)
+    bound = sqrt(size) * torch.finfo(torch.float32).eps / weights.mean(1) * states.norm(dim=2).amax(1)
+    assert ((context[:, 0] - exact).norm(dim=1) <= bound).all()
 
 
 def test_predicted_position_in_bfloat16_is_that_of_float32() -> None:
@@ -349,7 +368,28 @@ def test_heads_of_vaswani_2017() -> None:
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0], np.mean(alignments, axis=0), rtol=1e-9)
 
 
+def test_separate_values_equal_the_multi_head_attention_of_torch() -> None:
+    torch.manual_seed(3)
+    attention = MultiHeadAttention(
+        state_size=8, query_size=8, heads=2, separate_values=True, inner=partial(LuongAttention, score="scaled_dot")
+    ).double()
+    reference = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True, dtype=torch.float64)
+    assert attention.W_v is not None
+    with torch.no_grad():
+        reference.in_proj_weight.copy_(torch.cat([attention.W_q.weight, attention.W_s.weight, attention.W_v.weight]))
+        reference.out_proj.weight.copy_(attention.W_o.weight)
+        states, queries = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(3, 4, 8, dtype=torch.float64)
+        mask = torch.arange(5) < torch.tensor([[5], [1], [3]])
+        expected, expected_alignment = reference(queries, states, states, key_padding_mask=~mask)
+        memory = attention.write(states, mask)
+        context, weights = attention.read(queries, memory)
+    torch.testing.assert_close(context, expected)
+    torch.testing.assert_close(attention.align(weights, memory), expected_alignment)
+
+
 def test_impossible_heads_are_rejected() -> None:
+    with pytest.raises(ValueError, match=r"separate_values=true: attention\.inner=CovarianceAttention compares no"):
+        MultiHeadAttention(state_size=4, query_size=4, heads=2, inner=CovarianceAttention, separate_values=True)
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide encoder\.hidden_size=4"):
         MultiHeadAttention(state_size=4, query_size=6, heads=3, inner=LuongAttention)
     with pytest.raises(ValueError, match=r"attention\.heads=3: must divide decoder\.hidden_size=4"):

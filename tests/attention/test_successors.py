@@ -6,6 +6,7 @@ Each loop takes one source h (S, E) and one query q (H,), and returns context an
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, sqrt
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ from naive import LENGTHS, QUERIES, QUERY, STATE
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from nmt.attention import AbcAttention, DeltaAttention, GatedDeltaAttention, MesaAttention, MlstmAttention
+from nmt.attention import (
+    AbcAttention,
+    DeltaAttention,
+    GatedDeltaAttention,
+    HashedAttention,
+    MesaAttention,
+    MlstmAttention,
+)
 from nmt.attention.base import Attention
 from nmt.attention.mesa import solve
 
@@ -88,6 +96,33 @@ def mlstm_loop(attention: MlstmAttention) -> Loop:
     return loop
 
 
+def bucket_of(vector: Tensor, rotations: Tensor, directions: int) -> list[int]:
+    """Return the nearest of ± the first ``directions`` axes after each rotation (hashes, axes, A)."""
+    faces = []
+    for rotation in rotations:
+        turned = [float(axis @ vector.detach()) for axis in rotation[:directions]]
+        signed = [number for value in turned for number in (value, -value)]
+        faces.append(signed.index(max(signed)))
+    return faces
+
+
+def hashed_loop(attention: HashedAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        keys, query = [unit(attention.W_k(state)) for state in h], attention.W_q(q)
+        directions = min(16, max(1, ceil(sqrt(2 * len(h) / attention.chunk) / 2)))
+        seen: set[int] = set()
+        for rotations in attention.rotations:
+            buckets = [bucket_of(key, rotations, directions) for key in keys]
+            order = sorted(range(len(h)), key=lambda s: (buckets[s], s))
+            before = sum(bucket < bucket_of(query, rotations, directions) for bucket in buckets)
+            start = min(before, max(0, len(h) - attention.chunk))
+            seen |= set(order[start : start + attention.chunk])
+        powers = [(key @ query).exp() if s in seen else (key @ query) * 0 for s, key in enumerate(keys)]
+        return mix([power / sum(powers) for power in powers], h)
+
+    return loop
+
+
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "abc": (lambda: AbcAttention(**SIZES, slots=3), abc_loop),
     "abc over slots": (lambda: AbcAttention(**SIZES, slots=3, softmax_over="slots"), abc_loop),
@@ -95,6 +130,10 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
     "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),
     "mlstm": (lambda: MlstmAttention(**SIZES), mlstm_loop),
+    "hashed, few states read": (lambda: HashedAttention(**SIZES, rounds=1, chunk=2), hashed_loop),
+    "hashed, states found twice": (lambda: HashedAttention(**SIZES, rounds=3, chunk=1), hashed_loop),
+    "hashed, others masked": (lambda: HashedAttention(**SIZES, rounds=3, chunk=2), hashed_loop),
+    "hashed, short source": (lambda: HashedAttention(**SIZES, chunk=7), hashed_loop),
 }
 
 

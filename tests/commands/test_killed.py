@@ -62,7 +62,7 @@ def random_moments(count: int, work: Path, pattern: str, *, files: int, delay_s:
     """
     generator = random.Random(1)
     for number in range(count):
-        wanted, delay = number % (files + 1), generator.uniform(0, delay_s)
+        wanted, delay = 7 * number % (files + 1), generator.uniform(0, delay_s)
         reached: list[float] = []
 
         def ready(wanted: int = wanted, delay: float = delay, reached: list[float] = reached) -> bool:
@@ -78,7 +78,7 @@ def translations(model: Path, engine: EngineName) -> list[str]:
     return Translator.load(model, engine=engine).texts(TEXT.decode().splitlines())
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Path, count: int) -> None:
     """Every second model has graphs already."""
     exported, copy = shutil.copytree(model, tmp_path / "exported"), tmp_path / "run"
@@ -120,6 +120,65 @@ def test_killed_prepare_does_not_block_its_folder(tmp_path: Path, count: int) ->
     kill_writers("prepare", tmp_path, count, *files, "tokenizer.vocab_size=290")
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("count", "workers"), [(2, 1), pytest.param(20, 2, marks=pytest.mark.slow)])
+def test_killed_prepare_continues_with_its_finished_shards(tmp_path: Path, count: int, workers: int) -> None:
+    """The result has the same bytes as that of an undisturbed call, and finished shards are not written again."""
+    for side in ("en", "de"):
+        lines = (f"{'the dog sees a cat ' * (number % 9)}{number}\n" for number in range(6000))
+        (tmp_path / side).write_text("".join(lines))
+    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de", "data.duplicates=exact"]
+    words = [*files, "tokenizer.vocab_size=290", "shard_pairs=500"]
+    run("prepare", *words, f"output={tmp_path}/expected")
+    expected, killed = contents(tmp_path / "expected"), 0
+    for ready in random_moments(count, tmp_path, "out.partial/progress", files=14, delay_s=0.05):
+        kill_at(start("prepare", *words, f"workers={workers}", f"output={tmp_path}/out"), ready)
+        if (tmp_path / "out").exists():  # killed too late
+            shutil.rmtree(tmp_path / "out")
+            continue
+        killed += 1
+        kept = {path.name: path.stat().st_ino for path in finished_shards(tmp_path / "out.partial")}
+        run("prepare", *words, f"output={tmp_path}/out")
+        assert contents(tmp_path / "out") == expected
+        assert kept.items() <= {path.name: path.stat().st_ino for path in (tmp_path / "out").iterdir()}.items()
+        shutil.rmtree(tmp_path / "out")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en", "expected"]
+    assert killed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit of the file size")
+def test_full_disk_stops_in_one_line_and_keeps_finished_shards(tmp_path: Path) -> None:
+    """A limit of the file size stands for the full disk. The lines, and so the shards, become longer."""
+    for side in ("en", "de"):
+        lines = (f"{'the dog sees a cat ' * (1 + number // 300)}{number}\n" for number in range(1500))
+        (tmp_path / side).write_text("".join(lines))
+    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de", f"output={tmp_path}/out"]
+    words = [*files, "tokenizer.vocab_size=290", "shard_pairs=300"]
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+    code += "from nmt.commands.prepare import main; main()"
+    full = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
+    errors = [line for line in full.stderr.splitlines() if not line.startswith("shard ")]
+    partial = tmp_path / "out.partial"
+    kept = finished_shards(partial)
+    assert full.returncode == 2 and 0 < len(kept) < 5
+    assert errors == [
+        f"{partial} keeps {len(kept)} finished shard{'s' * (len(kept) > 1)}; the same command continues from there",
+        f"error: {partial}/train-0000{len(kept)}.arrow: cannot write: File too large; choose another place",
+    ]
+    inodes = {path.name: path.stat().st_ino for path in kept}
+    out, _ = run("prepare", *words)
+    assert out[0].startswith("train: 1,500 of 1,500 pairs kept")
+    assert inodes.items() <= {path.name: path.stat().st_ino for path in (tmp_path / "out").iterdir()}.items()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def finished_shards(folder: Path) -> list[Path]:
+    records = folder.glob("progress/[0-9]*.json")
+    return [folder / f"train-{record.stem}.arrow" for record in records]
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_encode_does_not_block_its_folder(model: Path, tmp_path: Path, count: int) -> None:
     kill_writers("encode", tmp_path, count, f"model={model}")

@@ -125,7 +125,8 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
         (
             ["attention=bahdanau", "attention.slots=8"],
-            "attention.slots: no such key; attention=abc and attention=low_rank and attention=m",
+            "attention.slots: no such key; attention=abc, attention=low_rank, attention=memory "
+            "and attention=nested_memory have it",
         ),
         (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
         (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),

@@ -7,23 +7,34 @@ import pickle
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
+from signal import SIGKILL
+from socket import socket
+from threading import Event, Thread
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
 from builders import random_model, tiny_config
 
+from nmt.commands import streams
+from nmt.commands.translate import translate as translate_command
 from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
+from nmt.inference.shards.ray_actors import _require_answer
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = ["a small dog", "", "two cats sleep here today", "red houses", "a dog sees a dog"] * 3
+MARK = uuid4().hex
 SEARCH = SearchOptions(beam_size=2, max_length=6)
 
 
@@ -136,18 +147,91 @@ def test_hugging_face_datasets(
     assert result["translation"][:] == expected and result["id"][:] == list(range(len(LINES)))
 
 
-def test_ray_data(run: Path, expected: list[str]) -> None:
-    ray: Any = pytest.importorskip("ray", reason="ray is not installed: pip install nmt-memory-attention[ray]")
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """The package ray, started once on this machine. Its processes have MARK in their environment."""
+    package: Any = pytest.importorskip("ray", reason="ray is not installed: pip install nmt-memory-attention[ray]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries
-        ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
-        try:
-            rows = ray.data.from_items([{"id": row, "text": line} for row, line in enumerate(LINES)])
-            settings = {"model": str(run), "engine": "onnx", "threads": 1, "search": SEARCH}
-            translated = rows.map_batches(
-                Translate, fn_constructor_kwargs=settings, concurrency=2, num_cpus=1, batch_size=4
-            )
-            by_id = {row["id"]: row["translation"] for row in translated.take_all()}
-        finally:
-            ray.shutdown()
+        environment = {"env_vars": {"PYTHONPATH": str(ROOT), "NMT_TEST": MARK}}
+        package.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+        yield package
+        package.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")  # of libraries
+def test_ray_data(ray: Any, run: Path, expected: list[str]) -> None:
+    rows = ray.data.from_items([{"id": row, "text": line} for row, line in enumerate(LINES)])
+    settings = {"model": str(run), "engine": "onnx", "threads": 1, "search": SEARCH}
+    translated = rows.map_batches(Translate, fn_constructor_kwargs=settings, concurrency=2, num_cpus=1, batch_size=4)
+    by_id = {row["id"]: row["translation"] for row in translated.take_all()}
     assert by_id == dict(enumerate(expected))
+
+
+def actors() -> list[int]:
+    """Return the processes of the actors that translate shards."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"ShardActor" in (process / "cmdline").read_bytes() and MARK in (process / "environ").read_text():
+                found.append(int(process.name))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")  # of libraries
+@pytest.mark.attack("kill -9 of workers")
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_ray_actors_lose_and_repeat_no_line(
+    ray: Any, run: Path, kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(streams, "GROUP", 4)
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 30))
+    words = [f"model={run}", "engine=onnx", "input=in.txt", "alignments=links", "search.n_best=2"]
+    translate_command([*words, "output=one.txt", "threads=1"])
+    one = [Path(name).read_bytes() for name in ("one.txt", "links")]
+    killed: list[int] = []
+    stop = Event()
+
+    def kill() -> None:
+        random = Random(kills)
+        while len(killed) < kills and not stop.wait(random.uniform(0, 0.1)):
+            finished = len(list(Path("two.txt.shards").glob("*.shard")))
+            if finished * (kills + 2) > 100 * (len(killed) + 1) and (processes := actors()):
+                killed.append(random.choice(processes))
+                os.kill(killed[-1], SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    try:
+        translate_command([*words, "output=two.txt", "workers=2", "cluster=ray"])
+    finally:
+        stop.set()
+        killer.join()
+    assert [Path(name).read_bytes() for name in ("two.txt", "links")] == one
+    assert len(killed) == kills and sorted(os.listdir()) == ["in.txt", "links", "one.txt", "two.txt"]
+    assert capfd.readouterr().err.count("; they are translated again") >= 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "ray://127.0.0.1:{port}"])
+def test_address_where_nothing_listens_is_refused_at_once(address: str) -> None:
+    with socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        place = address.format(port=unused.getsockname()[1])
+        with pytest.raises(UserError, match=rf"^address={place}: no Ray cluster \(.*refused\); start one"):
+            _require_answer(place)
+
+
+def test_cluster_without_ray_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    words = [
+        f"model={run}",
+        "engine=onnx",
+        f"input={run}/model.pt",
+        f"output={tmp_path}/out",
+        "workers=2",
+        "cluster=ray",
+    ]
+    with pytest.raises(UserError, match=r"^cluster=ray: the package ray is not installed; install it with pip install"):
+        translate_command(words)
+    assert list(tmp_path.iterdir()) == []

@@ -21,8 +21,10 @@ from torch import Tensor
 from nmt.attention.base import Memory
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.inference import bulk
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs
 from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ENGINES, export
@@ -77,7 +79,10 @@ SLOW = {"covariance", "gated_delta", "general_covariance", "low_rank", "luong", 
 KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
 
 
-@pytest.mark.parametrize("words", [*KINDS, ["luong", "decoder.input_feeding=true"]], ids=",".join)
+BOTH = pytest.param(["mlstm", "attention.directions=both"], marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("words", [*KINDS, BOTH, ["luong", "decoder.input_feeding=true"]], ids=",".join)
 def test_engines_agree(words: list[str], tmp_path: Path) -> None:
     pair = exported(tmp_path, f"attention={words[0]}", *words[1:], "decoder.layers=2")
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
@@ -138,6 +143,26 @@ def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> 
         assert session.get_session_options().intra_op_num_threads == 3
     assert translator.trained and torch.get_num_threads() == 3
     torch.set_num_threads(before)
+
+
+def test_each_graph_is_loaded_once_for_one_kind_of_work(short_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+
+    def open_session(file: Path, threads: int) -> Any:
+        opened.append((file.name, threads))
+        return original(file, threads)
+
+    original = engine_module.open_session
+    monkeypatch.setattr(engine_module, "open_session", open_session)
+    monkeypatch.setattr(bulk, "LEAST_TOKENS", 4)  # so that few lines are several batches at once
+    graphs = ["align.onnx", "encode.onnx", "step.onnx"]
+    translator = Translator.load(short_run, threads=2)
+    assert translator.runtime.engine_name == "onnx" and opened == []  # type: ignore[attr-defined]
+    translator.texts(LINES * 4)
+    assert sorted(opened) == [(name, 1) for name in graphs]
+    opened.clear()
+    translator.texts(LINES[:1])
+    assert sorted(opened) == [(name, 2) for name in graphs]
 
 
 def record_checksum(file: Path) -> None:

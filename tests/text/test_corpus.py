@@ -13,7 +13,8 @@ import pytest
 import nmt.text.corpus
 from nmt.errors import UserError
 from nmt.text import corpus as corpus_module
-from nmt.text.corpus import FORMAT, FORMAT_KEY, SCHEMA, Corpus, write_corpus
+from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.corpus_format import FORMAT, FORMAT_KEY, SCHEMA
 from nmt.text.links import Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer

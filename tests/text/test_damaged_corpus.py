@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from nmt.errors import UserError
-from nmt.text.corpus import SCHEMA, Corpus
+from nmt.text.corpus import Corpus
+from nmt.text.corpus_format import SCHEMA
 from nmt.text.pair import Pair
 from nmt.text.prepare import open_prepared, prepare
 

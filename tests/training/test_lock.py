@@ -12,7 +12,8 @@ from tiny import TINY
 
 from nmt.commands.train import train
 from nmt.errors import UserError
-from nmt.training.lock import LOCK_FILE, lock_run
+from nmt.locks import LOCK_FILE
+from nmt.training.lock import lock_run
 from nmt.training.module import TranslationTask
 
 pytestmark = pytest.mark.attack("two processes on one run")

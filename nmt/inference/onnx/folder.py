@@ -67,7 +67,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
 def open_preferred(
     place: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
 ) -> OnnxModel | None:
-    """Load the export that ``engine=auto`` uses, ready to run; None if torch has to be used.
+    """Load the export that ``engine=auto`` uses; None if torch has to be used.
 
     If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is
     set, because torch has none, or if ``place`` is a deployment.
@@ -84,7 +84,7 @@ def open_preferred(
         if not engines:
             raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
         model = _open(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
-        model.engine(trace=False)  # reads the graphs
+        model.verify()  # loaded later, with as many threads as the work needs
     except UserError as error:
         if deployed or (shortlist and engines):
             raise

@@ -20,6 +20,7 @@ from nmt.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from nmt.inference.onnx.engine import OnnxEngine
 
+ALIGN = "align.onnx"
 _LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
 
 
@@ -54,6 +55,22 @@ class OnnxModel:
             return self._single_thread if beside_others else self._all_threads
 
     @cached_property
+    def step_name(self) -> str:
+        """The name of the step graph's file."""
+        return f"{'step.short' if self.shortlist else 'step'}{GRAPH_SUFFIX[self.engine_name]}.onnx"
+
+    @cached_property
+    def encode_name(self) -> str:
+        """The name of the encoder's file."""
+        return f"encode{GRAPH_SUFFIX[self.engine_name]}.onnx"
+
+    def verify(self) -> None:
+        """Raise UserError if a file that this model needs is missing or damaged, without loading it."""
+        names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
+        for name in names + ([SHORTLIST] if self.shortlist else []):
+            verified(self.folder / name, self.checksums)
+
+    @cached_property
     def _all_threads(self) -> OnnxEngine:
         return self._load(self.threads)
 
@@ -64,22 +81,18 @@ class OnnxModel:
     def _load(self, threads: int | None) -> OnnxEngine:
         from nmt.inference.onnx.engine import OnnxEngine, graph_encoder, open_session
 
-        ending, step = GRAPH_SUFFIX[self.engine_name], "step.short" if self.shortlist else "step"
-        names = [f"{step}{ending}.onnx", "align.onnx"]
-        names += [] if self.torch_encodes else [f"encode{ending}.onnx"]
-        for name in names + ([SHORTLIST] if self.shortlist else []):
-            verified(self.folder / name, self.checksums)
+        self.verify()
         if self.torch_encodes:
             from nmt.inference.onnx.torch_encoder import torch_encoder
 
             encode = torch_encoder(self.folder.parent, threads=threads, trust=self.trust)
         else:
-            encode = graph_encoder(self.folder / f"encode{ending}.onnx", threads)
+            encode = graph_encoder(self.folder / self.encode_name, threads)
         return OnnxEngine(
             encode,
-            open_session(self.folder / f"{step}{ending}.onnx", threads),
+            open_session(self.folder / self.step_name, threads),
             # This graph is never quantised: its products are too small to matter.
-            open_session(self.folder / "align.onnx", threads),
+            open_session(self.folder / ALIGN, threads),
             vocabulary=len(self.target),
             shortlist=self._load_shortlist() if self.shortlist else None,
             folder=self.folder,

@@ -1,0 +1,132 @@
+"""Measure memory and time of nmt-prepare and of the start of training, for corpora of growing size.
+
+The text is random words, 8 per side. Larger corpora for the start of training repeat the shards of the largest prepared
+one under new names: training opens all of them, and cannot know that they are equal.
+
+    python benchmarks/corpora.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+from machine import peak_memory
+from report import argument_parser, header, save, table
+
+WORDS = 5000
+VALID = 500
+SYLLABLES = [first + second for first in "bdfgklmnprst" for second in ("a", "e", "i", "o", "u", "an", "el", "ir")]
+MODEL = "embeddings.size=64 encoder.hidden_size=64 decoder.hidden_size=64 device=cpu threads=1 training.max_epochs=1"
+START = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from machine import peak_memory
+from nmt.training.module import TranslationTask
+
+def first_update(self, batch, index):
+    print(peak_memory(), flush=True)
+    os._exit(0)
+
+TranslationTask.training_step = first_update
+from nmt.commands.train import train
+train(sys.argv[2:])
+"""
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, threads=None)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[250_000, 500_000, 1_000_000], help="sizes to prepare")
+    parser.add_argument("--starts", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000], help="to train on")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/corpora"), help="folder of the text; default: %(default)s"
+    )
+    args = parser.parse_args()
+    shutil.rmtree(args.work, ignore_errors=True)
+    args.work.mkdir(parents=True)
+    rows = []
+    for pairs in args.pairs:
+        write_text(args.work, pairs)
+        cpu, peak = prepare(args.work, args.work / f"{pairs}")
+        rows.append((f"nmt-prepare, {pairs:,} pairs", f"{peak / 2**20:.0f}", f"{cpu:.0f}"))
+        print(*rows[-1], flush=True)
+    largest = max(args.pairs)
+    for pairs in args.starts:
+        folder = repeat_shards(args.work / f"{largest}", args.work / f"start-{pairs}", pairs // largest)
+        cpu, peak = start_training(args.work, folder)
+        rows.append((f"nmt-train to its first update, {pairs:,} pairs", f"{peak / 2**20:.0f}", f"{cpu:.1f}"))
+        print(*rows[-1], flush=True)
+    facts = "8 random words per side, tokenizer of 8,000 pieces, workers=1; CPU seconds do not count other programs"
+    lines = header("Corpora larger than memory", facts)
+    lines += table(("command", "peak memory, MB", "CPU time, s"), rows)
+    save(args.output / "corpora.md", lines)
+    shutil.rmtree(args.work)
+
+
+def write_text(folder: Path, pairs: int) -> None:
+    """Write ``pairs`` training pairs, and validation pairs."""
+    generator = random.Random(1)
+    words = ["".join(generator.choices(SYLLABLES, k=generator.randrange(1, 5))) for _ in range(WORDS)]
+    for name, count in (("train", pairs), ("valid", VALID)):
+        for side in ("src", "tgt"):
+            with (folder / f"{name}.{side}").open("w") as file:
+                file.writelines(f"{' '.join(generator.choices(words, k=8))}\n" for _ in range(count))
+
+
+def measured(command: list[str]) -> tuple[float, int]:
+    """Run a command. Return its CPU seconds, and its peak resident memory in bytes, or what it prints instead."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, peak_memory(process.pid))
+        time.sleep(0.05)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert process.stdout is not None
+    if process.returncode:
+        sys.exit(f"{' '.join(command)}: failed")
+    printed = process.stdout.read().split()
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, int(printed[0]) if printed and printed[0].isdigit() else peak
+
+
+def prepare(work: Path, output: Path) -> tuple[float, int]:
+    files = [f"data.{part}.{side}={work}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
+    command = [sys.executable, "-m", "nmt.commands.prepare", *files, "tokenizer.vocab_size=8000", f"output={output}"]
+    return measured(command)
+
+
+def repeat_shards(prepared: Path, folder: Path, times: int) -> Path:
+    """Return a prepared folder with all shards of another one ``times`` times, as hard links."""
+    folder.mkdir()
+    for name in ("source.model", "target.model", "valid.arrow"):
+        os.link(prepared / name, folder / name)
+    settings = json.loads((prepared / "settings.json").read_text())
+    checksums = settings["checksums"]
+    shards = [name for name in checksums if name.startswith("train-")]
+    known = {name: number for name, number in checksums.items() if name not in shards}
+    for number, name in enumerate(shards * times):
+        copy = f"train-{number:05d}.arrow"
+        os.link(prepared / name, folder / copy)
+        known[copy] = checksums[name]
+    settings = {**{key: value for key, value in settings.items() if key != "checksum"}, "checksums": known}
+    own = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+    (folder / "settings.json").write_text(json.dumps({**settings, "checksum": own}))
+    return folder
+
+
+def start_training(work: Path, folder: Path) -> tuple[float, int]:
+    words = [*MODEL.split(), "data=prepared", f"data.folder={folder}", f"runs={work}", f"name=run-{folder.name}"]
+    return measured([sys.executable, "-c", START, str(Path(__file__).parent), *words])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""What do low-rank adapters reach and keep, against full fine-tuning? English to German, Tatoeba to Multi30k and back.
+
+A small model is trained on one corpus. Adapters of rank 1 to 64, and all of its weights, are then trained on the other
+corpus for the same number of updates. "From scratch" trains adapters of a model with random weights, which stay frozen.
+The script writes one table per direction: trained parameters, and BLEU on the test sets of the new and of the old
+corpus. An interrupted benchmark continues where it stopped; a run that has not finished says "not run". data/README.md
+says where the corpora come from.
+
+    python benchmarks/lora.py --data data/tatoeba-de-en data/multi30k --threads 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from report import argument_parser, header, save, table
+from runs import finished, train
+
+from nmt.config import train_config
+from nmt.inference.model_folder import MODEL_FILE, TrainedModel, load_folder, save_folder
+from nmt.model.adapter import matrices
+from nmt.model.build import build_model, build_on_meta
+from nmt.storage import write_lines
+from nmt.text.files import read_lines
+
+CORPORA = ("tatoeba", "multi30k")
+TESTS = {"tatoeba": "test", "multi30k": "test2016"}
+RANKS = (1, 2, 4, 8, 16, 32, 64)
+SCRATCH_RANKS = (8, 64)
+SIZES = ["tokenizer.vocab_size=4000", "embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"]
+LIMITS = ["training.max_epochs=null", "training.patience=null", "training.decode_sentences=200", "schedule=linear"]
+COLUMNS = ("trained", "parameters", "share", "loss", "BLEU, new corpus", "BLEU, old corpus", "minutes")
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, runs="runs/lora", threads=1)
+    parser.add_argument("--data", type=Path, nargs=2, required=True, help="folders of Tatoeba and of Multi30k")
+    parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS), help="default: %(default)s")
+    parser.add_argument(
+        "--scratch-ranks", type=int, nargs="*", default=list(SCRATCH_RANKS), help="default: %(default)s"
+    )
+    parser.add_argument("--base-updates", type=int, default=3000, help="of the old corpus; default: %(default)s")
+    parser.add_argument("--updates", type=int, default=1000, help="of the new corpus; default: %(default)s")
+    parser.add_argument("--lr", type=float, default=0.004, help="of adapters; default: %(default)s")
+    parser.add_argument("--full-lr", type=float, default=0.001, help="of all weights; default: %(default)s")
+    parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
+    parser.add_argument("--limit", type=int, help="pairs of each training and test set; default: all")
+    parser.add_argument("--first-only", action="store_true", help="train only Tatoeba to Multi30k")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    directions = [CORPORA, CORPORA[::-1]]
+    for old, new in [] if args.report_only else directions[: 1 if args.first_only else 2]:
+        for name, label in cells(args, old, new):
+            settings = cell_settings(args, old, new, name, label)
+            train(args.runs, name, settings, threads=args.threads)
+            for corpus in (new, old):
+                score(args, args.runs / name, corpus)
+            write_report(args, directions)
+    write_report(args, directions)
+
+
+def cells(args: argparse.Namespace, old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each run of a direction, and what it trains. The model that is adapted comes first."""
+    yield f"{old}-base", "the model itself"
+    yield f"{old}-{new}-full", "all weights"
+    yield from ((f"{old}-{new}-r{rank}", f"r = {rank}") for rank in args.ranks)
+    yield from ((f"{old}-{new}-scratch-r{rank}", f"from scratch, r = {rank}") for rank in args.scratch_ranks)
+
+
+def cell_settings(args: argparse.Namespace, old: str, new: str, name: str, label: str) -> list[str]:
+    """Return the settings of nmt-train for one run."""
+    if name.endswith("-base"):
+        return [*text(args, old), *LIMITS, *SIZES, *updates(args.base_updates, 0.003), *args.settings]
+    start, lr = args.runs / f"{old}-base", args.full_lr if name.endswith("-full") else args.lr
+    if "-scratch-" in name:
+        start = untrained(start)
+    adapt = [] if name.endswith("-full") else ["adapt=lora", f"adapt.rank={label.rpartition(' ')[2]}"]
+    return [f"init_from={start}", *adapt, *text(args, new), *LIMITS, *updates(args.updates, lr), *args.settings]
+
+
+def updates(count: int, lr: float) -> list[str]:
+    return [f"training.max_steps={count}", f"optimizer.lr={lr}", f"schedule.warmup_steps={max(1, count // 10)}"]
+
+
+def text(args: argparse.Namespace, corpus: str) -> list[str]:
+    """Return the settings of the text of a corpus, lower-cased, whose first ``limit`` pairs are written if needed."""
+    files = {"train": "train", "valid": "valid", "test": TESTS[corpus]}
+    places = {
+        f"data.{part}.{side}": file_of(args, corpus, stem, language)
+        for part, stem in files.items()
+        for side, language in (("src", "en"), ("tgt", "de"))
+    }
+    return [
+        "data=text",
+        "data.lowercase=true",
+        "data.max_length=60",
+        *(f"{key}={file}" for key, file in places.items()),
+    ]
+
+
+def file_of(args: argparse.Namespace, corpus: str, stem: str, language: str) -> Path:
+    """Return a file of the corpus, or a copy of its lines that ``--limit`` keeps, spread over the file."""
+    file: Path = args.data[CORPORA.index(corpus)].resolve() / f"{stem}.{language}.gz"
+    if args.limit is None:
+        return file
+    short: Path = args.runs.resolve() / "text" / f"{corpus}-{stem}-{args.limit}.{language}"
+    if not short.is_file():
+        short.parent.mkdir(parents=True, exist_ok=True)
+        lines = list(read_lines(file))
+        write_lines(short, lines[:: -(-len(lines) // args.limit)])
+    return short
+
+
+def untrained(base: Path) -> Path:
+    """Return the folder of a model like that in ``base``, with random weights."""
+    folder = base.with_name(f"{base.name}-untrained")
+    if not (folder / MODEL_FILE).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(base / "config.yaml", folder)
+        trained = load_folder(base)
+        torch.manual_seed(1)
+        sizes = {"source_vocabulary": len(trained.source), "target_vocabulary": len(trained.target)}
+        model = build_model(trained.config, **sizes, longest_source=trained.longest_source)
+        save_folder(folder, TrainedModel(model, trained.source, trained.target, trained.config, trained.longest_source))
+    return folder
+
+
+def score(args: argparse.Namespace, run: Path, corpus: str) -> float:
+    """Return the BLEU of nmt-evaluate on the test set of a corpus; it is kept in the folder of the run."""
+    file = run / f"test-{corpus}.json"
+    if not file.is_file():
+        sides = {"src": "en", "tgt": "de"}
+        places = [f"{side}={file_of(args, corpus, TESTS[corpus], language)}" for side, language in sides.items()]
+        words = [f"model={run}", *places, "json=true", "engine=torch", "search=greedy", f"threads={args.threads}"]
+        command = [sys.executable, "-m", "nmt.commands.evaluate", *words]
+        file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
+    scores: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    bleu: float = scores["bleu"]
+    return bleu
+
+
+def write_report(args: argparse.Namespace, directions: list[tuple[str, ...]]) -> None:
+    """Write the tables of the finished runs."""
+    lines = header(
+        "Low-rank adapters against full fine-tuning, English to German",
+        f"{args.base_updates:,} updates on the old corpus, {args.updates:,} on the new one; one seed, greedy",
+        f"learning rates: adapters {args.lr}, all weights {args.full_lr}; adapt.alpha=16, adapt.to: all parts",
+        "loss: of the validation set of the corpus that the run was trained on, in nats per piece",
+    )
+    model = build_on_meta(train_config([*SIZES, *args.settings]))
+    total = sum(weight.numel() for weight in model.parameters())
+    shapes = [tuple(matrix.weight.shape) for matrix in matrices(model).values()]
+    for old, new in directions:
+        rows = []
+        for name, label in cells(args, old, new):
+            run = finished(args.runs, name)
+            rank = int(label.rpartition(" ")[2]) if "=" in label else None
+            count = total if rank is None else sum(min(rank, *shape) * sum(shape) for shape in shapes)
+            row = [label, f"{count:,}", f"{count / total:.1%}"]
+            if run is None:
+                rows.append([*row, *["not run"] * 4])
+                continue
+            bleu = [f"{score(args, args.runs / name, corpus):.1f}" for corpus in (new, old)]
+            rows.append([*row, f"{run['metrics']['valid_loss']:.3f}", *bleu, f"{run['seconds'] / 60:.1f}"])
+        lines += [f"{old} to {new}:", "", *table(COLUMNS, rows), ""]
+    save(args.output / "lora.md", lines[:-1], show=False)
+
+
+if __name__ == "__main__":
+    main()

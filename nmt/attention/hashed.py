@@ -1,0 +1,130 @@
+"""Attention to the source states whose hash is near the query's.
+
+Kitaev, Kaiser & Levskaya (2020), Reformer: The Efficient Transformer, arXiv 2001.04451. Here the queries come from the
+target. The hash is Andoni et al. (2015), Practical and Optimal LSH for Angular Distance, arXiv 1509.02897.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from nmt.attention.base import Memory, SourceAttention, require_queries
+from nmt.attention.local import gather_rows
+from nmt.attention.source_softmax import nonzero
+from nmt.bounds import Size
+
+BUCKET = 1 << 32  # a code is bucket · BUCKET + position, so that a sort of the codes sorts by bucket, then by position
+MOST_DIRECTIONS = 16  # per rotation: at most (2 · 16)² buckets
+
+
+class HashedAttention(SourceAttention):
+    """c_t = Σ_s softmax(q_tᵀ k_s) h_s over s ∈ P_t, k_s = W_k h_s / ‖W_k h_s‖, q_t = W_q d_t (eq. 2 and §2, shared QK).
+
+    P_t is the union of ``rounds`` chunks (eqs. 4 to 6). In each round, random rotations turn keys and queries, and the
+    largest coordinate of a vector, with its sign, is its bucket. ``write`` sorts the source by bucket. A query sees the
+    ``chunk`` states from the start of its bucket on. A source has about twice as many buckets as chunks, at most 1,024.
+    A bucket is a pair of two smaller hashes, as in the authors' code.
+
+    A look-up compares and mixes at most ``rounds`` · ``chunk`` states, for a source of any length. A source of at most
+    ``chunk`` states is read as a whole. Where the queries of a call together see more states than the source has, as in
+    training, all states are compared at once and the others masked, which gives the same result.
+    """
+
+    rotations: Tensor
+
+    def __init__(
+        self,
+        *,
+        state_size: Size,
+        query_size: Size,
+        rounds: Size = 2,
+        chunk: Size = 64,
+        key_size: Size = 64,
+    ) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.chunk = chunk
+        self.W_k = nn.Linear(state_size, key_size, bias=False)
+        self.W_q = nn.Linear(query_size, key_size, bias=False)
+        self.register_buffer("rotations", torch.randn(rounds, 2, MOST_DIRECTIONS, key_size))
+
+    def keys(self, states: Tensor) -> Tensor:
+        """Return the keys (B, S, A), of length 1."""
+        return normalize(self.W_k(states), dim=2)
+
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        memory = super().write(states, mask, trace)
+        assert memory.keys is not None
+        code = self.buckets(memory.keys, memory.length).masked_fill(~mask[:, None], MOST_DIRECTIONS**2 * 4) * BUCKET
+        position = torch.arange(mask.shape[1], device=mask.device)
+        return memory._replace(order=(code + position).sort(dim=2).values)
+
+    @torch.no_grad()
+    def buckets(self, vectors: Tensor, length: Tensor) -> Tensor:
+        """Return the bucket (B, rounds, n) of each vector (B, n, A), for sources of ``length`` (B,) states."""
+        rounds, hashes, directions, size = self.rotations.shape
+        count = (2 * length / self.chunk).sqrt().div(2).ceil().clamp(1, directions).long()[:, None]
+        exact = torch.promote_types(vectors.dtype, torch.float32)
+        with torch.autocast(vectors.device.type, enabled=False):
+            turned = vectors.to(exact) @ self.rotations.to(exact).reshape(-1, size).t()
+        turned = turned.unflatten(2, (rounds, hashes, directions))
+        unused = torch.arange(directions, device=vectors.device) >= count  # (B, directions)
+        largest = turned.masked_fill(unused[:, None, None, None], 0).abs().argmax(4, keepdim=True)
+        face = 2 * largest + (turned.gather(4, largest) < 0)
+        first, second = face.squeeze(4).permute(3, 0, 2, 1)  # (B, rounds, n) each
+        return first * (2 * count[..., None]) + second
+
+    @torch.no_grad()
+    def visible(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return the positions (B, Q, rounds · chunk) that projected queries (B, Q, A) see, and which are real."""
+        assert memory.order is not None
+        bucket = self.buckets(query, memory.length) * BUCKET
+        start = (memory.order[:, :, None] < bucket[..., None]).sum(3)
+        last = memory.length[:, None, None]
+        start = start.minimum((last - self.chunk).clamp(min=0))
+        place = start[..., None] + torch.arange(self.chunk, device=query.device)  # (B, rounds, Q, chunk)
+        index = place.clamp(max=memory.order.shape[2] - 1).flatten(2)
+        position = memory.order.gather(2, index).unflatten(2, place.shape[2:]) % BUCKET
+        real = place < last[..., None]
+        return position.transpose(1, 2).flatten(2), real.transpose(1, 2).flatten(2)
+
+    def scores(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return q_tᵀ k_s (B, Q, S) of projected queries (B, Q, A)."""
+        assert memory.keys is not None
+        return query @ memory.keys.transpose(1, 2)
+
+    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        require_queries(query)
+        projected, length = self.W_q(query), memory.slots.shape[1]
+        deployed = torch.compiler.is_compiling()  # a graph cannot branch on sizes
+        if length <= self.chunk and not deployed:
+            return super().read(projected, memory)
+        position, real = self.visible(projected, memory)
+        nothing = projected.new_zeros(*position.shape[:2], length)
+        times = nothing.scatter_add(2, position, real.to(nothing.dtype))  # how many rounds found each state
+        if length <= position[0].numel() and not deployed:  # all queries together look at more states than there are
+            scores = self.masked_scores(projected, memory)
+            weights = torch.softmax(scores.masked_fill(times == 0, torch.finfo(scores.dtype).min), dim=2)
+            return weights @ memory.slots, weights
+        return self._read_visible(projected, memory, position, real, times.gather(2, position))
+
+    def _read_visible(
+        self, projected: Tensor, memory: Memory, position: Tensor, real: Tensor, times: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return context and read weights from the states at ``position`` (B, Q, rounds · chunk) only."""
+        assert memory.keys is not None
+        # The states that a query sees are a small memory, which one query reads.
+        seen = memory._replace(
+            slots=gather_rows(memory.slots, position),
+            keys=gather_rows(memory.keys, position),
+            mask=real.flatten(0, 1),
+        )
+        weights = self.read_weights(projected.reshape(-1, 1, projected.shape[2]), seen).reshape(position.shape)
+        # A state that several rounds find counts once: N of appendix A divides its weight.
+        weights = (weights / times.clamp(min=1)).masked_fill(~real, 0)
+        weights = weights / nonzero(weights.sum(2, keepdim=True))
+        context = (weights.flatten(0, 1)[:, None] @ seen.slots).reshape(*position.shape[:2], -1)
+        scattered = weights.new_zeros(*position.shape[:2], memory.slots.shape[1]).scatter_add(2, position, weights)
+        return context, scattered

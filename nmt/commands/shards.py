@@ -1,0 +1,134 @@
+"""Translate with several workers: ``nmt-translate workers=N``, with or without ``cluster=ray``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt import __version__
+from nmt.commands import streams
+from nmt.commands.translate_options import Translate
+from nmt.errors import UserError, counted, print_message
+from nmt.inference.engines import EngineName
+from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.shards.schedule import Workers, run_shards
+from nmt.inference.shards.shard import Done, Shard
+from nmt.inference.shards.store import ShardStore, open_store
+from nmt.inference.shards.text import TranslateShard
+from nmt.machine import usable_cores
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
+
+@contextmanager
+def shard_results(translator: Translator, options: Translate) -> Iterator[Generator[Done]]:
+    """Yield the results of the shards of the input, in order, while workers translate later ones.
+
+    ``translator`` is the loaded model, which says what the workers load. The folder of finished shards is deleted when
+    the block succeeds. Otherwise it stays, and a message says how to continue.
+    """
+    assert options.output is not None and options.workers is not None
+    job = _job(translator, options)
+    folder = Path(f"{options.output}.shards")
+    with open_store(folder, _settings(translator, job)) as store, _kept_shards(store):
+        if count := store.count():
+            print_message(f"{folder}: {counted(count, 'finished shard')}; continuing")
+        with closing(run_shards(_shards(options.input), store, _workers(job, options))) as results:
+            yield results
+
+
+def worker_threads(options: Translate) -> int:
+    """Return the threads of each worker. The default shares the cores of this machine; on a cluster it is 1."""
+    if options.threads is not None:
+        return options.threads
+    return max(1, usable_cores() // (options.workers or 1)) if options.cluster is None else 1
+
+
+def _job(translator: Translator, options: Translate) -> TranslateShard:
+    runtime = translator.runtime
+    engine: EngineName = runtime.engine_name if isinstance(runtime, OnnxModel) else "torch"
+    settings = {
+        "engine": engine,
+        "device": options.device,
+        "threads": worker_threads(options),
+        "trust": tuple(options.trust),
+        "shortlist": options.shortlist,
+        "slots": options.slots,
+        "adapter": None if options.adapter is None else Path(options.adapter).absolute(),
+    }
+    return TranslateShard(
+        model=Path(options.model).absolute(),
+        settings=settings,
+        search=options.search,
+        scores=options.scores,
+        alignments=options.alignments is not None,
+    )
+
+
+def _settings(translator: Translator, job: TranslateShard) -> dict[str, Any]:
+    """Return what the translation of a line depends on, as plain data."""
+    settings = job.settings
+    return {
+        "version": __version__,
+        "model": _identity(translator, job),
+        **{name: settings[name] for name in ("engine", "shortlist", "slots")},
+        # A shortlist depends on the batch, and this on the number of threads.
+        "threads": settings["threads"] if settings["shortlist"] else None,
+        "scores": job.scores,
+        "alignments": job.alignments,
+        **{f"search.{name}": value for name, value in asdict(job.search).items()},
+        "lines per shard": streams.GROUP,
+    }
+
+
+def _identity(translator: Translator, job: TranslateShard) -> str:
+    """Return a string that changes whenever the model changes, or the adapter."""
+    if isinstance(translator.runtime, OnnxModel):
+        return _digest(translator.runtime.checksums)
+    from nmt.inference.adapter_file import model_identity  # imports torch
+
+    folders = [job.model, job.settings["adapter"]]
+    return " ".join(model_identity(folder) for folder in folders if folder is not None)
+
+
+def _digest(checksums: Mapping[str, int]) -> str:
+    return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
+
+
+def _shards(path: str | None) -> Iterator[Shard]:
+    """Yield the lines of the input in shards of the groups that a single process translates together."""
+    first = 0
+    for number, lines in enumerate(streams.full_groups(path)):
+        yield Shard(number, first, lines)
+        first += len(lines)
+
+
+def _workers(job: TranslateShard, options: Translate) -> Workers:
+    assert options.workers is not None
+    if options.cluster is None:
+        from nmt.inference.shards.processes import ProcessWorkers
+
+        return ProcessWorkers(job, options.workers)
+    from nmt.inference.shards.ray_actors import RayWorkers
+
+    return RayWorkers(job, options.workers, threads=worker_threads(options), address=options.address)
+
+
+@contextmanager
+def _kept_shards(store: ShardStore) -> Iterator[None]:
+    """Say how to continue if the block fails after shards were finished."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt) as error:
+        if count := store.count():
+            kept = f"{counted(count, 'finished shard')} kept in {store.folder}; run the same command again to continue"
+            if isinstance(error, UserError):
+                raise UserError(*error.problems[:-1], f"{error.problems[-1]}; {kept}") from error
+            print_message(f"stopped; {kept}")
+        raise

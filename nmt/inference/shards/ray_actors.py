@@ -1,0 +1,109 @@
+"""Workers that are actors of Ray, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import socket
+from importlib import import_module
+from typing import Any
+
+from nmt.errors import UserError
+from nmt.inference.shards.shard import Done, Failed, Job, Shard, attempt
+
+ANSWER_S = 10
+
+
+class ShardActor:
+    """Holds the job, and with it the model, in a process of Ray."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def run(self, shard: Shard) -> Done | Failed:
+        """Return the result of the shard."""
+        return attempt(self.job, shard)
+
+
+class RayWorkers:
+    """Up to ``count`` actors (``nmt.inference.shards.schedule.Workers``) with ``threads`` CPUs each.
+
+    ``address`` is that of a cluster; None starts Ray on this machine. A process that uses Ray already keeps its
+    connection. Raises UserError if Ray is not installed, or if there is no cluster at the address.
+    """
+
+    def __init__(self, job: Job, count: int, *, threads: int, address: str | None) -> None:
+        self.count, self._job = count, job
+        self._ray, self._connected = _connect(address)
+        self._actor = self._ray.remote(num_cpus=threads, max_restarts=0)(ShardActor)
+        self._idle: list[Any] = []
+        self._running: dict[Any, tuple[int, Any]] = {}
+        cpus = int(self._ray.cluster_resources().get("CPU", 0))
+        if cpus < threads:
+            self.close()
+            raise UserError(f"threads={threads}: more than the {cpus} CPUs of the cluster; give threads={cpus or 1}")
+
+    def start(self, shard: Shard) -> None:
+        actor = self._idle.pop() if self._idle else self._actor.remote(self._job)
+        self._running[actor.run.remote(shard)] = (shard.number, actor)
+
+    def wait(self) -> list[tuple[int, Done | Failed]]:
+        ended, _ = self._ray.wait(list(self._running), num_returns=1)
+        return [self._receive(reference) for reference in ended]
+
+    def dismiss(self) -> None:
+        while self._idle:  # their CPUs are free for actors that wait for some
+            self._ray.kill(self._idle.pop())
+
+    def close(self) -> None:
+        actors = [*self._idle, *(actor for _, actor in self._running.values())]
+        self._idle, self._running = [], {}
+        for actor in actors:
+            self._ray.kill(actor)
+        if self._connected:
+            self._ray.shutdown()
+
+    def _receive(self, reference: Any) -> tuple[int, Done | Failed]:
+        number, actor = self._running.pop(reference)
+        try:
+            result: Done | Failed = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return number, Failed(f"their actor ended ({_first_line(error)})")
+        self._idle.append(actor)
+        return number, result
+
+
+def _connect(address: str | None) -> tuple[Any, bool]:
+    """Return the package ray, connected, and whether this call has connected it."""
+    try:
+        ray: Any = import_module("ray")
+    except ModuleNotFoundError:
+        fix = "pip install nmt-memory-attention[ray]"
+        raise UserError(f"cluster=ray: the package ray is not installed; install it with {fix}") from None
+    if ray.is_initialized():
+        return ray, False
+    if address is not None:
+        _require_answer(address)
+    started: dict[str, Any] = {} if address else {"include_dashboard": False}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level="error", **started)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _no_cluster(address, _first_line(error)) from None
+    return ray, True
+
+
+def _require_answer(address: str) -> None:
+    """Raise UserError if nothing listens at an address with a port. Ray itself would try for five minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # such as auto
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from None
+
+
+def _no_cluster(address: str | None, reason: str) -> UserError:
+    return UserError(f"address={address}: no Ray cluster ({reason}); start one with ray start --head")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]

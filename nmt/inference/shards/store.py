@@ -1,0 +1,116 @@
+"""The folder of finished shards. It lies beside the output and is deleted when the output is complete.
+
+``settings.json`` says which call wrote the shards. Each shard is a file of two lines: a header with checksums, and the
+result. A file that does not belong to the same lines of the input, or is damaged, counts as missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import UserError, suggest_fix
+from nmt.inference.shards.shard import Done, Shard
+from nmt.locks import LOCK_FILE, lock_folder
+from nmt.reading import open_regular, read_json
+
+SETTINGS = "settings.json"
+BUSY = "is writing into it; wait until it ends, or choose another output="
+
+
+class ShardStore:
+    """The finished shards in ``folder``, written atomically."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def count(self) -> int:
+        """Return the number of files of finished shards."""
+        return sum(name.endswith(".shard") for name in os.listdir(self.folder))
+
+    def save(self, shard: Shard, done: Done) -> None:
+        """Write the result of a shard. Raises UserError if the file cannot be written, for example on a full disk."""
+        result = json.dumps(done).encode()
+        header = {"lines": shard.digest, "result": zlib.crc32(result)}
+        self._write(self._file(shard.number), json.dumps(header).encode() + b"\n" + result)
+
+    def load(self, number: int, digest: str) -> Done | None:
+        """Return the result of the shard ``number``; None if its file is missing, damaged or of other lines."""
+        try:
+            with open_regular(self._file(number)) as file:
+                header, result = json.loads(file.readline()), file.read()
+            if header != {"lines": digest, "result": zlib.crc32(result)}:
+                return None
+            lines, output, links, warnings = json.loads(result)
+        except (OSError, ValueError):
+            return None
+        return Done(lines, output, links, [(row, reason) for row, reason in warnings])
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Record the settings of this call. Raises UserError if the folder holds shards of a call with others."""
+        file = self.folder / SETTINGS
+        if not file.exists():
+            self._write(file, json.dumps(settings).encode())
+            return
+        try:
+            stored = read_json(file)
+        except (OSError, ValueError):
+            stored = None
+        if not isinstance(stored, dict):
+            raise UserError(f"{file}: damaged; delete the folder {self.folder} to start again")
+        changed = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
+        if changed:
+            raise UserError(
+                f"{self.folder}: holds shards of another call ({_difference(changed[0], stored, settings)}); "
+                "repeat that call to continue, or delete the folder"
+            )
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number:08d}.shard"
+
+    def _write(self, file: Path, content: bytes) -> None:
+        unfinished = self.folder / "unfinished"  # the lock admits one writer
+        try:
+            unfinished.write_bytes(content)
+            os.replace(unfinished, file)
+        except OSError as error:
+            raise UserError(f"{file}: cannot be written: {error.strerror}; {suggest_fix(error)}") from error
+
+
+@contextmanager
+def open_store(folder: Path, settings: Mapping[str, Any]) -> Iterator[ShardStore]:
+    """Yield the store in ``folder``, which is created if it does not exist and deleted if the block succeeds.
+
+    If the block fails, the folder stays, unless it holds no finished shard. Raises UserError if another process uses
+    the folder, if it cannot be written, or if its shards were written with other ``settings``, which are plain data.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
+    keep = True
+    try:
+        with lock_folder(folder, busy=BUSY):
+            if set(os.listdir(folder)) - {LOCK_FILE, "unfinished"} and not (folder / SETTINGS).is_file():
+                raise UserError(f"{folder}: not a folder of finished shards; rename it, or choose another output=")
+            store = ShardStore(folder)
+            store.check_settings(settings)
+            try:
+                yield store
+                keep = False
+            finally:
+                keep = keep and store.count() > 0
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _difference(name: str, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    old, new = (f"{name}={json.dumps(values.get(name)):.80}" for values in (stored, settings))
+    return f"{old}, now {new}"

@@ -1,0 +1,169 @@
+"""Low-rank adaptation: a frozen model whose matrices W are used as W + (α / r) B A, where only A and B are trained.
+
+Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models, arXiv 2106.09685, §4.1.
+
+The updates are parametrisations (``torch.nn.utils.parametrize``): reading ``layer.weight`` gives the sum. Code that
+reads weights directly therefore uses the updates too, such as ``nmt.kernels``, the steps of the LSTM decoder, and a
+tied output layer. Inside ``parametrize.cached()`` each sum is computed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from nmt.model.seq2seq import Seq2Seq
+
+PARTS = ("encoder", "decoder", "attention", "embeddings")
+ADAPTABLE = (nn.Linear, nn.RNNBase, nn.Embedding)
+UPDATE_NAME = re.compile(r"\.parametrizations\.\w+\.0\.[AB]$")
+
+
+class Matrix(NamedTuple):
+    """A matrix of a model, and the (module, name) of every place that uses it: a tied output layer uses the table."""
+
+    weight: Tensor
+    places: list[tuple[nn.Module, str]]
+
+
+class LowRankUpdate(nn.Module):
+    """W + (α / r) B A for a frozen matrix W (out, in), with A (r, in) and B (out, r).
+
+    A starts with normal random numbers and B with 0, so the sum starts as W. r is at most the shorter side of W.
+    """
+
+    def __init__(self, weight: Tensor, *, rank: int, alpha: float) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        used = min(rank, rows, columns)
+        self.scale = alpha / rank
+        kind: Any = {"dtype": weight.dtype, "device": weight.device}
+        self.A = nn.Parameter(torch.randn(used, columns, **kind) * columns**-0.5)
+        self.B = nn.Parameter(torch.zeros(rows, used, **kind))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        with torch.autocast(weight.device.type, enabled=False):  # the sum is stored in float32 when it is merged
+            return torch.addmm(weight, self.B, self.A, alpha=self.scale)
+
+
+def matrices(model: Seq2Seq, parts: Collection[str] = PARTS) -> dict[str, Matrix]:
+    """Return the matrices in the linear layers, LSTMs and embeddings of these parts, by their names in the model.
+
+    A table that several modules share is in the result once, under the name of the embedding. It counts as a part of
+    the embeddings only. Biases, normalisations and other parameters are left out.
+    """
+    found: dict[int, tuple[str, Matrix]] = {}
+    for place, module in model.named_modules():
+        if not isinstance(module, ADAPTABLE):
+            continue
+        for name, weight in module.named_parameters(recurse=False):
+            if weight.ndim == 2:
+                full_name = f"{place}.{name}"
+                _, matrix = found.setdefault(id(weight), (full_name, Matrix(weight, [])))
+                matrix.places.append((module, name))
+    return {name: matrix for name, matrix in found.values() if _part(name) in parts}
+
+
+def _part(name: str) -> str:
+    """Return the part of the model that the parameter ``name`` belongs to."""
+    if name.startswith(("embedding.", "decoder.embedding.")):
+        return "embeddings"
+    return name.partition(".")[0]
+
+
+def adapt_problem(model: Seq2Seq, *, rank: int, parts: Collection[str]) -> str | None:
+    """Return why ``adapt`` cannot give the model updates of this rank, or None. The model may be on the meta device."""
+    sides = [min(matrix.weight.shape) for matrix in matrices(model, parts).values()]
+    if not sides:
+        return f"adapt.to=[{','.join(parts)}]: no matrices to adapt there; add another part of {', '.join(PARTS)}"
+    if rank > max(sides):
+        place = ", ".join(parts)
+        return f"adapt.rank={rank}: larger than the shorter side of every matrix in {place}; use {max(sides)} or less"
+    return None
+
+
+def adapt(model: Seq2Seq, *, rank: int, alpha: float, parts: Collection[str] = PARTS) -> None:
+    """Freeze the model and add a trainable update to each matrix of these parts.
+
+    The ``state_dict`` of the model then holds A and B of the updates only, and loading one changes nothing else. Raises
+    ValueError if no matrix can get an update of this rank.
+    """
+    if problem := adapt_problem(model, rank=rank, parts=parts):
+        raise ValueError(problem)
+    chosen = matrices(model, parts)
+    model.requires_grad_(False)
+    for weight, places in chosen.values():
+        update = LowRankUpdate(weight, rank=rank, alpha=alpha)
+        for module, name in places:
+            parametrize.register_parametrization(module, name, update)
+    model.register_state_dict_post_hook(_drop_frozen)  # type: ignore[no-untyped-call]
+    model.register_load_state_dict_post_hook(_accept_missing)  # type: ignore[no-untyped-call]
+
+
+def is_adapted(model: nn.Module) -> bool:
+    """Return whether the model has updates that are not merged."""
+    return any(isinstance(module, LowRankUpdate) for module in model.modules())
+
+
+def updates(model: Seq2Seq) -> dict[str, LowRankUpdate]:
+    """Return the updates of an adapted model, by the names of their matrices in the model without updates."""
+    return {
+        name.replace(".parametrizations", "").removesuffix(".0"): module
+        for name, module in model.named_modules()
+        if isinstance(module, LowRankUpdate)
+    }
+
+
+@torch.no_grad()
+def merge(model: Seq2Seq) -> None:
+    """Add the updates to the weights, so that the model is a plain one again."""
+    places = list(_updated_places(model))
+    sums = {id(_original(module, name)): getattr(module, name) for module, name in places}
+    for module, name in places:
+        parametrize.remove_parametrizations(module, name, leave_parametrized=False)
+    for module, name in places:
+        weight = getattr(module, name)
+        weight.copy_(sums[id(weight)])
+    model.requires_grad_(True)
+
+
+@torch.no_grad()
+def add_updates(model: Seq2Seq, tensors: Mapping[str, tuple[Tensor, Tensor]], *, scale: float) -> None:
+    """Add ``scale`` · B A to each matrix of a plain model, for ``tensors`` that map its name to (A, B)."""
+    named = matrices(model)
+    for name, (a, b) in tensors.items():
+        weight = named[name].weight
+        weight.addmm_(b.to(weight), a.to(weight), alpha=scale)
+
+
+def _updated_places(model: Seq2Seq) -> Iterator[tuple[nn.Module, str]]:
+    """Yield the (module, name) of each weight that has an update."""
+    for module in model.modules():
+        if parametrize.is_parametrized(module):
+            for name, parametrizations in module.parametrizations.items():  # type: ignore[union-attr, operator]
+                if isinstance(parametrizations[0], LowRankUpdate):
+                    yield module, name
+
+
+def _original(module: nn.Module, name: str) -> Tensor:
+    """Return the frozen weight below the update."""
+    original: Tensor = module.parametrizations[name].original  # type: ignore[index, union-attr]
+    return original
+
+
+def _drop_frozen(model: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    """Remove everything but the updates from the ``state_dict`` of an adapted model."""
+    if is_adapted(model):
+        for name in [name for name in state if name.startswith(prefix) and not UPDATE_NAME.search(name)]:
+            del state[name]
+
+
+def _accept_missing(model: nn.Module, keys: Any) -> None:
+    """Let a state without frozen weights be loaded into an adapted model."""
+    if is_adapted(model):
+        keys.missing_keys[:] = [name for name in keys.missing_keys if UPDATE_NAME.search(name)]

@@ -1,0 +1,48 @@
+"""Reasons to drop a training pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nmt.errors import counted
+from nmt.text.pair import Pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFilters:
+    """The filters of a part: long and unequal pairs, empty sides unless ``keep_empty``, identical sides on request.
+
+    ``max_length`` is the longest side in pieces, without ``</s>``. ``max_ratio`` is that of the longer to the shorter
+    side, in pieces.
+    """
+
+    max_length: int | None = None
+    max_ratio: float | None = None
+    keep_empty: bool = False
+    drop_identical: bool = False
+
+    @classmethod
+    def of_training(cls, data: Mapping[str, Any]) -> PairFilters:
+        """Return the filters of the training part that a ``data`` block describes."""
+        return cls(
+            max_length=data.get("max_length"),
+            max_ratio=data.get("max_ratio"),
+            drop_identical=bool(data.get("drop_identical")),
+        )
+
+    def reason(self, pair: Pair, source: int, target: int) -> str | None:
+        """Return why a pair whose sides have ``source`` and ``target`` pieces is dropped, or None."""
+        if not (source and target):
+            return None if self.keep_empty else "empty source" if source == 0 else "empty target"
+        if self.drop_identical and pair.source.split() == pair.target.split():
+            return "identical sides"
+        if self.max_length is not None and max(source, target) > self.max_length:
+            return f"longer than {counted(self.max_length, 'piece')}"
+        if self.max_ratio is not None and max(source, target) > self.max_ratio * min(source, target):
+            return f"length ratio over {self.max_ratio:g}"
+        return None
+
+
+TEST_FILTERS = PairFilters(keep_empty=True)  # a validation or test set stays complete

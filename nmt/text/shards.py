@@ -1,0 +1,177 @@
+"""A training corpus larger than memory: Arrow files of equal size, of which few are open at a time."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nmt.errors import UserError
+from nmt.storage import verify_file
+from nmt.text.account import Account
+from nmt.text.corpus import Corpus, encoded_batches, write_batches
+from nmt.text.corpus_format import FIX, SCHEMA, SHARD_KEY, corpus_errors, open_arrow
+from nmt.text.filters import PairFilters
+from nmt.text.links import Links
+from nmt.text.pair import Pair
+from nmt.text.tokenizer import Tokenizer
+
+SHARD_PAIRS = 200_000  # a larger training part is written in shards of this many pairs, before any is dropped
+WINDOW_PAIRS = 1_000_000  # training reads this many pairs at a time
+
+
+class Header(NamedTuple):
+    """The facts about a shard that training needs before it reads it."""
+
+    rows: int
+    lengths: tuple[tuple[int, ...], tuple[int, ...]]
+    """The pieces of the longer side, ascending and without ``</s>``, and how many rows have that many."""
+    longest_source: tuple[int, int]
+    """The most source pieces of a row, without ``</s>``, and the first such row."""
+    has_links: bool
+
+    @classmethod
+    def of(cls, table: Any) -> Header:
+        """Return the header of an Arrow table with the columns of a corpus."""
+        source, target = (pc.list_value_length(table.column(name)).to_numpy() for name in ("source_ids", "target_ids"))
+        lengths, counts = np.unique(np.maximum(source, target), return_counts=True)
+        longest = int(source.argmax())
+        histogram = (tuple(lengths.tolist()), tuple(counts.tolist()))
+        return cls(len(source), histogram, (int(source[longest]), longest), not table.column("links").null_count)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self).encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Header:
+        """Raises ValueError unless ``to_bytes`` could have written the text."""
+        try:
+            rows, (lengths, counts), (longest, row), has_links = json.loads(text)
+            header = cls(rows, (tuple(lengths), tuple(counts)), (longest, row), bool(has_links))
+            numbers = [rows, longest, row, *lengths, *counts]
+            valid = all(type(number) is int and number >= 0 for number in numbers) and rows == sum(counts) > 0
+            valid = valid and len(lengths) == len(counts) and lengths == sorted(set(lengths)) and row < rows
+        except (TypeError, ValueError, RecursionError):
+            valid = False
+        if not valid:
+            raise ValueError("a damaged shard header")
+        return header
+
+
+def shard_name(part: str, number: int) -> str:
+    return f"{part}-{number:05d}.arrow"
+
+
+def write_shard(
+    path: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
+) -> None:
+    """Write the pairs that the filters keep as one shard, and count all pairs. Without any, no file is written."""
+    batches = list(encoded_batches(pairs, source, target, filters, account))
+    if batches:
+        header = Header.of(pa.Table.from_batches(batches))
+        schema = SCHEMA.with_metadata({**SCHEMA.metadata, SHARD_KEY: header.to_bytes()})
+        write_batches(path, batches, schema, account)
+
+
+class ShardedCorpus(Corpus):
+    """The sentence pairs of several shards, numbered through.
+
+    Opening reads the header of each shard only. A shard is verified and memory-mapped when one of its rows is used,
+    and closed when ``window`` other shards have been used since. Methods that return something for every row read
+    all shards.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], checksums: Mapping[str, int], vocabularies: tuple[int, int] | None = None
+    ) -> None:
+        self.path = paths[0].parent
+        self.paths = list(paths)
+        self._checksums, self._vocabularies = dict(checksums), vocabularies
+        self.headers = [_read_header(path) for path in paths]
+        self.starts: np.ndarray = np.cumsum([0] + [header.rows for header in self.headers])
+        self._open: OrderedDict[int, Corpus] = OrderedDict()
+        self.window = max(1, WINDOW_PAIRS * len(paths) // len(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShardedCorpus, (self.paths, self._checksums, self._vocabularies)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def shard(self, number: int) -> Corpus:
+        """Return an open shard. Raises UserError if its file changed since it was prepared."""
+        if number in self._open:
+            self._open.move_to_end(number)
+            return self._open[number]
+        path = self.paths[number]
+        verify_file(path, self._checksums, kind="a corpus", fix=FIX)
+        corpus = Corpus.open(path, vocabularies=self._vocabularies, mapped=True)
+        if Header.of(corpus.table) != self.headers[number]:
+            raise UserError(f"{path}: not a corpus (its header is that of other text); {FIX}")
+        while len(self._open) >= self.window:
+            self._open.popitem(last=False)
+        self._open[number] = corpus
+        return corpus
+
+    def _open_in_turn(self) -> Iterator[Corpus]:
+        return (self.shard(number) for number in range(len(self.paths)))
+
+    @property
+    def source_lengths(self) -> np.ndarray:
+        return np.concatenate([shard.source_lengths for shard in self._open_in_turn()])
+
+    @property
+    def target_lengths(self) -> np.ndarray:
+        return np.concatenate([shard.target_lengths for shard in self._open_in_turn()])
+
+    def sources(self) -> list[str]:
+        return [text for shard in self._open_in_turn() for text in shard.sources()]
+
+    def targets(self) -> list[str]:
+        return [text for shard in self._open_in_turn() for text in shard.targets()]
+
+    def links(self) -> list[Links] | None:
+        return [gold for shard in self._open_in_turn() for gold in shard.links() or ()] if self.has_links else None
+
+    def _place(self, row: int) -> tuple[Corpus, int]:
+        number = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.shard(number), row - int(self.starts[number])
+
+    def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        shard, row = self._place(row)
+        return shard.ids(row)
+
+    def texts(self, row: int) -> tuple[str, str]:
+        shard, row = self._place(row)
+        return shard.texts(row)
+
+    def sure_links(self, row: int) -> np.ndarray:
+        shard, row = self._place(row)
+        return shard.sure_links(row)
+
+    def longest_source(self) -> tuple[int, int]:
+        lengths = [header.longest_source[0] for header in self.headers]
+        number = int(np.argmax(lengths))
+        return lengths[number], int(self.starts[number]) + self.headers[number].longest_source[1]
+
+    def head(self) -> Corpus:
+        return self.shard(0)
+
+    @property
+    def has_links(self) -> bool:
+        return all(header.has_links for header in self.headers)
+
+
+def _read_header(path: Path) -> Header:
+    with corpus_errors(path):
+        reader = open_arrow(path, mapped=True)
+        header = reader.schema.metadata.get(SHARD_KEY)
+        if header is None:
+            raise ValueError("no shard header")
+        return Header.from_bytes(header)

@@ -1,0 +1,69 @@
+"""A decaying attention in both directions reads the mean of the source and of the reversed source."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.attention import DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention, MlstmAttention
+from nmt.attention.decaying import DecayingAttention
+
+KINDS = [DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention, MlstmAttention]
+LENGTHS = (6, 1, 4)
+
+
+def build(kind: type[DecayingAttention], directions: str) -> DecayingAttention:
+    torch.manual_seed(1)
+    return kind(state_size=5, query_size=4, directions=directions).double()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_directions_read_the_mean_of_two_sources(kind: type[DecayingAttention]) -> None:
+    both, forward = build(kind, "both"), build(kind, "forward")
+    generator = torch.Generator().manual_seed(2)
+    states, query = (torch.randn(3, *size, dtype=torch.float64, generator=generator) for size in ((6, 5), (2, 4)))
+    mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+    memory = both.write(states, mask, trace=True)
+    context, weights = both.read(query, memory)
+    alignment = both.align(weights, memory)
+    for row, length in enumerate(LENGTHS):
+        contexts, alignments = [], []
+        for source in (states[row : row + 1, :length], states[row : row + 1, :length].flip(1)):
+            single = forward.write(source, torch.ones(1, length, dtype=torch.bool), trace=True)
+            read, read_weights = forward.read(query[row : row + 1], single)
+            contexts.append(read)
+            alignments.append(forward.align(read_weights, single))
+        torch.testing.assert_close(context[row : row + 1], (contexts[0] + contexts[1]) / 2)
+        expected = (alignments[0] + alignments[1].flip(2)) / 2
+        torch.testing.assert_close(alignment[row : row + 1, :, :length], expected)
+        assert not alignment[row, :, length:].any()
+    assert sum(weight.numel() for weight in both.parameters()) == sum(map(torch.numel, forward.parameters()))
+
+
+def test_both_ends_are_seen_alike() -> None:
+    """The weights of a source of equal states are symmetric; forwards, the last state has the largest."""
+    states, query = torch.ones(1, 9, 5, dtype=torch.float64), torch.ones(1, 1, 4, dtype=torch.float64)
+    mask = torch.ones(1, 9, dtype=torch.bool)
+    alignments = {}
+    for directions in ("forward", "both"):
+        attention = build(MlstmAttention, directions)
+        memory = attention.write(states, mask, trace=True)
+        alignments[directions] = attention.align(attention.read(query, memory)[1], memory)[0, 0].abs()
+    assert alignments["forward"].diff().min() > 0
+    torch.testing.assert_close(alignments["both"], alignments["both"].flip(0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_directions_cannot_stream(kind: type[DecayingAttention]) -> None:
+    attention = build(kind, "both")
+    states, mask = torch.ones(1, 2, 5, dtype=torch.float64), torch.ones(1, 2, dtype=torch.bool)
+    assert not attention.streaming and build(kind, "forward").streaming
+    with pytest.raises(ValueError, match=f"^{kind.__name__}: needs the whole source at once; .*directions=forward"):
+        attention.append(attention.write(states, mask), states, mask)
+
+
+def test_recall_in_both_directions_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^attention\.directions=both: with attention\.recall=true each direction"):
+        GeneralCovarianceAttention(state_size=5, query_size=4, recall=True, directions="both")
+    with pytest.raises(ValueError, match="directions='backward': must be forward | both"):
+        build(DeltaAttention, "backward")

@@ -1,0 +1,245 @@
+"""nmt-translate workers=N: the same files as without, also after workers or the command itself were killed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nmt.commands import streams
+from nmt.commands.export import export
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = "the small dog sees a red house cat sleeps der kleine Hund sieht ein rotes Haus".split()
+RANDOM = random.Random(1)
+LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(0, 2))) for _ in range(160)]
+TEXT = "".join(f"{line}\n" for line in LINES).encode()
+CODE = """
+from nmt.commands import streams
+from nmt.commands.translate import main
+streams.GROUP = 4
+main()
+"""
+Capture = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Working directory with the text in.txt."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_bytes(TEXT)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def exported(short_model: Path) -> Path:
+    """Folder of a model that reads at most 20 source pieces, with graphs."""
+    export([f"model={short_model}"])
+    return short_model
+
+
+def outputs(arguments: list[str], capture: Capture) -> tuple[dict[str, bytes], bytes]:
+    """Run the command; return and delete the files that it wrote, decompressed, and return its messages."""
+    before = set(os.listdir())
+    translate(arguments)
+    files = {}
+    for name in set(os.listdir()) - before:
+        content = Path(name).read_bytes()
+        files[name] = gzip.decompress(content) if name.endswith(".gz") else content
+        Path(name).unlink()
+    return files, capture.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("workers", "size", "engine", "options"),
+    [
+        (2, 33, "onnx", ["alignments=links", "scores=true"]),
+        (3, 7, "onnx-int8", ["alignments=links.gz", "search.n_best=2", "search.beam_size=3"]),
+        (1, 1000, "torch", ["search.temperature=0.8", "search.n_best=2", "search.max_length=5"]),
+    ],
+)
+def test_output_and_messages_equal_those_of_a_single_process(
+    exported: Path,
+    work: Path,
+    workers: int,
+    size: int,
+    engine: str,
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: Capture,
+) -> None:
+    too_long = "dog " * 30
+    lines = [*LINES[:12], too_long, *LINES[12:150], too_long, *LINES[150:]]
+    (work / "in.txt").write_text("".join(f"{line}\n" for line in lines))
+    arguments = [f"model={exported}", "input=in.txt", "output=out.txt", "threads=1", f"engine={engine}", *options]
+    monkeypatch.setattr(streams, "GROUP", size)
+    expected = outputs(arguments, capfdbinary)
+    assert [line.split(b":")[2] for line in expected[1].splitlines() if b"warning" in line] == [b"13", b"152"]
+    assert len(expected[0]) == 1 + any("links" in word for word in options)
+    assert outputs([*arguments, f"workers={workers}"], capfdbinary) == expected
+    assert sorted(os.listdir()) == ["in.txt"]
+
+
+def test_piped_and_compressed_text(
+    exported: Path, work: Path, pipe_in: Callable[[bytes], None], capfdbinary: Capture
+) -> None:
+    (work / "in.txt.gz").write_bytes(gzip.compress(TEXT))
+    options = [f"model={exported}", "engine=onnx", "search=greedy"]
+    expected = outputs([*options, "input=in.txt", "output=out.txt"], capfdbinary)[0]["out.txt"]
+    files, _ = outputs([*options, "input=in.txt.gz", "output=out.gz", "workers=1"], capfdbinary)
+    assert files == {"out.gz": expected}
+    pipe_in(TEXT)
+    assert outputs([*options, "output=out.txt", "workers=1"], capfdbinary)[0] == {"out.txt": expected}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["workers=2"], "workers=2: finished lines are kept in a folder beside the output; add output=FILE"),
+        (["workers=2", "output=/dev/null"], "output=/dev/null: not a regular file; choose another name, or remove"),
+        (["workers=2", "output=out", "memory=m"], "workers=2: stored memories are translated by one process; remove"),
+        (["workers=0", "output=out"], "workers=0: must be at least 1"),
+        (["cluster=ray", "output=out"], "cluster=ray: needs a number of workers; add workers=4"),
+        (["address=auto", "workers=2", "output=out"], "address=auto: belongs to a cluster; add cluster=ray"),
+        (
+            ["workers=2", "output=no/out", "engine=onnx"],
+            "no/out: cannot write: No such file or directory; create",
+        ),
+        (["workers=2", "output=out", "input=missing", "engine=onnx"], "missing: No such file or directory"),
+    ],
+)
+def test_impossible_settings_are_refused_in_one_line(
+    arguments: list[str], message: str, exported: Path, work: Path
+) -> None:
+    with pytest.raises(UserError) as raised:
+        translate([f"model={exported}", *arguments])
+    assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
+    assert sorted(os.listdir()) == ["in.txt"]
+
+
+def test_invalid_text_stops_and_keeps_finished_shards(
+    exported: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Capture
+) -> None:
+    monkeypatch.setattr(streams, "GROUP", 20)
+    (work / "in.txt").write_bytes(TEXT + b"\xff\n")
+    arguments = [f"model={exported}", "input=in.txt", "output=out.txt", "engine=onnx", "search=greedy", "workers=1"]
+    with pytest.raises(
+        UserError, match=r"^in.txt:161: invalid UTF-8.*; 8 finished shards kept in out.txt.shards; run the"
+    ):
+        translate(arguments)
+    assert sorted(os.listdir()) == ["in.txt", "out.txt.shards"]
+    (work / "in.txt").write_bytes(TEXT)
+    translate(arguments)
+    assert capfdbinary.readouterr().err == b"out.txt.shards: 8 finished shards; continuing\n"
+    translate([word for word in arguments if word != "workers=1"][:2] + ["output=two.txt", *arguments[3:5]])
+    assert (work / "out.txt").read_bytes() == (work / "two.txt").read_bytes()
+
+
+# Kill -9.
+
+
+@pytest.fixture(scope="module")
+def expected(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The translations of 320 lines."""
+    folder = tmp_path_factory.mktemp("expected")
+    (folder / "in.txt").write_bytes(TEXT * 2)
+    translate([f"model={exported}", "engine=onnx", f"input={folder}/in.txt", f"output={folder}/out.txt"])
+    return (folder / "out.txt").read_bytes()
+
+
+def start(model: Path) -> subprocess.Popen[bytes]:
+    """Start the command with two workers and shards of four lines."""
+    Path("in.txt").write_bytes(TEXT * 2)
+    words = [f"model={model}", "engine=onnx", "input=in.txt", "output=out.txt", "workers=2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", CODE, *words], env=environment, stderr=subprocess.PIPE)
+
+
+def finished_shards() -> int:
+    return len(list(Path("out.txt.shards").glob("*.shard")))
+
+
+def children(process: int) -> Iterator[int]:
+    """Yield the worker processes. The other child of the command tracks resources of the package multiprocessing."""
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            yield int(child)
+
+
+def wait_for_shards(process: subprocess.Popen[bytes], count: int) -> bool:
+    """Wait until that many shards are finished; return False if the command ends before."""
+    while process.poll() is None and finished_shards() < count:
+        time.sleep(0.002)
+    return process.poll() is None
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
+
+
+@needs_proc
+@pytest.mark.attack("kill -9 of workers")
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expected: bytes, kills: int) -> None:
+    moments = random.Random(kills)
+    killed = 0
+    with start(exported) as process:
+        while killed < kills and wait_for_shards(process, (killed + 1) * 80 // (kills + 2)):
+            time.sleep(moments.uniform(0, 0.05))
+            if workers := list(children(process.pid)):
+                os.kill(moments.choice(workers), signal.SIGKILL)
+                killed += 1
+        _, messages = process.communicate()
+    assert process.returncode == 0 and killed == kills, messages
+    assert (work / "out.txt").read_bytes() == expected
+    assert sorted(os.listdir()) == ["in.txt", "out.txt"]
+    assert b"their worker was killed, as happens when memory runs out; they are translated again" in messages
+
+
+@needs_proc
+def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: Path) -> None:
+    with start(exported) as process:
+        assert wait_for_shards(process, 3)
+        while process.poll() is None:
+            for worker in children(process.pid):
+                os.kill(worker, signal.SIGKILL)
+            time.sleep(0.01)
+        _, messages = process.communicate()
+    *_, last = messages.decode().splitlines()
+    assert process.returncode == 2 and last.startswith("error: lines ")
+    assert "failed 3 times (their worker was killed, as happens when memory runs out); give fewer workers=; " in last
+    count = finished_shards()
+    assert f"{count} finished shards kept in out.txt.shards; run the same command again to continue" in last
+
+
+@needs_proc
+def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Path, expected: bytes) -> None:
+    counts = [0]
+    for stop in (signal.SIGKILL, signal.SIGINT):
+        with start(exported) as process:
+            assert wait_for_shards(process, counts[-1] + 4)
+            workers = list(children(process.pid))
+            process.send_signal(stop)
+            messages = process.communicate(timeout=60)[1].decode()
+        assert workers and not Path("out.txt").exists()
+        counts.append(finished_shards())
+        limit = time.monotonic() + 60
+        while any(Path(f"/proc/{worker}").exists() for worker in workers):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+    kept = f"{counts[2]} finished shards kept in out.txt.shards; run the same command again to continue"
+    before = f"out.txt.shards: {counts[1]} finished shards; continuing"
+    assert (process.returncode, messages) == (130, f"{before}\nstopped; {kept}\ninterrupted\n")
+    with start(exported) as process:
+        messages = process.communicate()[1].decode()
+    assert messages == f"out.txt.shards: {counts[2]} finished shards; continuing\n"
+    assert (work / "out.txt").read_bytes() == expected and sorted(os.listdir()) == ["in.txt", "out.txt"]

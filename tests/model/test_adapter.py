@@ -1,0 +1,258 @@
+"""Laws of low-rank adaptation (Hu et al. 2021): it starts as no change, trains A and B alone, and merges exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from builders import loss_curve, random_model, tiny_config
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.utils.parametrize import cached
+from torch.optim import Adam
+
+from nmt import kernels
+from nmt.kernels.output_loss import output_loss
+from nmt.model import Seq2Seq
+from nmt.model.adapter import PARTS, adapt, adapt_problem, add_updates, matrices, merge, updates
+
+TRANSFORMER = {"hidden_size": 8, "layers": 1, "heads": 2, "feedforward_size": 12}
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 6}
+MEMORY = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
+LUONG = {"_target_": "nmt.attention.LuongAttention"}
+HEADS = {"_target_": "nmt.attention.MultiHeadAttention", "heads": 2, "inner": LUONG}
+CONFIGS: dict[str, Callable[[], dict[str, Any]]] = {
+    "lstm": lambda: tiny_config(MEMORY, embeddings=6, shared=False, encoder={"layers": 2}, decoder={"layers": 2}),
+    "one direction": lambda: tiny_config(HEADS, embeddings=6, encoder={"bidirectional": False}),
+    "input feeding": lambda: tiny_config(BAHDANAU, decoder={"input_feeding": True, "output_layer": "direct"}),
+    "tied": lambda: tiny_config(MEMORY, decoder={"tied": True}),
+    "tied, two tables": lambda: tiny_config(MEMORY, shared=False, decoder={"tied": True, "input_feeding": True}),
+    "softmax": lambda: transformer("softmax", tied=True),
+    "linear": lambda: transformer("linear", tied=False),
+}
+RANK, ALPHA = 2, 3.0
+
+
+def transformer(kind: str, *, tied: bool) -> dict[str, Any]:
+    blocks = {part: {"_target_": f"nmt.model.Transformer{part.title()}"} for part in ("encoder", "decoder")}
+    for block in blocks.values():
+        block.update({**TRANSFORMER, "self_attention": kind})  # type: ignore[dict-item]
+    return tiny_config(MEMORY, encoder=blocks["encoder"], decoder={**blocks["decoder"], "tied": tied})
+
+
+def build(name: str) -> Seq2Seq:
+    return random_model(CONFIGS[name](), vocabulary=(11, 11), longest_source=6, seed=7).double()
+
+
+def adapted(name: str, **settings: Any) -> Seq2Seq:
+    """Return an adapted model whose B are random instead of 0."""
+    model = build(name)
+    adapt(model, **{"rank": RANK, "alpha": ALPHA, **settings})
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for update in updates(model).values():
+            update.B.normal_()
+    return model
+
+
+def batch() -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(5)
+    source, target_in, target_out = (torch.randint(4, 11, (3, 5), generator=generator) for _ in range(3))
+    source_mask, target_mask = (torch.arange(5) < torch.tensor(lengths)[:, None] for lengths in ((5, 1, 3), (2, 5, 4)))
+    return source, source_mask, target_in, target_out, target_mask
+
+
+def loss(model: Seq2Seq) -> Tensor:
+    source, source_mask, target_in, target_out, target_mask = batch()
+    with cached():
+        features = model.features(source, source_mask, target_in)
+        return output_loss(model.decoder.output, features, target_out, target_mask)
+
+
+def logits(model: Seq2Seq) -> Tensor:
+    """Return the logits of a complete target, and those of single steps."""
+    source, source_mask, target_in, *_ = batch()
+    complete = model(source, source_mask, target_in)[0]
+    memory, final = model.encode(source, source_mask)
+    state, steps = model.decoder.init(final, memory), []
+    for ids in target_in.split(1, dim=1):
+        step, state, _ = model.decoder.step(ids, state, memory)
+        steps.append(step)
+    return torch.stack([complete, torch.cat(steps, dim=1)])
+
+
+def with_sums(name: str, model: Seq2Seq) -> Seq2Seq:
+    """Return a plain model with the weights W + (α / r) B A of the adapted ``model``, computed one by one."""
+    plain = build(name)
+    weights = plain.state_dict()
+    for matrix, update in updates(model).items():
+        for row, column in itertools.product(*map(range, weights[matrix].shape)):
+            weights[matrix][row, column] += ALPHA / RANK * (update.B[row] * update.A[:, column]).sum().item()
+    plain.load_state_dict(weights)
+    return plain
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_adapted_model_starts_as_the_base(name: str) -> None:
+    model = build(name)
+    expected, before = logits(model), loss(model)
+    adapt(model, rank=RANK, alpha=ALPHA)
+    assert torch.equal(logits(model), expected)
+    assert torch.equal(loss(model), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, torch.float64) for name in CONFIGS), ("lstm", torch.float32), ("input feeding", torch.float32)],
+)
+def test_every_path_uses_the_sums_and_their_gradients(name: str, dtype: torch.dtype) -> None:
+    """The gradients of A and B follow from the gradient G of the sum: s Bᵀ G and s G Aᵀ.
+
+    In float32, oneDNN computes the products.
+    """
+    model = adapted(name).train()  # without dropout
+    plain = with_sums(name, model).train().to(dtype)
+    model.to(dtype)
+    tolerance: Any = {"rtol": 0, "atol": 1e-10 if dtype == torch.float64 else 1e-4}
+    with kernels.disabled():
+        torch.testing.assert_close(loss(model), loss(plain), **tolerance)
+    torch.testing.assert_close(logits(model), logits(plain), **tolerance)
+    losses = loss(model), loss(plain)
+    torch.testing.assert_close(*losses, **tolerance)
+    for value in losses:
+        value.backward()
+    weights, scale = dict(plain.named_parameters()), ALPHA / RANK
+    for matrix, update in updates(model).items():
+        grad = weights[matrix].grad
+        assert grad is not None and grad.abs().max() > 0
+        torch.testing.assert_close(update.A.grad, scale * update.B.t() @ grad, **tolerance)
+        torch.testing.assert_close(update.B.grad, scale * grad @ update.A.t(), **tolerance)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_merged_model_equals_the_unmerged_one_and_is_plain(name: str) -> None:
+    model = adapted(name)
+    expected, names = logits(model), build(name).state_dict().keys()
+    merge(model)
+    assert torch.equal(logits(model), expected)
+    assert model.state_dict().keys() == names
+    assert all(weight.requires_grad for weight in model.parameters())
+    torch.testing.assert_close(logits(deepcopy(model)), expected)
+    tied = CONFIGS[name]()["decoder"].get("tied", False)
+    assert (model.decoder.output.weight is model.decoder.embedding.weight) == tied
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_added_updates_equal_the_unmerged_model(name: str) -> None:
+    model, plain = adapted(name), build(name)
+    tensors = {matrix: (update.A.detach(), update.B.detach()) for matrix, update in updates(model).items()}
+    add_updates(plain, tensors, scale=ALPHA / RANK)
+    assert torch.equal(logits(plain), logits(model))
+
+
+def test_linear_layer_computes_two_thin_products() -> None:
+    model = adapted("lstm")
+    layer, update = model.decoder.output, updates(model)["decoder.output.weight"]
+    x, frozen = torch.randn(4, layer.in_features, dtype=torch.float64), build("lstm").decoder.output
+    expected = frozen(x) + ALPHA / RANK * functional.linear(functional.linear(x, update.A), update.B)
+    torch.testing.assert_close(layer(x), expected)
+
+
+@pytest.mark.parametrize("name", ["lstm", "input feeding", "tied", "linear"])
+def test_training_changes_only_a_and_b(name: str) -> None:
+    model = build(name).float()
+    before = {key: weight.clone() for key, weight in model.named_parameters()}
+    adapt(model, rank=RANK, alpha=ALPHA)
+    frozen = {id(weight): weight for weight in model.parameters() if not weight.requires_grad}
+    values = {key: weight.clone() for key, weight in frozen.items()}
+    losses = loss_curve(model, updates=12)
+    assert min(losses[-4:]) < min(losses[:4])
+    assert all(torch.equal(weight, values[key]) and weight.grad is None for key, weight in frozen.items())
+    merge(model)
+    changed = {key for key, weight in model.named_parameters() if not torch.equal(weight, before[key])}
+    assert changed <= matrices(build(name)).keys()
+    assert "encoder.forwards.0.weight_hh_l0" in changed or name == "linear"
+
+
+def test_optimizer_holds_averages_of_a_and_b_only() -> None:
+    model = adapted("lstm")
+    optimizer = Adam([weight for weight in model.parameters() if weight.requires_grad])
+    loss(model).backward()
+    optimizer.step()
+    averages = sum(state["exp_avg"].numel() for state in optimizer.state.values())
+    assert averages == sum(update.A.numel() + update.B.numel() for update in updates(model).values())
+
+
+@pytest.mark.parametrize("rank", [1, 2, 8])
+@pytest.mark.parametrize("name", ["lstm", "tied", "softmax"])
+def test_number_of_trained_parameters_is_that_of_the_formula(name: str, rank: int) -> None:
+    layers = ("weight_ih", "weight_hh", "W_", "embedding.weight", "output.weight", "maps.", "combine.weight", "project")
+    shapes = [
+        weight.shape
+        for key, weight in build(name).named_parameters()
+        if weight.ndim == 2 and (any(word in key for word in layers) or "feed_forward" in key)
+    ]
+    model = build(name)
+    adapt(model, rank=rank, alpha=1)
+    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    assert trained == sum(min(rank, rows, columns) * (rows + columns) for rows, columns in shapes)
+
+
+SUBSETS = [parts for count in (1, 2, 3, 4) for parts in itertools.combinations(PARTS, count)]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [*(("lstm", parts) for parts in SUBSETS), *itertools.product(["tied, two tables", "softmax"], SUBSETS[:4])],
+)
+def test_only_the_chosen_parts_are_adapted(name: str, parts: tuple[str, ...]) -> None:
+    model = adapted(name, parts=parts)
+    prefixes = {"encoder": "encoder.", "attention": "attention.", "embeddings": ("embedding.", "decoder.embedding.")}
+    found = set()
+    for matrix in updates(model):
+        found.add(next((part for part, prefix in prefixes.items() if matrix.startswith(prefix)), "decoder"))
+    assert found == set(parts)
+    torch.testing.assert_close(logits(model), logits(with_sums(name, model)), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["lstm", "tied", "linear"])
+def test_full_rank_reaches_any_weights(name: str) -> None:
+    model, target = build(name), random_model(CONFIGS[name](), vocabulary=(11, 11), longest_source=6, seed=9).double()
+    others = {key: weight for key, weight in build(name).state_dict().items() if key not in matrices(build(name))}
+    target.load_state_dict({**target.state_dict(), **others})
+    adapt(model, rank=8, alpha=ALPHA)  # no matrix has two sides above 8
+    wanted, start = target.state_dict(), build(name).state_dict()
+    with torch.no_grad():
+        for matrix, update in updates(model).items():
+            u, s, v = torch.linalg.svd((wanted[matrix] - start[matrix]) / update.scale, full_matrices=False)
+            update.B.copy_(u * s)
+            update.A.copy_(v)
+    torch.testing.assert_close(logits(model), logits(target), rtol=0, atol=1e-9)
+
+
+def test_state_of_an_adapted_model_is_its_updates() -> None:
+    model, other = adapted("tied"), build("tied")
+    state = model.state_dict()
+    assert {name.rpartition(".")[2] for name in state} == {"A", "B"}
+    adapt(other, rank=RANK, alpha=ALPHA)
+    other.load_state_dict(state)
+    assert torch.equal(logits(other), logits(model))
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict({name: value for name, value in state.items() if "embedding" not in name})
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        other.load_state_dict({**state, "more": torch.zeros(1)})
+
+
+def test_rank_and_parts_without_a_matrix_are_refused() -> None:
+    model = random_model(tiny_config({"_target_": "nmt.attention.LuongAttention", "score": "dot"}))
+    assert adapt_problem(model, rank=8, parts=PARTS) is None
+    assert adapt_problem(model, rank=9, parts=["encoder"]) == (
+        "adapt.rank=9: larger than the shorter side of every matrix in encoder; use 8 or less"
+    )
+    with pytest.raises(ValueError, match=r"adapt\.to=\[attention\]: no matrices to adapt there; add another part of"):
+        adapt(model, rank=1, alpha=1, parts=["attention"])
+    assert all(weight.requires_grad for weight in model.parameters())

@@ -1,0 +1,81 @@
+"""BPE-dropout changes the pieces and never the text, and depends on seed, epoch and row only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sharded import in_shards, random_pairs
+
+from nmt.errors import UserError
+from nmt.text.prepare import Prepared
+from nmt.text.sampled import SampledPieces, sampled_pieces
+from nmt.text.tokenizer import Tokenizer
+
+HARD = ["the dog sees a cat", "", "ein▁rotes Haus", "日本 😀 \U0010ffff x", "a  b\tc"]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder: Path = tmp_path_factory.mktemp("sampled") / "data"
+    return in_shards(folder, random_pairs(90), size=25)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.5, 0.999])
+def test_sampled_pieces_decode_to_the_same_text(prepared: Prepared, dropout: float) -> None:
+    tokenizer = prepared.source
+    for seed, text in enumerate([*HARD, *[pair.source for pair in random_pairs(20)]]):
+        ids = tokenizer.sample(text, dropout=dropout, seed=seed)
+        assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(text))
+        assert ids == tokenizer.sample(text, dropout=dropout, seed=seed)
+        if dropout == 0:
+            assert ids == tokenizer.encode(text)
+
+
+def test_more_dropout_gives_more_pieces(prepared: Prepared) -> None:
+    text = " ".join(pair.source for pair in random_pairs(50))
+    lengths = [len(prepared.source.sample(text, dropout=dropout, seed=1)) for dropout in (0, 0.1, 0.5, 0.99)]
+    assert lengths == sorted(set(lengths))
+    assert len({tuple(prepared.source.sample(text, dropout=0.1, seed=seed)) for seed in range(9)}) == 9
+
+
+def test_pieces_depend_on_seed_epoch_and_row_only(prepared: Prepared) -> None:
+    rows = range(len(prepared.corpora["train"]))
+
+    def epoch(seed: int, number: int, order: list[int] | range = rows) -> dict[int, list[list[int]]]:
+        pieces = sampled_pieces(prepared, 0.3, seed=seed)
+        assert pieces is not None
+        pieces.set_epoch(number)
+        return {row: [side.tolist() for side in pieces.ids(row)] for row in order}
+
+    shuffled = np.random.default_rng(0).permutation(len(rows)).tolist()
+    first = epoch(1, 0)
+    assert first == epoch(1, 0, shuffled)
+    assert first != epoch(1, 1)
+    assert first != epoch(2, 0)
+    for row, sides in first.items():
+        assert tuple(map(prepared.source.decode, sides)) == prepared.corpora["train"].texts(row)
+
+
+def test_a_sampled_source_is_not_longer_than_the_longest_of_the_corpus(prepared: Prepared) -> None:
+    corpus = prepared.corpora["train"]
+    longest, longest_row = corpus.longest_source()
+    pieces = SampledPieces(corpus, prepared.source, prepared.target, dropout=0.99, seed=1)
+    sources = [pieces.ids(row)[0] for row in range(len(corpus))]
+    assert max(map(len, sources)) <= longest
+    assert sources[longest_row].tolist() == corpus.ids(longest_row)[0].tolist()
+
+
+def test_pieces_without_merges_are_refused(prepared: Prepared) -> None:
+    assert sampled_pieces(prepared, None, seed=1) is None
+    unigram = replace(prepared, tokenizer={**prepared.tokenizer, "kind": "unigram"})
+    with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: the text has unigram pieces"):
+        sampled_pieces(unigram, 0.1, seed=1)
+
+
+def test_special_characters_survive_sampling() -> None:
+    tokenizer = Tokenizer.train(["a man in a blue shirt"] * 5, vocab_size=290)
+    for text in HARD:
+        assert tokenizer.decode(tokenizer.sample(text, dropout=0.5, seed=3)) == tokenizer.decode(tokenizer.encode(text))

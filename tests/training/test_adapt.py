@@ -1,0 +1,213 @@
+"""nmt-train adapt=lora: the run stores an adapter only, resumes bit for bit, and every command can use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import interrupt_at
+
+from nmt import Translator
+from nmt.commands.align import align
+from nmt.commands.encode import encode
+from nmt.commands.evaluate import evaluate
+from nmt.commands.export import export
+from nmt.commands.heatmap import heatmap
+from nmt.commands.train import train
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+from nmt.inference.adapter_file import model_identity
+from nmt.inference.model_folder import load_folder
+from nmt.training.module import TranslationTask
+
+ADAPT = ["init_from=runs/demo", "adapt=lora", "adapt.rank=2", "name=b", "optimizer.lr=0.05", "schedule=constant"]
+ADAPT += ["training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"]
+ADAPT += ["batches.max_tokens=300"]
+QUICK = ["search.max_length=8", "search.beam_size=1", "threads=1", "device=cpu"]
+
+
+@pytest.fixture(scope="session")
+def adapted_once(tmp_path_factory: pytest.TempPathFactory, finished_once: Path) -> Path:
+    """A folder with the runs ``demo`` and ``b``, an adapter. Only for copying."""
+    folder = tmp_path_factory.mktemp("adapted")
+    shutil.copytree(finished_once, folder / "runs" / "demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        train(ADAPT)
+    return folder
+
+
+@pytest.fixture
+def runs(run: Path, adapted_once: Path) -> Path:
+    """A copy of that folder, as the current one."""
+    shutil.copytree(adapted_once, run.parents[1], dirs_exist_ok=True)
+    return run.parent
+
+
+def test_run_stores_only_its_adapter(runs: Path, adapted_once: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not (runs / "b" / "model.pt").exists() and not (runs / "b" / "onnx").exists()
+    tensors = load_file(runs / "b" / "adapter.safetensors")
+    assert any(tensors[name].any() for name in tensors if name.endswith(".B"))
+    model = load_folder(runs / "demo").model
+    size = sum(2 * sum(weight.shape) for weight in model.parameters() if weight.ndim == 2)
+    assert sum(tensor.numel() for tensor in tensors.values()) == size
+    for file in (runs / "b" / "checkpoints").iterdir():
+        stored = torch.load(file, weights_only=True)
+        assert {name.rpartition(".")[2] for name in stored["state_dict"]} == {"A", "B"}
+        averages = stored["optimizer_states"][0]["state"].values()
+        assert sum(state["exp_avg"].numel() for state in averages) == size
+    assert json.loads((runs / "b" / "summary.json").read_text())["test"] is not None
+
+
+def test_base_is_unchanged_and_the_folder_is_enough(runs: Path, finished_once: Path) -> None:
+    assert (runs / "demo" / "model.pt").read_bytes() == (finished_once / "model.pt").read_bytes()
+    models = [load_folder(runs / "b"), load_folder(runs / "demo", adapter=runs / "b")]
+    weights = [trained.model.state_dict() for trained in models]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    lines = (runs / "b" / "test.source.txt").read_text().splitlines()
+    kept = (runs / "b" / "test.translations.txt").read_text().splitlines()
+    from nmt.search.options import SearchOptions
+
+    options = SearchOptions(max_length=8)
+    assert Translator.load(runs / "b").texts(lines, options) == kept  # those of the report, which merged in memory
+    assert Translator.load(runs / "demo").texts(lines, options) != kept
+
+
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 12])
+def test_interrupted_adapter_resumes_bit_for_bit(runs: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With dropout, which the model of ``runs/demo`` has."""
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=step)
+        with pytest.raises(KeyboardInterrupt):
+            train([*ADAPT, "name=stopped"])
+    assert Translator.load(runs / "stopped").translate(["ban"])
+    train(["name=stopped", "resume=true"])
+    tensors, others = (load_file(runs / name / "adapter.safetensors") for name in ("stopped", "b"))
+    assert all(torch.equal(tensors[name], others[name]) for name in others)
+
+
+def test_changed_base_cannot_be_resumed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=3)
+        with pytest.raises(KeyboardInterrupt):
+            train([*ADAPT, "name=stopped"])
+    with pytest.raises(UserError, match="^resume=true: adapt: runs/stopped was started with another one; remove it"):
+        train(["name=stopped", "resume=true", "init_from=runs/demo", "adapt=lora", "adapt.rank=3"])
+    shutil.copy(runs / "b" / "test.source.txt", runs / "demo" / "model.pt")
+    with pytest.raises(UserError, match="^init_from=runs/demo: its model has changed since the run started; start a"):
+        train(["name=stopped", "resume=true"])
+
+
+def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
+    start = load_folder(runs / "b").model.state_dict()
+    train([*ADAPT, "init_from=runs/b", "name=c", "optimizer.lr=1e-12", "training.max_epochs=1"])
+    complete = [word for word in ADAPT if not word.startswith("adapt")]
+    train([*complete, "init_from=runs/b", "name=d", "training.max_epochs=1", "export=false"])
+    model = load_folder(runs / "c").model.state_dict()
+    assert all(torch.allclose(model[name], start[name], atol=1e-6) for name in start)
+    assert (runs / "d" / "model.pt").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["adapt=lora"], "adapt: updates the matrices of a trained model; add init_from=FOLDER"),
+        (["rank=9"], "adapt.rank=9: larger than the shorter side of every matrix in encoder, decoder, attention, emb"),
+        (["rank=0"], "adapt.rank=0: must be at least 1"),
+        (["alpha=0"], "adapt.alpha=0: must be greater than 0"),
+        (["to=[encodr]"], "adapt.to[0]=encodr: must be encoder | decoder | attention | embeddings; did you mean enco"),
+        (["to=[]"], "adapt.to=[]: no matrices to adapt there; add another part of encoder, decoder, attention, emb"),
+        (["encoder.hidden_size=6"], "encoder.hidden_size=6: differs from the model in init_from=runs/demo, which an "),
+        (["data.lowercase=true"], "data.lowercase=True: differs from the model in init_from=runs/demo, which an adap"),
+        (["attention.read_score=softmax"], "attention.read_score=softmax: differs from the model in init_from=runs/d"),
+    ],
+)
+def test_wrong_setting_is_refused(finished: Path, words: list[str], problem: str) -> None:
+    given = [f"adapt.{word}" if word.startswith(("rank", "alpha", "to")) else word for word in words]
+    with pytest.raises(UserError, match=f"^{re.escape(problem)}") as caught:
+        train(given if words == ["adapt=lora"] else [*ADAPT, *given])
+    assert len(caught.value.problems) == 1 and not (finished.parent / "b").exists()
+
+
+def test_every_command_uses_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (runs / "b" / "test.source.txt").read_text().splitlines()
+    Path("in.txt").write_text("".join(f"{line}\n" for line in lines))
+    base, adapted = (Translator.load(runs / name) for name in ("demo", "b"))
+    words = ["model=runs/demo", "adapter=runs/b"]
+
+    def output() -> str:
+        return capsys.readouterr().out
+
+    output()
+    outputs = []
+    for model in (words, ["model=runs/b"], ["model=runs/demo"]):
+        translate([*model, *QUICK, "scores=true", "input=in.txt"])
+        outputs.append(output())
+    assert outputs[0] == outputs[1] != outputs[2]
+
+    encode([*words, "input=in.txt", "output=memories", "threads=1"])
+    output()
+    translate([*words, *QUICK, "scores=true", "memory=memories"])
+    assert output() == outputs[0]
+    with pytest.raises(UserError, match="a memory of another model"):
+        translate(["model=runs/demo", *QUICK, "memory=memories"])
+
+    Path("out.txt").write_text("".join(f"{line}\n" for line in lines[::-1]))
+    pairs = list(zip(lines, lines[::-1], strict=True))
+    assert [d.log_prob for d in adapted.score(pairs)] != [d.log_prob for d in base.score(pairs)]
+    align([*words, "src=in.txt", "tgt=out.txt", "threads=1"])
+    links = [" ".join(f"{i}-{j}" for i, j in sorted(one)) for one in adapted.align(pairs)]
+    assert [" ".join(sorted(line.split())) for line in output().splitlines()] == [
+        " ".join(sorted(line.split())) for line in links
+    ]
+
+    evaluate([*words, *QUICK, "src=in.txt", "tgt=out.txt", "json=true"])
+    from nmt.search.options import SearchOptions
+
+    expected = adapted.evaluate(lines, lines[::-1], SearchOptions(beam_size=1, max_length=8))
+    assert json.loads(output())["chrf"] == expected.chrf
+    heatmap([*words, "src=in.txt", "tgt=out.txt", "output=pictures", "limit=1", "threads=1"])
+    assert [file.suffix for file in Path("pictures").iterdir()] == [".png"]
+
+
+def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in.txt").write_text((runs / "b" / "test.source.txt").read_text())
+    for words in (["model=runs/demo", "adapter=runs/b"], ["model=runs/b"]):
+        with pytest.raises(UserError, match="=runs/b: graphs with an adapter need a new folder; add output=FOLDER"):
+            export(words)
+    export(["model=runs/demo", "adapter=runs/b", "output=deployed", "engine=onnx"])
+    assert json.loads(Path("deployed/about.json").read_text())["model"] == model_identity(runs / "b")
+    outputs = []
+    capsys.readouterr()
+    for place in ("deployed", "runs/b", "runs/demo"):
+        translate([f"model={place}", *QUICK, "input=in.txt"])
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_updates_are_computed_once_per_step(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while validation translates: the decoder reads its weights in every step."""
+    from nmt.model.adapter import LowRankUpdate
+
+    calls, steps = [], []
+    forward, original = LowRankUpdate.forward, TranslationTask.training_step
+
+    def counted_forward(self: LowRankUpdate, weight: torch.Tensor) -> torch.Tensor:
+        calls.append(self)
+        return forward(self, weight)
+
+    def training_step(self: TranslationTask, batch: object, index: int) -> object:
+        calls.clear()
+        loss = original(self, batch, index)  # type: ignore[arg-type]
+        steps.append(len(calls) / len(set(calls)))
+        return loss
+
+    monkeypatch.setattr(LowRankUpdate, "forward", counted_forward)
+    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    train([*ADAPT, "name=c", "training.max_epochs=1"])
+    assert set(steps) == {1.0}
