@@ -104,7 +104,7 @@ def report(
     lines = header("Attention to a few states of a long source", fact)
     for title, times in (("look-up", look_ups), ("write", writes)):
         rows = [[name, *(f"{times[length][name]:.2f}" for length in LENGTHS)] for name in KINDS]
-        lines += [*table([f"{title}, ms", *(f"S = {length:,}" for length in LENGTHS)], rows), ""]
+        lines += [*table(["attention", *(f"{title}, ms, S = {length:,}" for length in LENGTHS)], rows), ""]
     lines += ["The shortest source at which a look-up is faster than that of Luong's dot attention:", ""]
     lines += [f"- {name}: {crossing(look_ups, name)}" for name in KINDS if name != FIRST]
     if trained:

@@ -88,6 +88,7 @@ ENTRIES = [
     Entry("few_states", "few_states", 5, timing=True),
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
+    Entry("scaling", "scaling", 1, timing=True),
     Entry("completion", "completion", 10, timing=True),
     Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
     Entry(

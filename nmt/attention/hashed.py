@@ -69,11 +69,11 @@ class HashedAttention(SourceAttention):
         exact = torch.promote_types(vectors.dtype, torch.float32)
         with torch.autocast(vectors.device.type, enabled=False):
             turned = vectors.to(exact) @ self.rotations.to(exact).reshape(-1, size).t()
-        turned = turned.unflatten(2, (rounds, hashes, directions))
+        turned = turned.reshape(*turned.shape[:2], rounds, hashes, directions)
         unused = torch.arange(directions, device=vectors.device) >= count  # (B, directions)
         largest = turned.masked_fill(unused[:, None, None, None], 0).abs().argmax(4, keepdim=True)
         face = 2 * largest + (turned.gather(4, largest) < 0)
-        first, second = face.squeeze(4).permute(3, 0, 2, 1)  # (B, rounds, n) each
+        first, second = face.squeeze(4).permute(3, 0, 2, 1).unbind()  # (B, rounds, n) each
         return first * (2 * count[..., None]) + second
 
     @torch.no_grad()
@@ -86,7 +86,7 @@ class HashedAttention(SourceAttention):
         start = start.minimum((last - self.chunk).clamp(min=0))
         place = start[..., None] + torch.arange(self.chunk, device=query.device)  # (B, rounds, Q, chunk)
         index = place.clamp(max=memory.order.shape[2] - 1).flatten(2)
-        position = memory.order.gather(2, index).unflatten(2, place.shape[2:]) % BUCKET
+        position = memory.order.gather(2, index).reshape(place.shape) % BUCKET
         real = place < last[..., None]
         return position.transpose(1, 2).flatten(2), real.transpose(1, 2).flatten(2)
 

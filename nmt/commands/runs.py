@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,17 @@ from typing import Any
 from nmt.config.compose import config_dir
 from nmt.config.init_from import CONFIG_FILE, MISSING, key_of, read_yaml
 from nmt.errors import UserError, counted
-from nmt.reading import read_json, refuse_links
+from nmt.reading import read_json, read_text, refuse_links
 from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
+LAUNCH_FILE = ".launch"  # names what started the processes of a run
 SUMMARY = "summary.json"  # a run has finished if it exists
 # Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
+    *("training.ema_decay", "training.average_checkpoints"),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
@@ -39,6 +43,31 @@ def new_folder(runs: Path, name: str) -> Path:
         except FileExistsError:
             number += 1
             folder = runs / f"{name}-{number}"
+
+
+def restarted_arguments(runs: Path, name: str, identifier: str, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with which processes go on that torchrun or Slurm has started again.
+
+    They resume the newest unfinished run of this name that the same launcher has started. One without a checkpoint is
+    deleted and starts again.
+    """
+    folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
+    folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
+    unfinished = [folder for folder in folders if not (folder / SUMMARY).is_file()]
+    if not unfinished:
+        return list(arguments)
+    folder = max(unfinished, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
+    if (folder / "checkpoints" / "last.ckpt").is_file():
+        return [*arguments, f"name={folder.name}", "resume=true"]
+    shutil.rmtree(folder)
+    return list(arguments)
+
+
+def _launched_by(folder: Path) -> str | None:
+    try:
+        return read_text(folder / LAUNCH_FILE).strip()
+    except (OSError, ValueError):
+        return None
 
 
 def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str, Any]) -> Path:

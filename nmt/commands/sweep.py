@@ -25,6 +25,7 @@ from nmt.errors import Interrupted, UserError, print_message
 from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
+from nmt.training.launch import detect_launch
 from nmt.training.lock import lock_run
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
     before any job starts, and for failed jobs, after all have run.
     """
+    if detect_launch() is not None:
+        raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
     multirun = read_multirun(join_options(arguments))
     _check(multirun)
     call = uuid4().hex

@@ -8,13 +8,15 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.commands.runs import (
     ARGUMENTS,
+    LAUNCH_FILE,
     SUMMARY,
     new_folder,
     refuse_changed_settings,
+    restarted_arguments,
     resumed_arguments,
     run_to_resume,
     trust_arguments,
@@ -26,6 +28,8 @@ from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.machine import peak_memory_mb
 from nmt.storage import write_lines
+from nmt.training.launch import detect_launch, is_first, require_launch
+from nmt.training.ranks import connected_processes, from_first, rank
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -72,6 +76,8 @@ def train(arguments: list[str]) -> None:
         print(checked_settings(without_cfg(arguments)), end="")
         return
     result = run_training(arguments)
+    if not is_first():
+        return  # rank 0 prints the results
     if result.stop_signal is not None:
         raise Interrupted(result.stop_signal)
     _print_summary(result)
@@ -96,8 +102,40 @@ def run_training(arguments: Sequence[str], pairs: Mapping[str, Any] | None = Non
 def train_or_resume(
     arguments: Sequence[str], folder: Path | None = None, pairs: Mapping[str, Any] | None = None
 ) -> TrainingResult:
-    """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message."""
-    config, chosen = train_config(arguments), False
+    """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message.
+
+    Of several processes, each trains. Rank 0 decides about folder and settings, and writes all files.
+    """
+    with connected_processes():
+        start = from_first(lambda: _start(arguments, folder, pairs))
+        try:
+            if rank() == 0:
+                _announce(start)
+            return _train_into(start, pairs)
+        except BaseException:
+            if rank() == 0 and not any((start.folder / name).exists() for name in ("checkpoints", "metrics.csv")):
+                shutil.rmtree(start.folder, ignore_errors=True)  # training never started
+            raise
+
+
+class Start(NamedTuple):
+    """Folder, configuration and arguments of a run.
+
+    ``chosen``: the folder is new, and has another name if that in ``config`` was taken.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    arguments: list[str]
+    chosen: bool
+
+
+def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
+    """Check the arguments, and create the folder of a new run or find that of a run to resume."""
+    config, launch = train_config(arguments), detect_launch()
+    if launch is not None and not config["resume"] and folder is None and (launch.restarts or launch.is_named):
+        arguments = restarted_arguments(Path(config["runs"]), config["name"], launch.identifier, arguments)
+        config = train_config(arguments)
     if config["resume"]:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
@@ -106,43 +144,37 @@ def train_or_resume(
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder, arguments)
-    elif folder is None:
-        folder, chosen = new_folder(Path(config["runs"]), config["name"]), True
-    try:
-        _announce(folder, config, chosen=chosen)
-        return _train_into(folder, config, arguments, pairs)
-    except BaseException:
-        if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv")):
-            shutil.rmtree(folder, ignore_errors=True)  # training never started
-        raise
+    require_launch(config, launch)
+    chosen = folder is None
+    if folder is None:
+        folder = new_folder(Path(config["runs"]), config["name"])
+        if launch is not None:
+            write_lines(folder / LAUNCH_FILE, [launch.identifier])
+    return Start(folder, config, list(arguments), chosen)
 
 
-def _announce(folder: Path, config: Mapping[str, Any], *, chosen: bool) -> None:
-    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so.
-
-    ``chosen``: the folder is new, and has another name if that of the configuration was taken.
-    """
+def _announce(start: Start) -> None:
+    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
+    folder, config = start.folder, start.config
     if config["resume"]:
         print_message(f"run: {folder}, resumed")
         return
     wanted = Path(config["runs"]) / config["name"]
-    print_message(f"run: {folder}" + (f", because {wanted} exists" if chosen and folder != wanted else ""))
+    print_message(f"run: {folder}" + (f", because {wanted} exists" if start.chosen and folder != wanted else ""))
     if trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
 
 
-def _train_into(
-    folder: Path, config: Mapping[str, Any], arguments: Sequence[str], pairs: Mapping[str, Any] | None
-) -> TrainingResult:
+def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult:
     """Train, and keep the arguments in the folder, so that its name is enough to resume the run."""
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        (folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains further
-        write_lines(folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
-        write_lines(folder / ARGUMENTS, [json.dumps(list(arguments))], durable=True)
+        (start.folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains further
+        write_lines(start.folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
+        write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
 
-    return train_into(folder, config, pairs=pairs, store_config=store_config)
+    return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
 
 
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:

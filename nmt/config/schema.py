@@ -76,6 +76,7 @@ class TokenizerSettings:
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
     target_model: str | None
+    normalisation: Literal["nfkc"] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,9 @@ class Training:
     patience: Count | None
     keep_best: Count
     keep_every_n_epochs: Count | None
+    checkpoint_every: Count | None
+    ema_decay: Share | None
+    average_checkpoints: Annotated[int, AtLeast(2), AtMost(1000)] | None
     decode_sentences: Annotated[int, AtLeast(0)]
 
 
@@ -135,6 +139,9 @@ class Train:
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts
     threads: Threads | None
     device: str
+    devices: Annotated[int, AtLeast(1), AtMost(1024)] | None
+    nodes: Annotated[int, AtLeast(1), AtMost(65_536)] | None
+    strategy: Literal["ddp"]
     precision: Literal["float32", "bf16"]
     export: bool
     resume: bool

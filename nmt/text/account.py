@@ -18,6 +18,7 @@ class Account:
     dropped: Counter[str] = field(default_factory=Counter)
     source_pieces: int = 0
     target_pieces: int = 0
+    normalised: int = 0  # kept pairs with characters that the tokenizer replaces by their normal form
 
     @property
     def total(self) -> int:
@@ -29,12 +30,14 @@ class Account:
         self.dropped.update(other.dropped)
         self.source_pieces += other.source_pieces
         self.target_pieces += other.target_pieces
+        self.normalised += other.normalised
 
     def lines(self) -> list[str]:
-        """Return one line about the kept pairs, then one for each reason, most frequent first."""
+        """Return lines about the kept pairs, then one for each reason, most frequent first."""
         kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
         sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
-        return [f"{kept}: {sizes}"] + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
+        first = [f"{kept}: {sizes}"] + [f"{self.normalised:,} normalised"] * (self.normalised > 0)
+        return first + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
     def why_empty(self) -> str:
         """Return why no pair was kept."""
@@ -46,8 +49,7 @@ class Account:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as plain data, for JSON files."""
-        counts = {"kept": self.kept, "source_pieces": self.source_pieces, "target_pieces": self.target_pieces}
-        return {**counts, "dropped": dict(self.dropped)}
+        return {**vars(self), "dropped": dict(self.dropped)}
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, Any]) -> Account:
@@ -60,5 +62,5 @@ class Account:
         if not isinstance(counts, dict) or counts.keys() != Account().as_dict().keys():
             return False
         dropped = counts["dropped"]
-        numbers = [counts["kept"], counts["source_pieces"], counts["target_pieces"]]
+        numbers = [number for name, number in counts.items() if name != "dropped"]
         return isinstance(dropped, dict) and all(type(number) is int for number in [*numbers, *dropped.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch.utils.data import Sampler
 
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
+from nmt.text.sharing import after_rows, batch_cost, row_count, shared_batches, split_up
 from nmt.text.specials import BOS, EOS, PAD
 
 NOISE = 0.02  # in a shuffled epoch, the lengths that buckets are sorted by vary by up to this share
@@ -64,7 +65,7 @@ class TokenBatches(Sampler[list[int]]):
 
     With ``shuffle``, the lengths get a little noise and the batches a random order. Both depend only on
     (seed, epoch), and the number of batches is the same in every epoch. Each of ``world_size`` ranks gets equally
-    many batches; if there are fewer rows than ranks, some rows repeat.
+    many batches, for which a few are halved.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class TokenBatches(Sampler[list[int]]):
         self._shuffle, self._seed = shuffle, seed
         self._rank, self._world_size = rank, world_size
         self._epoch = self._first = self.done = 0
+        self._start = (0, 0)  # batches of this rank, and rows, that other numbers of processes used in this epoch
         self._most: int | None = None
         self._cached_plan: tuple[int, list[np.ndarray]] | None = None
         self._exact = self._buckets(np.arange(len(self._longer_side)), self._source, self._target)
@@ -94,29 +96,47 @@ class TokenBatches(Sampler[list[int]]):
         # few batches more or less, and can then be split up to exactly this number.
         count = max(len(self._exact), len(self._noisy(0, 0))) if shuffle else len(self._exact)
         count += len(self._exact) // 50 if shuffle else 0
-        self._count = math.ceil(count / world_size) * world_size
+        self._count = min(count, len(self._longer_side))
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, counted from 0, of the next iteration."""
-        self._epoch = epoch
+        self._epoch, self._start, self.done = epoch, (0, 0), 0
 
-    def resume(self, done: int) -> None:
-        """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them."""
-        self._first = done
+    def state(self) -> dict[str, Any]:
+        """Return the arguments of ``resume`` with which an equal sampler continues after the batches yielded so far."""
+        return {"done": self.done, "world_size": self._world_size, "start": list(self._start)}
+
+    def resume(self, done: int, *, world_size: int | None = None, start: Sequence[int] = (0, 0)) -> None:
+        """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them.
+
+        The batches were yielded with this ``world_size``, by default the present one. With another one, the remaining
+        rows of the epoch are shared among the present ranks.
+        """
+        self._first, self.done, self._start = done, done, (start[0], start[1])
+        if world_size not in (None, self._world_size):
+            used = self._shared(world_size)[: (done - start[0]) * world_size]
+            self._start = (done, start[1] + row_count(used))
 
     def limit(self, most: int) -> None:
         """End the epoch after its first ``most`` batches, at least one."""
         self._most = max(1, most)
 
     def __len__(self) -> int:
-        count = self._count // self._world_size
+        done, rows = self._start
+        count = done + math.ceil((len(after_rows(self._plan(), rows)) if rows else self._count) / self._world_size)
         return count if self._most is None else min(count, self._most)
 
     def __iter__(self) -> Iterator[list[int]]:
-        first, self._first = self._first, 0
-        own_batches = self._plan()[self._rank :: self._world_size][: self._most]
-        for self.done, rows in enumerate(own_batches[first:], first + 1):
+        before = self._start[0]
+        first, self._first = self._first, before
+        own_batches = self._shared(self._world_size)[self._rank :: self._world_size]
+        most = len(own_batches) if self._most is None else max(0, self._most - before)
+        for self.done, rows in enumerate(own_batches[first - before : most], first + 1):
             yield rows.tolist()
+
+    def _shared(self, world_size: int) -> list[np.ndarray]:
+        """Return the batches of all ranks from ``_start`` on, as ``shared_batches`` does."""
+        return shared_batches(after_rows(self._plan(), self._start[1]), self._longer_side, world_size)
 
     def _plan(self) -> list[np.ndarray]:
         """Return the batches of this epoch for all ranks, in order. Every rank computes the same plan."""
@@ -125,7 +145,9 @@ class TokenBatches(Sampler[list[int]]):
             if self._shuffle:
                 plans = (self._noisy(self._epoch, attempt) for attempt in range(REDRAWS))
                 batches = next((plan for plan in plans if len(plan) <= self._count), batches)
-            batches = _split_up(batches, self._longer_side, self._count)
+            if len(batches) < self._count:  # the largest first, as in the runs of earlier versions
+                batches = sorted(batches, key=lambda rows: -batch_cost(rows, self._longer_side))
+                batches = split_up(batches, self._longer_side, self._count)
             if self._shuffle:
                 np.random.default_rng([self._seed, self._epoch]).shuffle(batches)
             self._cached_plan = (self._epoch, batches)
@@ -157,13 +179,3 @@ class TokenBatches(Sampler[list[int]]):
 
     def _padded_size(self, parts: Sequence[np.ndarray]) -> float:
         return sum(len(part) * float(self._source[part].max() + self._target[part].max()) for part in parts)
-
-
-def _split_up(batches: list[np.ndarray], lengths: np.ndarray, count: int) -> list[np.ndarray]:
-    """Return exactly ``count`` batches: the largest are halved; once all have one row, some are repeated."""
-    while len(batches) < count:
-        batches = sorted(batches, key=lambda rows: -len(rows) * (len(rows) > 1) * float(lengths[rows].max()))
-        missing = min(count - len(batches), len(batches))
-        halves = [np.array_split(rows, 2) if len(rows) > 1 else [rows, rows] for rows in batches[:missing]]
-        batches = [half for pair in halves for half in pair] + batches[missing:]
-    return batches

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unicodedata import is_normalized
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,7 @@ def encoded_batches(
     pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
 ) -> Iterator[Any]:
     """Yield record batches of the pairs that the filters keep, and count all pairs in ``account``."""
+    normalises = source.normalises or target.normalises
     for group in _groups(pairs):
         rows = []
         source_ids = source.encode_all([pair.source for pair in group])
@@ -74,6 +76,7 @@ def encoded_batches(
             account.kept += 1
             account.source_pieces += len(x)
             account.target_pieces += len(y)
+            account.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
             links = None if pair.links is None else _flatten(pair.links)
             texts = (SURROGATE.sub("\ufffd", text) for text in (pair.source, pair.target))
             rows.append((x, y, *texts, links, _flatten(pair.possible)))

@@ -46,8 +46,8 @@ class FilePairs:
     def _weighted(self, number: int) -> Iterator[Pair]:
         """Yield the pairs of one file as often as its weight says."""
         source, target, weight = self._files[number]
-        whole, fraction = divmod(weight, 1)
-        for _ in range(int(whole)):
+        times, fraction = divmod(weight, 1)
+        for _ in range(int(times)):
             yield from iterate_pairs(source, target)
         if fraction:
             generator = random.Random(f"{SEED} {number}")

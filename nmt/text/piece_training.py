@@ -20,7 +20,12 @@ CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops 
 
 
 def train_pieces(
-    sentences: Iterable[str], *, vocab_size: int, kind: Literal["bpe", "unigram"], character_coverage: float
+    sentences: Iterable[str],
+    *,
+    vocab_size: int,
+    kind: Literal["bpe", "unigram"],
+    character_coverage: float,
+    normalisation: Literal["nfkc"] | None = None,
 ) -> bytes:
     """Train a SentencePiece model with byte fallback and return its serialized form.
 
@@ -36,7 +41,7 @@ def train_pieces(
             vocab_size=vocab_size,
             character_coverage=character_coverage,
             byte_fallback=True,
-            normalization_rule_name="identity",
+            normalization_rule_name=normalisation or "identity",
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,

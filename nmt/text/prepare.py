@@ -37,6 +37,7 @@ TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
     "character_coverage": (float, int),
     "source_model": (str, type(None)),
     "target_model": (str, type(None)),
+    "normalisation": (str, type(None)),
 }
 
 
@@ -195,9 +196,10 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
     return (
         isinstance(settings.get("lowercase"), bool)
         and isinstance(tokenizer, dict)
-        and tokenizer.keys() == TOKENIZER_SETTINGS.keys()
+        and tokenizer.keys() | {"normalisation"} == TOKENIZER_SETTINGS.keys()  # earlier versions had none
         and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
         and tokenizer["kind"] in ("bpe", "unigram")
+        and tokenizer.get("normalisation") in (None, "nfkc")
         and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
         and isinstance(checksums, dict)
         and all(type(number) is int for number in checksums.values())
@@ -234,4 +236,5 @@ def _train(settings: Mapping[str, Any], texts: Iterator[str]) -> Tokenizer:
         vocab_size=settings["vocab_size"],
         kind=settings["kind"],
         character_coverage=settings["character_coverage"],
+        normalisation=settings.get("normalisation"),
     )

@@ -24,8 +24,8 @@ class Tokenizer:
     """A SentencePiece model whose ids are renumbered, if necessary, so that 0–3 are PAD, UNK, BOS and EOS.
 
     For a model from ``train``, ``decode(encode(text)) == " ".join(text.split())`` for every text, except that lone
-    surrogates and U+10FFFF become U+FFFD. A model from a file keeps its own normalisation. If it has no byte fallback,
-    it loses the characters that it did not see in training.
+    surrogates and U+10FFFF become U+FFFD, and that ``normalisation`` replaces characters. A model from a file keeps its
+    own normalisation. If it has no byte fallback, it loses the characters that it did not see in training.
     """
 
     def __init__(self, serialized: bytes, place: str = "tokenizer") -> None:
@@ -56,13 +56,20 @@ class Tokenizer:
         vocab_size: int,
         kind: Literal["bpe", "unigram"] = "bpe",
         character_coverage: float = 1.0,
+        normalisation: Literal["nfkc"] | None = None,
     ) -> Tokenizer:
         """Train a tokenizer with exactly ``vocab_size`` pieces: 4 specials, 256 bytes, and pieces of the sentences.
 
-        It loses no character (byte fallback) and changes none (identity normalisation). Training is deterministic.
+        It loses no character (byte fallback), and changes none without ``normalisation``. Training is deterministic.
         Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
         """
-        model = train_pieces(sentences, vocab_size=vocab_size, kind=kind, character_coverage=character_coverage)
+        model = train_pieces(
+            sentences,
+            vocab_size=vocab_size,
+            kind=kind,
+            character_coverage=character_coverage,
+            normalisation=normalisation,
+        )
         return cls(model)
 
     @classmethod
@@ -88,6 +95,11 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return len(self._pieces)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether the model replaces characters by their Unicode normal form NFKC."""
+        return "fi" in self._model.normalize("\ufb01")  # a ligature
 
     def encode(self, text: str) -> list[int]:
         """Return the piece ids of one sentence, without BOS and EOS. Any run of whitespace counts as one space."""

@@ -74,7 +74,7 @@ class WindowedBatches(Sampler[list[int]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, counted from 0, of the next iteration."""
-        self._epoch, self._start = epoch, (0, 0)
+        self._epoch, self._start, self.done = epoch, (0, 0), 0
 
     def state(self) -> dict[str, Any]:
         """Return the arguments of ``resume`` with which an equal sampler continues after the batches yielded so far."""
@@ -86,7 +86,7 @@ class WindowedBatches(Sampler[list[int]]):
         The batches were yielded with this ``world_size``, by default the present one. With another one, the remaining
         rows of the epoch are shared among the present ranks.
         """
-        self._first, self._start = done, (start[0], start[1])
+        self._first, self.done, self._start = done, done, (start[0], start[1])
         if world_size not in (None, self._world_size):
             self._start = (done, start[1] + self._used_rows((done - start[0]) * world_size, world_size))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-import torch
-from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from torch.nn import Module
@@ -19,6 +18,7 @@ from nmt.inference.model_folder import non_finite
 from nmt.storage import read_checkpoint, require_format, write_checkpoint
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
+from nmt.training.ranks import from_first, rank
 
 FORMAT = 2
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
@@ -31,10 +31,6 @@ KEYS = {
 
 class Diverged(Exception):
     """Training produced a number that is not finite. The message says which one."""
-
-
-class Stopped(Exception):
-    """Training stopped on request, after writing the last checkpoint."""
 
 
 class Kept(NamedTuple):
@@ -72,7 +68,7 @@ class BestCheckpoints(ModelCheckpoint):
             filename="best-{epoch}-{" + monitor + ":.3f}",
             monitor=monitor,
             mode="min" if monitor == LOSS else "max",
-            save_top_k=training["keep_best"],
+            save_top_k=max(training["keep_best"], training["average_checkpoints"] or 1),
             enable_version_counter=False,
         )
         self.losses: dict[str, float] = {}  # validation loss by path, as ``best_k_models`` has the monitored score
@@ -97,6 +93,10 @@ class BestCheckpoints(ModelCheckpoint):
     def _merit(self, path: str) -> Merit:
         return merit({self.monitor: self.best_k_models[path], LOSS: self.losses[path]}, self.monitor)
 
+    def best_merit(self) -> Merit:
+        """Return the merit of the best checkpoint."""
+        return self._merit(self._best_first()[0])
+
     def _best_first(self) -> list[str]:
         """Return the paths of the best checkpoints, best first; of equals the later one first."""
         return sorted(reversed(self.best_k_models), key=self._merit, reverse=True)
@@ -106,6 +106,8 @@ class BestCheckpoints(ModelCheckpoint):
 
         Called after the last checkpoint is written: a run that is killed before resumes from one that still names them.
         """
+        if rank() != 0:
+            return
         named = {Path(path).name for path in self.best_k_models}
         for file in Path(str(self.dirpath)).glob("best-epoch=*.ckpt"):
             if file.name not in named:
@@ -123,7 +125,8 @@ class BestCheckpoints(ModelCheckpoint):
             return str(Path(folder) / Path(path).name) if path else ""
 
         best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
-        present = {path: score for path, score in best.items() if Path(path).is_file()}
+        existing = from_first(lambda: {path for path in best if Path(path).is_file()})
+        present = {path: score for path, score in best.items() if path in existing}
         path = moved(state_dict["best_model_path"])
         super().load_state_dict({**state_dict, "best_model_path": path, "best_k_models": present, "dirpath": folder})
         self.losses = {moved(path): loss for path, loss in state_dict["losses"].items() if moved(path) in present}
@@ -135,9 +138,16 @@ class BestCheckpoints(ModelCheckpoint):
 
         Return None if no file qualifies. Files that cannot be used are skipped with a warning.
         """
-        for path in [*self._best_first(), str(last)]:
-            if path == str(last) and not last.exists():
-                continue
+        return next(
+            self._usable([*self._best_first(), str(last)] if last.exists() else self._best_first(), model), None
+        )
+
+    def read_best(self, count: int, model: Module) -> list[Kept]:
+        """Return the weights of up to ``count`` best checkpoints, best first, of those that can be used."""
+        return list(self._usable(self._best_first()[:count], model))
+
+    def _usable(self, paths: list[str], model: Module) -> Iterator[Kept]:
+        for path in paths:
             try:
                 stored = read_checkpoint(Path(path), keys={"state_dict": dict, "epoch": int})
                 weights = {str(name).removeprefix("model."): weight for name, weight in stored["state_dict"].items()}
@@ -146,8 +156,7 @@ class BestCheckpoints(ModelCheckpoint):
                 warn(f"{error}; the checkpoint is skipped")
                 continue
             score = self.best_k_models.get(path)
-            return Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
-        return None
+            yield Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
 
 
 def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], path: str) -> None:
@@ -168,50 +177,3 @@ class EpochCheckpoints(ModelCheckpoint):
     def state_dict(self) -> dict[str, Any]:
         """Return nothing, so that a run can be moved, and resumed with another interval."""
         return {}
-
-
-class LastCheckpoint(Checkpoint):
-    """Writes the checkpoint ``path`` after every epoch, and after the current update once ``stop_signal`` is set.
-
-    Ends a run that has made ``max_steps`` updates; the data module ends the epoch there. Lightning's own max_steps
-    repeats the end of an epoch when a run is resumed there.
-
-    Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
-    """
-
-    def __init__(self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None) -> None:
-        self.path = path
-        self.max_steps = max_steps
-        self.best = best
-        self.started = False
-        self.stop_signal: int | None = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the CPU's random numbers: a resumed run drops out what the uninterrupted run would."""
-        return {"random": torch.get_rng_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        torch.set_rng_state(state["random"])
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.started = True
-        trainer.should_stop |= self._is_complete(trainer)
-
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
-        if self.stop_signal is not None and updated and not trainer.is_last_batch:
-            self._save(trainer)
-            raise Stopped
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._save(trainer)
-        trainer.should_stop |= self.stop_signal is not None or self._is_complete(trainer)
-
-    def _is_complete(self, trainer: pl.Trainer) -> bool:
-        return self.max_steps is not None and trainer.global_step >= self.max_steps
-
-    def _save(self, trainer: pl.Trainer) -> None:
-        trainer.save_checkpoint(self.path, weights_only=False)
-        self.best.remove_replaced()

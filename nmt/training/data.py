@@ -14,10 +14,11 @@ from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
 from nmt.text.windows import EpochBatches, epoch_batches
+from nmt.training.ranks import rank, world_size
 
 
 class EpochLoader(DataLoader[Batch]):
-    """The batches of an epoch. Its state in a checkpoint is the number of batches already yielded."""
+    """The batches of an epoch. Its state in a checkpoint says how many were already yielded."""
 
     def __init__(self, corpus: Corpus, batches: EpochBatches, pieces: SampledPieces | None = None) -> None:
         rows: Any = range(len(corpus))
@@ -28,11 +29,11 @@ class EpochLoader(DataLoader[Batch]):
         )
         self.batches = batches
 
-    def state_dict(self) -> dict[str, int]:
-        return {"done": self.batches.done}
+    def state_dict(self) -> dict[str, Any]:
+        return self.batches.state()
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        self.batches.resume(state["done"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.batches.resume(**state)
 
 
 class CorpusBatches(pl.LightningDataModule):
@@ -55,12 +56,19 @@ class CorpusBatches(pl.LightningDataModule):
         self.seed = seed
         self.max_steps = max_steps
         self._epoch_start = {"epoch": 0, "updates": 0}  # the current epoch, and the updates before it
+        self._loader: EpochLoader | None = None
+        self._resumed: Mapping[str, Any] | None = None  # state of the loader of the epoch in which a run is resumed
 
-    def state_dict(self) -> dict[str, int]:
-        return self._epoch_start
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position in the epoch.
 
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        self._epoch_start = state_dict
+        It contains the state of the loader, which Lightning restores only after it has asked for the loader's length.
+        """
+        return {**self._epoch_start, "loader": None if self._loader is None else self._loader.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._epoch_start = {key: state_dict[key] for key in ("epoch", "updates")}
+        self._resumed = state_dict.get("loader")
 
     def train_dataloader(self) -> EpochLoader:
         """Return the batches of the current epoch; the trainer calls this for every epoch.
@@ -72,10 +80,13 @@ class CorpusBatches(pl.LightningDataModule):
             return loader
         epoch = trainer.current_epoch
         loader.batches.set_epoch(epoch)
+        self._loader = loader
         if self.pieces is not None:
             self.pieces.set_epoch(epoch)
         if self._epoch_start["epoch"] != epoch:
             self._epoch_start = {"epoch": epoch, "updates": trainer.global_step}
+        elif self._resumed is not None:
+            loader.load_state_dict(self._resumed)
         if self.max_steps is not None:
             loader.batches.limit((self.max_steps - self._epoch_start["updates"]) * self.batches["accumulate"])
         return loader
@@ -85,14 +96,16 @@ class CorpusBatches(pl.LightningDataModule):
         return len(self._train_loader())
 
     def _train_loader(self) -> EpochLoader:
-        trainer = self.trainer
-        rank, world = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        return self._loader(self.train, shuffle=True, rank=rank, world_size=world)
+        return self._share(self.train, shuffle=True, rank=rank(), world_size=world_size())
 
     def val_dataloader(self) -> EpochLoader:
-        return self._loader(self.valid, shuffle=False)
+        return self._share(self.valid, shuffle=False, rank=rank(), world_size=world_size())
 
-    def _loader(self, corpus: Corpus, *, shuffle: bool, rank: int = 0, world_size: int = 1) -> EpochLoader:
+    def all_valid(self) -> EpochLoader:
+        """Return the validation batches of all ranks."""
+        return self._share(self.valid, shuffle=False, rank=0, world_size=1)
+
+    def _share(self, corpus: Corpus, *, shuffle: bool, rank: int, world_size: int) -> EpochLoader:
         sampler = epoch_batches(
             corpus,
             max_tokens=self.batches["max_tokens"],

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import LearningRateMonitor
+import torch
 from pytorch_lightning.loggers import Logger
-from pytorch_lightning.plugins.precision import Precision
 
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import sampled_pieces
-from nmt.training.checkpoints import (
-    AtomicCheckpoints,
-    BestCheckpoints,
-    Diverged,
-    EpochCheckpoints,
-    LastCheckpoint,
-    Stopped,
-)
+from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights
+from nmt.training.checkpoints import BestCheckpoints, Diverged, EpochCheckpoints
 from nmt.training.data import CorpusBatches
 from nmt.training.guide import build_guide
-from nmt.training.metrics import MetricsFile, TensorBoardFiles
+from nmt.training.last_checkpoint import LastCheckpoint, Stopped
+from nmt.training.merit import LOSS, merit
 from nmt.training.module import TranslationTask
 from nmt.training.new_model import new_model, refuse_longer, save_model
 from nmt.training.optional import reason
 from nmt.training.patience import Patience
-from nmt.training.precision import Bfloat16
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
+from nmt.training.ranks import first_before_others, rank
 from nmt.training.signals import stop_on_signal
+from nmt.training.trainer import build_trainer
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
@@ -46,8 +41,9 @@ LAST = "last.ckpt"
 class Fitted(NamedTuple):
     """The outcome of training, summed over all sessions of a resumed run.
 
-    ``best`` is the best value of ``training.monitor``, ``kept`` the epoch (from 1) that reached it. ``early``: stopped
-    by ``training.patience``. ``stop_signal``: the signal that stopped the run, which can be resumed.
+    ``best`` is the best value of ``training.monitor``, ``kept`` the epoch (from 1) that reached it. ``average`` is that
+    of the best checkpoints. ``early``: stopped by ``training.patience``. ``stop_signal``: the signal that stopped the
+    run, which can be resumed.
     """
 
     trained: TrainedModel
@@ -57,32 +53,41 @@ class Fitted(NamedTuple):
     updates: int
     best: float | None
     kept: int
+    average: Average | None
     early: bool
     stop_signal: int | None
 
 
 def fit(
     config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
-) -> Fitted:
+) -> Fitted | None:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
+
+    Of several processes, rank 0 writes it, and the others return None.
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
     """
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
-    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, max_steps=config["training"]["max_steps"])
-    trained = new_model(config, prepared, checkpoint=last.path if resume else None)
-    refuse_longer(trained.model.attention, prepared)
-    guide = build_guide(config, prepared)
+    limits = {"max_steps": config["training"]["max_steps"], "every": config["training"]["checkpoint_every"]}
+    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, **limits)
+    with first_before_others():
+        trained = new_model(config, prepared, checkpoint=last.path if resume else None)
+        refuse_longer(trained.model.attention, prepared)
+        guide = build_guide(config, prepared)
+    if rank() != 0:
+        torch.manual_seed(config["seed"] + (rank() << 32))  # each rank drops out other units
     progress = LiveProgress()
     patience = config["training"]["patience"]
-    callbacks: list[pl.Callback] = [progress, best, last, LearningRateMonitor("epoch")]
+    callbacks: list[pl.Callback] = [progress, best, last]
     if (interval := config["training"]["keep_every_n_epochs"]) is not None:
         callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
     if patience is not None:
         callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
+    if (decay := config["training"]["ema_decay"]) is not None:
+        callbacks.append(MovingAverage(decay))
     with without_advice():
-        trainer = _trainer(config, folder, callbacks, [] if tracker is None else [tracker])
+        trainer = build_trainer(config, folder, callbacks, [] if tracker is None else [tracker])
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
     data = CorpusBatches(
         prepared.corpora["train"],
@@ -102,11 +107,17 @@ def fit(
         if not resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
+    if rank() != 0:
+        return None
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
     kept = best.read(last.path, trained.model)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
-    trained.model.load_state_dict(kept.weights)
+    average = None
+    if problem is None and last.stop_signal is None:
+        average = _average(config, best, task, data, trainer)
+    weights = kept.weights if average is None or not average.kept else average.weights
+    trained.model.load_state_dict(weights)
     device = choose_device(config["device"])  # Lightning moves the model away after training
     trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
     if problem is not None:
@@ -121,9 +132,29 @@ def fit(
         trainer.global_step,
         kept.score,
         kept.epoch,
+        average,
         early,
         last.stop_signal,
     )
+
+
+def _average(
+    config: Mapping[str, Any], best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
+) -> Average | None:
+    """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
+
+    It is to be kept if it validates at least as well as the best checkpoint.
+    """
+    if (count := config["training"]["average_checkpoints"]) is None:
+        return None
+    models = best.read_best(count, task.model)
+    if len(models) < 2:
+        return None
+    weights = average_weights([model.weights for model in models])
+    task.to(choose_device(config["device"]))
+    scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
+    kept = math.isfinite(scores[LOSS]) and merit(scores, best.monitor) >= best.best_merit()
+    return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)
 
 
 def reached_limit(training: Mapping[str, Any], epochs: int, updates: int) -> bool:
@@ -138,38 +169,4 @@ def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
     return (
         f"{error}: training cannot continue; lower optimizer.lr (now {config['optimizer'].get('lr')}), "
         "raise schedule.warmup_steps, or lower training.clip_norm"
-    )
-
-
-class _Trainer(pl.Trainer):
-    """Lightning's trainer, except that SIGTERM does not stop it: ``LastCheckpoint`` does, after saving the run."""
-
-    @property
-    def received_sigterm(self) -> bool:
-        return False
-
-
-def _trainer(
-    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
-) -> pl.Trainer:
-    settings = config["training"]
-    minutes = settings["max_minutes"]
-    device = choose_device(config["device"])
-    return _Trainer(
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=[device.index or 0] if device.type == "cuda" else 1,
-        max_epochs=settings["max_epochs"] or -1,
-        max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
-        accumulate_grad_batches=config["batches"]["accumulate"],
-        gradient_clip_val=settings["clip_norm"],
-        callbacks=callbacks,
-        plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision()],
-        logger=[MetricsFile(folder), TensorBoardFiles(folder), *trackers],
-        use_distributed_sampler=False,
-        reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
-        num_sanity_val_steps=0,
-        log_every_n_steps=20,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
     )

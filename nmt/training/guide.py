@@ -52,7 +52,12 @@ def alignment_loss(alignment: Tensor, targets: Tensor) -> Tensor:
     links and the AER are computed too.
     """
     losses = -(targets * (normalise(alignment) + SMALLEST).log()).sum()
-    return losses / (targets.sum(2) > 0).sum().clamp(min=1)
+    return losses / guided_pieces(targets).clamp(min=1)
+
+
+def guided_pieces(targets: Tensor) -> Tensor:
+    """Return the number of target pieces that have a given alignment: rows of ``targets`` that are not 0."""
+    return (targets.sum(2) > 0).sum()
 
 
 def normalise(alignment: Tensor) -> Tensor:

@@ -22,9 +22,11 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
-from nmt.training.guide import Guide, alignment_loss
+from nmt.training.guide import Guide, alignment_loss, guided_pieces
+from nmt.training.joined_loss import join_losses
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
+from nmt.training.ranks import gather, rank, world_size
 from nmt.training.schedules import Plateau, most_updates
 
 
@@ -43,34 +45,49 @@ class TranslationTask(pl.LightningModule):
         self.guide = guide
         self.config = config
         self.settings = config["training"]
+        self.divergence: str | None = None  # of a validation; all ranks raise it together
+        self.target_pieces = 0  # in the last batch, of all ranks together
         count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs. A moving average of the weights needs no guide, which may hold corpora."""
+        return {**super().__getstate__(), "guide": None}
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of a batch: ``train_loss`` and, while it has a weight, ``guide_loss``.
 
         ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
         """
+        return self._losses(batch)[0]
+
+    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Return the losses of a batch, and the number of target pieces over which each is the mean."""
         inputs, losses = (batch.source, batch.source_mask, batch.target_in), {}
+        counts = {"train_loss": int(batch.target_mask.sum())}
         if self.guide is None or not self.guide.weight_at(self.global_step):
             features = self.model.features(*inputs)
         else:
             features, alignment = self.model.aligned_features(*inputs)
-            losses["guide_loss"] = alignment_loss(alignment, self.guide.targets(batch))
+            given = self.guide.targets(batch)
+            losses["guide_loss"], counts["guide_loss"] = alignment_loss(alignment, given), int(guided_pieces(given))
         targets, smoothing = (batch.target_out, batch.target_mask), self.settings["label_smoothing"]
-        return {"train_loss": output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)} | losses
+        loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
+        return {"train_loss": loss} | losses, counts
 
     @cached()
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of a batch, scaled for gradient accumulation."""
-        losses = self.loss(batch)
-        loss = losses["train_loss"]
+        """Return the loss of a batch, scaled for gradient accumulation and for the mean over ranks."""
+        own, counts = self._losses(batch)
+        losses, means, self.target_pieces = join_losses(own, counts)
+        loss, mean = losses["train_loss"], means["train_loss"]
         if self.guide is not None and "guide_loss" in losses:
-            loss = loss + self.guide.weight_at(self.global_step) * losses["guide_loss"]
-        if not math.isfinite(loss.item()):
-            raise Diverged(f"loss is {loss.item()} at update {self.global_step}")
-        self.log_dict(losses, batch_size=int(batch.target_mask.sum()), on_step=True, on_epoch=False)
+            weight = self.guide.weight_at(self.global_step)
+            loss, mean = loss + weight * losses["guide_loss"], mean + weight * means["guide_loss"]
+        if not math.isfinite(mean):
+            raise Diverged(f"loss is {mean} at update {self.global_step}")
+        self.log_dict(means, batch_size=counts["train_loss"], on_step=True, on_epoch=False)
         # Lightning divides by accumulate_grad_batches even where the last update of an epoch has fewer batches.
         batches, accumulated = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
         rest = batches % accumulated
@@ -78,7 +95,17 @@ class TranslationTask(pl.LightningModule):
 
     @cached()
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Log the loss, and the share of pieces that the model ranks first given the reference's prefix."""
+        """Log the loss and the accuracy of a batch."""
+        values, count = self.validation_values(batch)
+        if not math.isfinite(loss := values["valid_loss"].item()):
+            self.divergence = f"valid_loss is {loss} after update {self.global_step}"
+        self.log_dict(values, batch_size=count, on_step=False, on_epoch=True, sync_dist=True)
+
+    def validation_values(self, batch: Batch) -> tuple[dict[str, Tensor], int]:
+        """Return the loss, the share of pieces that the model ranks first, and the number of target pieces.
+
+        The model is given the reference's prefix.
+        """
         # The output layer skips padding: P real target pieces, logits (P, V).
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
         logits, pieces = self.model.decoder.output(features).float(), batch.target_out[batch.target_mask]
@@ -86,23 +113,31 @@ class TranslationTask(pl.LightningModule):
             "valid_loss": functional.cross_entropy(logits, pieces),
             "valid_accuracy": (logits.argmax(1) == pieces).float().mean(),
         }
-        if not math.isfinite(loss := values["valid_loss"].item()):
-            raise Diverged(f"valid_loss is {loss} after update {self.global_step}")
-        self.log_dict(values, batch_size=len(pieces), on_step=False, on_epoch=True)
+        return values, len(pieces)
 
     @cached()
     def on_validation_epoch_end(self) -> None:
         """Translate the first validation sentences and score them. Raises Diverged if a weight is not finite."""
+        if problem := next(filter(None, gather(self.divergence)), None):
+            raise Diverged(problem)
         if (name := non_finite(self.state_dict())) is not None:
             raise Diverged(f"weight {name} is not finite after update {self.global_step}")
         if self.trainer.sanity_checking or not self.sources:
             return
-        options = SearchOptions(beam_size=1, length_penalty=0.0)
-        translator = Translator(self.trained)
-        hypotheses = translator.texts(self.sources, options)
+        shares = gather(self._translate(self.sources[rank() :: world_size()]))
+        hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
+        self.log_dict(self._scores(hypotheses), sync_dist=True)
+
+    def translation_scores(self) -> dict[str, float]:
+        """Return ``valid_bleu`` and ``valid_chrf``, which this process alone computes."""
+        return self._scores(self._translate(self.sources)) if self.sources else {}
+
+    def _translate(self, sources: list[str]) -> list[str]:
+        return Translator(self.trained).texts(sources, SearchOptions(beam_size=1, length_penalty=0.0))
+
+    def _scores(self, hypotheses: list[str]) -> dict[str, float]:
         scores = corpus_scores(hypotheses, self.references)
-        self.log("valid_bleu", scores.bleu)
-        self.log("valid_chrf", scores.chrf)
+        return {"valid_bleu": scores.bleu, "valid_chrf": scores.chrf}
 
     def configure_optimizers(self) -> Any:
         """Return the configured optimizer and schedule in Lightning's form."""

@@ -72,7 +72,7 @@ class LiveProgress(pl.Callback):
         now = time.perf_counter()
         self.seconds += now - self._since
         self._since = now
-        self.tokens += int(batch.target_mask.sum())
+        self.tokens += int(pl_module.target_pieces)  # type: ignore[arg-type]
         if self.bar is not None:
             self.bar.update(
                 self.task,

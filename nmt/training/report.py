@@ -44,6 +44,7 @@ def report(
     if (folder / METRICS_FILE).is_file():
         with optional(f"{folder}/curve.png"):
             save_curve(folder / METRICS_FILE, folder / "curve.png", title=f"{folder.resolve().name}: {attention}")
+    average = fitted.average
     summary: dict[str, Any] = {
         "test": None,
         "tokens_per_s": round(fitted.tokens_per_s),
@@ -51,7 +52,8 @@ def report(
         "epochs": fitted.epochs,
         "updates": fitted.updates,
         "kept_epoch": fitted.kept,
-        "valid_best": fitted.best,
+        "averaged_epochs": average.epochs if average is not None and average.kept else None,
+        "valid_best": average.score if average is not None and average.kept else fitted.best,
         "attention": attention,
         "seed": config["seed"],
         "settings": "config.yaml",

@@ -16,12 +16,14 @@ from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
+from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
 from nmt.training.fit import CHECKPOINTS, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown
 from nmt.training.provenance import provenance
+from nmt.training.ranks import first_before_others, rank
 from nmt.training.report import report
 from nmt.training.tracker import Tracker, open_tracker
 
@@ -30,7 +32,10 @@ SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the u
 
 
 class TrainingResult(NamedTuple):
-    """The outcome of ``train_into``. A run that the signal ``stop_signal`` stopped has a model, but no ``summary``."""
+    """The outcome of ``train_into``.
+
+    A run that the signal ``stop_signal`` stopped has a model, but no ``summary``. Only rank 0 has a ``summary``.
+    """
 
     folder: Path
     config: dict[str, Any]
@@ -54,6 +59,8 @@ def train_into(
     configuration, which includes the settings of prepared text. Raises UserError for anything that the user can fix.
     """
     try:
+        if rank() != 0:
+            return _train(folder, config, pairs, store_config, log, None)
         with lock_run(folder):
             _remove_partial_files(folder)
             with open_tracker(config, folder) as tracker:
@@ -84,17 +91,21 @@ def _train(
         log(
             f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
         )
-    prepared = _prepared_text(folder, config, pairs, log)
+    with first_before_others():
+        prepared = _prepared_text(folder, config if rank() == 0 else {**config, "resume": True}, pairs, log)
     config = {
         **config,
         "data": {**config["data"], "lowercase": prepared.lowercase},
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
-    store_config(config)
+    if rank() == 0:
+        store_config(config)
     origin = provenance(config["device"])  # of the code that trains, which may change until the end
     if tracker is not None:
         tracker.start(config, folder, resumed=config["resume"])
     fitted = fit(config, prepared, folder, resume=config["resume"], tracker=tracker)
+    if fitted is None:
+        return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:
         return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
     monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
@@ -105,6 +116,8 @@ def _train(
         )
     if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
         log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
+    if fitted.average is not None:
+        log(describe_average(fitted.average, monitor, fitted.best))
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nmt.errors import STOP_SIGNALS
-from nmt.training.checkpoints import LastCheckpoint
+from nmt.training.last_checkpoint import LastCheckpoint
 
 REPEAT_S = 1.0  # timeout(1) and closing terminals send the same signal twice within microseconds
 

@@ -228,6 +228,7 @@ def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Pa
         with start(exported) as process:
             assert wait_for_shards(process, counts[-1] + 4)
             workers = list(children(process.pid))
+            assert not any(b"libtorch" in Path(f"/proc/{worker}/maps").read_bytes() for worker in workers)
             process.send_signal(stop)
             messages = process.communicate(timeout=60)[1].decode()
         assert workers and not Path("out.txt").exists()

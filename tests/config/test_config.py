@@ -21,7 +21,7 @@ CHOICES = [
     (group, path.stem)
     for group in GROUPS
     for path in sorted((config_dir() / group).glob("*.yaml"))
-    if path.stem not in ("text", "prepared", "multi30k")  # they need files
+    if path.stem not in ("text", "prepared", "multi30k", "table", "hub")  # they need files
 ]
 
 

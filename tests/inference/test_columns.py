@@ -170,12 +170,12 @@ def test_ray_data(ray: Any, run: Path, expected: list[str]) -> None:
 
 def actors() -> list[int]:
     """Return the processes of the actors that translate shards."""
-    found = []
+    processes = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if b"ShardActor" in (process / "cmdline").read_bytes() and MARK in (process / "environ").read_text():
-                found.append(int(process.name))
-    return found
+                processes.append(int(process.name))
+    return processes
 
 
 @pytest.mark.filterwarnings("ignore")  # of libraries
@@ -189,7 +189,7 @@ def test_killed_ray_actors_lose_and_repeat_no_line(
     Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 30))
     words = [f"model={run}", "engine=onnx", "input=in.txt", "alignments=links", "search.n_best=2"]
     translate_command([*words, "output=one.txt", "threads=1"])
-    one = [Path(name).read_bytes() for name in ("one.txt", "links")]
+    expected_files = [Path(name).read_bytes() for name in ("one.txt", "links")]
     killed: list[int] = []
     stop = Event()
 
@@ -208,7 +208,7 @@ def test_killed_ray_actors_lose_and_repeat_no_line(
     finally:
         stop.set()
         killer.join()
-    assert [Path(name).read_bytes() for name in ("two.txt", "links")] == one
+    assert [Path(name).read_bytes() for name in ("two.txt", "links")] == expected_files
     assert len(killed) == kills and sorted(os.listdir()) == ["in.txt", "links", "one.txt", "two.txt"]
     assert capfd.readouterr().err.count("; they are translated again") >= 1
 

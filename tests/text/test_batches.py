@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_every_row_occurs_once_within_the_budget_and_the_promised_length(seed: i
             shares = [list(sampler) for sampler in ranks]
             assert {len(share) for share in shares} == {len(sampler) for sampler in ranks} == {len(ranks[0])}
             batches = [rows for share in shares for rows in share]
-            if len(source) >= len(batches):
+            if world_size == 1 or len(source) >= len(batches):
                 assert sorted(row for rows in batches for row in rows) == list(range(len(source)))
             else:
                 assert {row for rows in batches for row in rows} == set(range(len(source)))
@@ -71,6 +72,46 @@ def test_every_row_occurs_once_within_the_budget_and_the_promised_length(seed: i
                 assert len(rows) <= (options["max_sentences"] or len(source))
                 cost = len(rows) * (max(source[rows].max(), target[rows].max()) + 1)
                 assert cost <= options["max_tokens"] or len(rows) == 1
+
+
+def resumed_ranks(state: dict[str, Any] | None, world_size: int, **options: Any) -> list[TokenBatches]:
+    """Return the samplers of all ranks in epoch 2, continued from ``state``."""
+    ranks = [TokenBatches(rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+    for sampler in ranks:
+        sampler.set_epoch(2)
+        if state is not None:
+            sampler.resume(**state)
+    return ranks
+
+
+@pytest.mark.parametrize("worlds", [(1, 2, 1), (2, 1, 3), (3, 8, 2), (5, 5, 5)])
+def test_every_row_occurs_once_when_the_number_of_processes_changes(worlds: tuple[int, ...]) -> None:
+    source, target = lengths(700)
+    options = {"source_lengths": source, "target_lengths": target, "max_tokens": 300}
+    state: dict[str, Any] | None = None
+    rows: list[int] = []
+    for world_size, stop in zip(worlds, (7, 11, None), strict=True):
+        ranks = resumed_ranks(state, world_size, **options)
+        done = state["done"] if state else 0
+        shares = [list(islice(sampler, stop)) for sampler in ranks]
+        assert len({len(share) for share in shares}) == 1
+        rows += [row for share in shares for batch in share for row in batch]
+        state = ranks[0].state()
+        assert state["done"] == done + len(shares[0])
+    assert state["done"] == len(ranks[0])
+    assert sorted(rows) == list(range(700))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 7])
+def test_continued_epoch_has_the_batches_of_the_uninterrupted_one(world_size: int) -> None:
+    source, target = lengths(500)
+    options = {"source_lengths": source, "target_lengths": target, "max_tokens": 300}
+    expected = [list(sampler) for sampler in resumed_ranks(None, world_size, **options)]
+    for done in range(len(expected[0]) + 1):
+        state = {"done": done, "world_size": world_size, "start": [0, 0]}
+        assert [list(sampler) for sampler in resumed_ranks(state, world_size, **options)] == [
+            share[done:] for share in expected
+        ]
 
 
 def test_epochs_differ_and_are_repeatable() -> None:

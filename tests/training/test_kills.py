@@ -8,7 +8,7 @@ import pytest
 import torch
 from attack_table import Trials
 from kills import KILLED, train_in_child
-from tiny import TINY, interrupt_at, validations
+from tiny import SMALL, TINY, interrupt_at, validations
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -66,6 +66,29 @@ def resume_killed_run(run: Path, uninterrupted: Path, kill_at: str | int) -> boo
 )
 def test_killed_run_ends_as_the_uninterrupted_one(run: Path, uninterrupted: Path, moment: str) -> None:
     assert resume_killed_run(run, uninterrupted, moment)
+
+
+@pytest.mark.parametrize(
+    ("words", "moment", "continues_at"),
+    [
+        (["training.checkpoint_every=3"], "update 5", 3),  # in the first epoch: no model was validated yet
+        (["training.checkpoint_every=3", "batches.accumulate=2"], "update 7", 6),
+    ],
+)
+def test_killed_run_continues_within_an_epoch(
+    run: Path, tmp_path: Path, words: list[str], moment: str, continues_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SMALL, "batches.max_tokens=150", *words]
+    other = tmp_path / "other"
+    other.mkdir()
+    with monkeypatch.context() as patch:
+        patch.chdir(other)
+        train(words)
+    code, events = train_in_child(words, moment)
+    assert code == KILLED, events
+    assert torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == continues_at
+    train(["resume=true"])
+    assert_same_run(run, other / "runs" / "demo")
 
 
 def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(

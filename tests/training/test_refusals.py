@@ -33,7 +33,9 @@ def test_a_beta_of_zero_is_a_number(run: Path) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("place", ["nmt.training.module.TranslationTask.training_step", "nmt.training.fit.build_model"])
+@pytest.mark.parametrize(
+    "place", ["nmt.training.module.TranslationTask.training_step", "nmt.training.new_model.build_model"]
+)
 def test_out_of_memory(run: Path, error: Exception, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error

@@ -51,6 +51,7 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
         ("last of the epoch", 1, "linear", []),
         ("last of the epoch", 2, "inverse_sqrt", []),
         (25, 1, "linear", TRANSFORMER),
+        (25, 1, "inverse_sqrt", ["training.ema_decay=0.9"]),
     ],
 )
 def test_resumed_run_makes_the_same_updates(

@@ -17,9 +17,9 @@ from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import Batch
 from nmt.training import module
-from nmt.training.fit import _trainer
 from nmt.training.module import TranslationTask
 from nmt.training.schedules import warm_up
+from nmt.training.trainer import build_trainer
 
 
 def task_of(*words: str, step: int = 0) -> Any:
@@ -70,7 +70,7 @@ def test_trainer_gets_its_settings(tmp_path: Path) -> None:
     config = train_config(
         ["training.clip_norm=0.25", "training.max_minutes=3", "training.max_epochs=7", "batches.accumulate=5"]
     )
-    trainer = _trainer(config, tmp_path, [])
+    trainer = build_trainer(config, tmp_path, [])
     assert (trainer.gradient_clip_val, trainer.max_epochs, trainer.accumulate_grad_batches) == (0.25, 7, 5)
     (timer,) = (callback for callback in trainer.callbacks if isinstance(callback, Timer))
     assert timer._duration == datetime.timedelta(minutes=3).total_seconds()

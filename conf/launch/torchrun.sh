@@ -1,0 +1,10 @@
+#!/bin/bash
+# Trains on all GPUs of one machine. Arguments are those of nmt-train:
+#
+#   bash conf/launch/torchrun.sh +experiment=multi30k name=big
+#
+# PROCESSES=2 sets another number of processes. A process that fails is restarted with all others, up to three times,
+# and the run continues from its last checkpoint.
+set -euo pipefail
+exec torchrun --standalone --nproc-per-node="${PROCESSES:-gpu}" --max-restarts=3 --no-python \
+  nmt-train training.checkpoint_every=1000 "$@"

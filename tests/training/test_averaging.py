@@ -1,0 +1,114 @@
+"""The moving average of the weights, and the average of the best checkpoints."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import SMALL
+
+from nmt.commands.train import train
+from nmt.training import fit
+from nmt.training.averaging import Average, average_weights, describe_average
+from nmt.training.module import TranslationTask
+
+Weights = dict[str, torch.Tensor]
+# Without attention, a run ends sooner: it draws no alignments.
+WORDS = [*(word for word in SMALL if word != "attention.slots=3"), "attention=none", "batches.max_tokens=300"]
+
+
+def weights_of(task: TranslationTask) -> Weights:
+    return {name: weight.detach().clone() for name, weight in task.model.state_dict().items()}
+
+
+def stored_weights(file: Path) -> Weights:
+    stored = torch.load(file, weights_only=True)
+    named = stored.get("weights") or stored["state_dict"]
+    return {name.removeprefix("model."): weight for name, weight in named.items()}
+
+
+def assert_close(first: Weights, second: Weights) -> None:
+    for name, weight in second.items():
+        torch.testing.assert_close(first[name], weight, msg=name)
+
+
+def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with the average that its formula gives, in double precision."""
+    updates: list[Weights] = []
+    validated: list[Weights] = []
+    translated: list[Weights] = []
+    values, translate = TranslationTask.validation_values, TranslationTask._translate
+
+    def record_update(self: TranslationTask, *arguments: Any) -> None:
+        if self.global_step > len(updates):
+            updates.append(weights_of(self))
+
+    def record_validation(self: TranslationTask, batch: Any) -> Any:
+        validated.append(weights_of(self))
+        return values(self, batch)
+
+    def record_translation(self: TranslationTask, sources: list[str]) -> list[str]:
+        translated.append(weights_of(self))
+        return translate(self, sources)
+
+    monkeypatch.setattr(TranslationTask, "on_train_batch_end", record_update)
+    monkeypatch.setattr(TranslationTask, "validation_values", record_validation)
+    monkeypatch.setattr(TranslationTask, "_translate", record_translation)
+    train([*WORDS, "training.ema_decay=0.6", "training.monitor=valid_loss"])
+    assert len(updates) > 4
+    averages: list[Weights] = []
+    for number, weights in enumerate(updates):
+        decay = min(0.6, (1 + number) / (10 + number)) if number else 0.0
+        before = averages[-1] if averages else weights
+        averages.append(
+            {name: decay * before[name].double() + (1 - decay) * weight.double() for name, weight in weights.items()}
+        )
+    expected = [{name: weight.float() for name, weight in average.items()} for average in averages]
+    epoch = len(updates) // 2
+    for recorded in (validated, translated):
+        assert_close(recorded[0], expected[epoch - 1])
+        assert_close(recorded[-1], expected[-1])
+    assert_close(stored_weights(run / "checkpoints" / "last.ckpt"), expected[-1])
+    kept = json.loads((run / "summary.json").read_text())["kept_epoch"]
+    assert_close(stored_weights(run / "model.pt"), expected[kept * epoch - 1])
+    current = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["current_model_state"]
+    assert_close({name.removeprefix("model."): weight for name, weight in current.items()}, updates[-1])
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
+    run: Path, better: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = fit.validate_weights
+
+    def validate(task: TranslationTask, weights: Weights, batches: Any, precision: Any) -> dict[str, float]:
+        best = original(task, stored_weights(max((run / "checkpoints").glob("best-epoch=2*"))), batches, precision)
+        with (run / "metrics.csv").open(newline="") as file:
+            logged = [row for row in csv.DictReader(file) if row["valid_loss"]][2]
+        for name in ("valid_loss", "valid_accuracy", "valid_bleu"):
+            assert best[name] == pytest.approx(float(logged[name]), rel=1e-5)
+        return original(task, weights, batches, precision) | {"valid_loss": 0.5 if better else 99.0}
+
+    monkeypatch.setattr(fit, "validate_weights", validate)
+    train([*WORDS, "training.max_epochs=3", "training.average_checkpoints=2", "training.monitor=valid_loss"])
+    files = sorted((run / "checkpoints").glob("best-*"))
+    assert [file.name.partition("-valid")[0] for file in files] == ["best-epoch=1", "best-epoch=2"]
+    first, second = map(stored_weights, files)
+    mean = {name: ((first[name].double() + second[name].double()) / 2).float() for name in first}
+    assert_close(stored_weights(run / "model.pt"), mean if better else second)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["averaged_epochs"] == ([2, 3] if better else None)
+    assert (summary["valid_best"] == 0.5) is better
+    assert f"the {'average' if better else 'best checkpoint'} is kept" in capsys.readouterr().err
+
+
+def test_mean_of_weights_keeps_their_type() -> None:
+    models = [{"w": torch.tensor([1.0, value], dtype=torch.bfloat16)} for value in (1.0, 2.0, 6.0)]
+    assert average_weights(models)["w"].tolist() == [1.0, 3.0]
+    assert average_weights(models)["w"].dtype == torch.bfloat16
+    text = describe_average(Average({}, [2, 3], 24.5, True), "valid_bleu", 24.0)
+    assert text == "average of epochs 2, 3: valid_bleu 24.500, the best checkpoint 24.000; the average is kept"

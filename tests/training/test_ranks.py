@@ -1,0 +1,133 @@
+"""Laws of training with two processes, which one spawn checks: gradients, shares, files, validation, resuming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import SMALL, record_batches
+from torch.nn import functional
+from two_ranks import NO_REPORT, train_on_two_ranks
+
+from nmt.commands.train import train
+from nmt.config import train_config
+from nmt.text.batches import collate
+from nmt.text.corpus import Corpus
+from nmt.text.prepare import open_prepared
+from nmt.training.guide import build_guide, normalise
+from nmt.training.new_model import new_model
+
+WORDS = [*SMALL, "encoder.dropout=0.1", "batches.max_tokens=150", "guide=links", "training.clip_norm=null"]
+EXACT = [*WORDS, "encoder.dropout=0", "decoder.dropout=0", "name=exact", "training.monitor=valid_loss"]
+STOP_AT = 3
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The records of two ranks that train without dropout, with it, stop, and resume."""
+    folder = tmp_path_factory.mktemp("ranks")
+    once = [*WORDS, "training.max_epochs=1"]
+    jobs = [EXACT, [*once, "name=whole"], [*once, "name=stopped"], ["name=stopped", "resume=true"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return [
+            {**record, "folder": folder}
+            for record in train_on_two_ranks(jobs, stop_at={"name=stopped": STOP_AT}, rank_to_stop=1)
+        ]
+
+
+def job(records: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    return [record["jobs"][number] for record in records]
+
+
+def naive_gradients(folder: Path, weights: dict[str, torch.Tensor], rows: list[int]) -> dict[str, torch.Tensor]:
+    """Return the gradients of one process that reads the rows of both ranks as one batch."""
+    config = train_config(EXACT)
+    prepared = open_prepared(folder / "data")
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = new_model(config, prepared).model.train()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    model.load_state_dict(weights, strict=False)
+    batch = collate(prepared.corpora["train"], rows)
+    features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
+    logits = model.decoder.output(features)[batch.target_mask]
+    guide = build_guide(config, prepared)
+    assert guide is not None
+    given = guide.targets(batch).double()
+    guided = -(given * (normalise(alignment.double()) + 1e-6).log()).sum() / (given.sum(2) > 0).sum()
+    loss = functional.cross_entropy(logits, batch.target_out[batch.target_mask]) + 0.1 * guided
+    loss.backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+def test_gradients_are_those_of_the_joined_batch(records: list[dict[str, Any]]) -> None:
+    first, second = job(records, 0)
+    for update in (0, len(first["rows"]) - 1):
+        rows = [*first["rows"][update][1], *second["rows"][update][1]]
+        expected = naive_gradients(records[0]["folder"] / "runs" / "exact", first["weights"][update], rows)
+        for rank in (first, second):
+            assert rank["gradients"][update].keys() == expected.keys()
+            for name, gradient in rank["gradients"][update].items():
+                torch.testing.assert_close(gradient, expected[name], rtol=1e-6, atol=1e-9, msg=name)
+
+
+def test_ranks_have_equally_many_batches_and_each_pair_once_per_epoch(records: list[dict[str, Any]]) -> None:
+    for index in (0, 1):
+        first, second = (rank["rows"] for rank in job(records, index))
+        assert [epoch for epoch, _ in first] == [epoch for epoch, _ in second]
+        for epoch in {epoch for epoch, _ in first}:
+            rows = [row for share in (first, second) for number, batch in share if number == epoch for row in batch]
+            assert sorted(rows) == list(range(60))
+
+
+def test_validation_and_best_checkpoint_agree(records: list[dict[str, Any]]) -> None:
+    first, second = job(records, 0)
+    assert len(first["validations"]) == 2
+    assert [scores for scores, _ in first["validations"]] == [scores for scores, _ in second["validations"]]
+    assert first["best"] == second["best"] != ""
+    folder = records[0]["folder"] / "runs" / "exact"
+    corpus = Corpus.open(folder / "data" / "valid.arrow")
+    prepared = open_prepared(folder / "data")
+    for scores, weights in first["validations"]:
+        model = new_model(train_config(EXACT), prepared).model.double().eval()
+        model.load_state_dict(weights, strict=False)
+        batch = collate(corpus, list(range(len(corpus))))
+        features = model.features(batch.source, batch.source_mask, batch.target_in)
+        logits = model.decoder.output(features)[batch.target_mask]
+        loss = functional.cross_entropy(logits, batch.target_out[batch.target_mask])
+        assert scores["valid_loss"] == pytest.approx(loss.item(), rel=1e-6)
+
+
+def test_only_the_first_rank_writes_and_prints(records: list[dict[str, Any]]) -> None:
+    assert any("last.ckpt" in event or "metrics.csv" in event for event in records[0]["written"])
+    assert records[1]["written"] == [] and records[1]["printed"] == ""
+    assert "run: runs/exact" in records[0]["printed"] and "epoch 2  valid_loss" in records[0]["printed"]
+
+
+def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: list[dict[str, Any]]) -> None:
+    runs = records[0]["folder"] / "runs"
+    for uninterrupted, stopped, resumed in zip(*(job(records, number) for number in (1, 2, 3)), strict=True):
+        assert stopped["rows"] + resumed["rows"] == uninterrupted["rows"]
+        assert len(stopped["rows"]) == STOP_AT + 1
+    assert job(records, 2)[0]["error"] == "Interrupted"
+    first, second = (torch.load(runs / name / "checkpoints" / "last.ckpt") for name in ("whole", "stopped"))
+    assert all(torch.equal(second["state_dict"][name], weight) for name, weight in first["state_dict"].items())
+    weights = job(records, 1)
+    assert all(torch.equal(weights[0]["weights"][-1][name], value) for name, value in weights[1]["weights"][-1].items())
+
+
+def test_one_process_continues_the_epoch_of_two(records: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(records[0]["folder"])
+    monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
+    batches = record_batches(monkeypatch)
+    torch.set_default_dtype(torch.float64)
+    try:
+        train(["name=alone", "resume=true"])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    rows = [row for rank in job(records, 2) for _, batch in rank["rows"] for row in batch]
+    assert sorted([*rows, *(row for batch in batches for row in batch)]) == list(range(60))

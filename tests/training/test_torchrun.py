@@ -1,0 +1,94 @@
+"""torchrun starts two processes, one of them is killed, and training continues from the last checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import SMALL
+from two_ranks import torchrun_environment
+
+from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
+from nmt.config import train_config
+from nmt.errors import UserError
+from nmt.training.launch import detect_launch, require_launch
+
+SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
+SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
+
+
+def test_launchers_are_recognised() -> None:
+    assert detect_launch({}) is None
+    batch_script = {name: value for name, value in SRUN.items() if name != "SLURM_STEP_NUM_TASKS"}
+    assert detect_launch(batch_script) is None
+    assert detect_launch({**SRUN, "SLURM_JOB_NAME": "interactive"}) is None
+    launch = detect_launch(SRUN)
+    assert launch is not None and (launch.rank, launch.world_size, launch.local_rank, launch.nodes) == (5, 8, 1, 2)
+    assert launch.restarts == 2
+    launch = detect_launch(torchrun_environment(1, 2, 29500))
+    assert launch is not None and (launch.rank, launch.world_size, launch.nodes, launch.restarts) == (1, 2, 1, 0)
+    with pytest.raises(UserError, match="SLURM_NTASKS_PER_NODE: not set; give --ntasks-per-node"):
+        detect_launch({name: value for name, value in SRUN.items() if name != "SLURM_NTASKS_PER_NODE"})
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "problem"),
+    [
+        (["devices=2"], {}, "devices=2: only one process was started; use torchrun --nproc-per-node=2"),
+        (["nodes=3"], {}, "nodes=3: only one process was started"),
+        (["devices=8"], SRUN, "devices=8: srun started 4; set devices=4"),
+        (["nodes=1"], SRUN, "nodes=1: srun started 2; set nodes=2"),
+        (["device=cuda:1"], SRUN, "device=cuda:1: each process has its own device; set device=cuda"),
+    ],
+)
+def test_other_number_of_processes_is_rejected(words: list[str], environment: dict[str, str], problem: str) -> None:
+    with pytest.raises(UserError) as error:
+        require_launch(train_config(words), detect_launch(environment))
+    assert str(error.value).startswith(problem)
+    require_launch(train_config(["devices=4", "nodes=2"]), detect_launch(SRUN))
+    require_launch(train_config([]), detect_launch(SRUN))
+
+
+def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
+    for age, (name, launcher, saved) in enumerate(
+        [("demo", "other", True), ("demo-2", "mine", True), ("demo-3", "mine", False), ("demo-long", "mine", True)]
+    ):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / LAUNCH_FILE).write_text(f"{launcher}\n")
+        os.utime(tmp_path / name / LAUNCH_FILE, (age, age))
+        if saved:
+            (tmp_path / name / "checkpoints" / "last.ckpt").touch()
+    assert restarted_arguments(tmp_path, "demo", "unknown", ["seed=2"]) == ["seed=2"]
+    # The newest one has no checkpoint: it starts again in the same folder.
+    assert restarted_arguments(tmp_path, "demo", "mine", ["seed=2"]) == ["seed=2"]
+    assert not (tmp_path / "demo-3").exists()
+    assert restarted_arguments(tmp_path, "demo", "mine", ["seed=2"]) == ["seed=2", "name=demo-2", "resume=true"]
+
+
+@pytest.mark.slow
+def test_killed_worker_is_restarted_by_torchrun_and_nothing_is_lost(tmp_path: Path) -> None:
+    """The run ends with the weights of an uninterrupted one, although a worker was killed in the first epoch."""
+    words = [*SMALL, "batches.max_tokens=100", "training.checkpoint_every=2", "training.max_epochs=4", "export=false"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    launcher += ["--max-restarts=2", "-m", "nmt.commands.train"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    subprocess.run([*launcher, *words, "name=whole"], cwd=tmp_path, env=environment, check=True)
+    with (tmp_path / "messages").open("w") as messages:
+        run = subprocess.Popen([*launcher, *words], cwd=tmp_path, env=environment, stderr=messages)
+        last = tmp_path / "runs" / "demo" / "checkpoints" / "last.ckpt"
+        while run.poll() is None and not last.exists():
+            time.sleep(0.01)
+        workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+        os.kill(int(workers[-1]), signal.SIGKILL)
+        assert run.wait(timeout=300) == 0
+    assert "run: runs/demo, resumed" in (tmp_path / "messages").read_text()
+    folders = [tmp_path / "runs" / name for name in ("whole", "demo")]
+    first, second = (torch.load(folder / "model.pt", weights_only=True)["weights"] for folder in folders)
+    assert all(torch.equal(first[name], weight) for name, weight in second.items())
+    assert sorted(file.name for file in (tmp_path / "runs").iterdir()) == ["demo", "whole"]
