@@ -18,6 +18,7 @@ from nmt.model.build import build_model, require_memory
 from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import KEYS
+from nmt.training.ranks import rank
 
 
 def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
@@ -48,7 +49,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
         _copy_weights(model, start.model, place)
     trained = TrainedModel(model, prepared.source, prepared.target, dict(config), longest, base)
     if adapted is not None:
-        _adapt(trained, adapted, announce=checkpoint is None)
+        _adapt(trained, adapted, announce=checkpoint is None and rank() == 0)
     return trained
 
 
