@@ -74,7 +74,7 @@ def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_killed_worker_is_restarted_by_torchrun_and_nothing_is_lost(tmp_path: Path) -> None:
     """The run ends with the weights of an uninterrupted one, although a worker was killed in the first epoch."""
-    words = [*SMALL, "batches.max_tokens=100", "training.checkpoint_every=2", "training.max_epochs=4", "export=false"]
+    words = [*SMALL, "batches.max_tokens=100", "training.checkpoint_every=2", "training.max_epochs=1", "export=false"]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launcher += ["--max-restarts=2", "-m", "nmt.commands.train"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
