@@ -181,7 +181,8 @@ def plot_curves(args: argparse.Namespace, file: Path) -> None:
         axes.grid(alpha=0.3)
     panels[0].set_ylabel(f"training loss, nats, mean of {SMOOTHED} logged values")
     handles = {line.get_label(): line for axes in panels for line in axes.lines}
-    figure.legend(handles=list(handles.values()), loc="outside right center", frameon=False, fontsize="small")
+    shown_lines = [handles[kind] for kind in KINDS if kind in handles]
+    figure.legend(handles=shown_lines, loc="outside right center", frameon=False, fontsize="small")
     figure.savefig(file, dpi=120)
 
 

@@ -99,12 +99,12 @@ class HashedAttention(SourceAttention):
         require_queries(query)
         projected, length = self.W_q(query), memory.slots.shape[1]
         deployed = torch.compiler.is_compiling()  # a graph cannot branch on sizes
-        if length <= self.chunk and not deployed:
+        if not deployed and length <= self.chunk:
             return super().read(projected, memory)
         position, real = self.visible(projected, memory)
         nothing = projected.new_zeros(*position.shape[:2], length)
         times = nothing.scatter_add(2, position, real.to(nothing.dtype))  # how many rounds found each state
-        if length <= position[0].numel() and not deployed:  # all queries together look at more states than there are
+        if not deployed and length <= position[0].numel():  # all queries together look at more states than there are
             scores = self.masked_scores(projected, memory)
             weights = torch.softmax(scores.masked_fill(times == 0, torch.finfo(scores.dtype).min), dim=2)
             return weights @ memory.slots, weights

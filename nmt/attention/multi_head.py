@@ -49,7 +49,7 @@ class MultiHeadAttention(Attention):
             kind = type(self.inner).__name__
             raise ValueError(
                 f"attention.separate_values=true: attention.inner={kind} compares no keys with queries; set "
-                "attention.separate_values=false, or choose luong, bahdanau, sparse or local inside"
+                "attention.separate_values=false, or choose luong, bahdanau, sparse, local or hashed inside"
             )
         self.context_size = heads * self.inner.context_size
         self.streaming = self.inner.streaming

@@ -94,8 +94,9 @@ class WindowedBatches(Sampler[list[int]]):
         """Return the number of rows in the next batches of ``world_size`` ranks."""
         rows = 0
         for window in self._windows(world_size):
-            if batches > 0:
-                rows += row_count(self._batches(window)[:batches])
+            if batches < window.batches:
+                return rows + row_count(self._batches(window)[:batches])
+            rows += int(self._classes[window.shards].sum()) - window.skipped
             batches -= window.batches
         return rows
 

@@ -28,7 +28,7 @@ LENGTHS = (7, 1, 3, 5)
 QUERIES = 3
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
-SOURCE_KINDS = {"BahdanauAttention", "LocalAttention", "LuongAttention", "SparseAttention"}
+SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LocalAttention", "LuongAttention", "SparseAttention"}
 
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",

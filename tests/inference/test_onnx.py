@@ -75,7 +75,17 @@ def assert_equal_translations(
 
 
 # Each takes 10 s; tests/attention exports every kind alone.
-SLOW = {"covariance", "gated_delta", "general_covariance", "low_rank", "luong", "nested_memory", "none", "sparse"}
+SLOW = {
+    "covariance",
+    "gated_delta",
+    "general_covariance",
+    "hashed",
+    "low_rank",
+    "luong",
+    "nested_memory",
+    "none",
+    "sparse",
+}
 KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
 
 
