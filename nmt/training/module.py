@@ -55,15 +55,12 @@ class TranslationTask(pl.LightningModule):
         """Return what a copy needs. A moving average of the weights needs no guide, which may hold corpora."""
         return {**super().__getstate__(), "guide": None}
 
-    def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of a batch: ``train_loss`` and, while it has a weight, ``guide_loss``.
+    def losses(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Return the losses of a batch, and the number of target pieces over which each is the mean.
 
         ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
+        ``guide_loss`` is there while the guide has a weight.
         """
-        return self._losses(batch)[0]
-
-    def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, int]]:
-        """Return the losses of a batch, and the number of target pieces over which each is the mean."""
         inputs, losses = (batch.source, batch.source_mask, batch.target_in), {}
         counts = {"train_loss": int(batch.target_mask.sum())}
         if self.guide is None or not self.guide.weight_at(self.global_step):
@@ -79,7 +76,7 @@ class TranslationTask(pl.LightningModule):
     @cached()
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, scaled for gradient accumulation and for the mean over ranks."""
-        own, counts = self._losses(batch)
+        own, counts = self.losses(batch)
         losses, means, self.target_pieces = join_losses(own, counts)
         loss, mean = losses["train_loss"], means["train_loss"]
         if self.guide is not None and "guide_loss" in losses:

@@ -245,7 +245,7 @@ class TestRun:
 
     def test_nan_loss_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nan = torch.tensor(float("nan"), requires_grad=True)
-        monkeypatch.setattr(TranslationTask, "loss", lambda *_: {"train_loss": nan})
+        monkeypatch.setattr(TranslationTask, "losses", lambda *_: ({"train_loss": nan}, {"train_loss": 1}))
         with pytest.raises(UserError, match=r"loss is nan at update 0.*optimizer\.lr"):
             train([*TINY])
 

@@ -120,7 +120,7 @@ def test_accumulated_gradients_are_the_mean_over_the_batches(run: Path, monkeypa
     assert [count % 4 == 0 for count, _ in updates] == [True] * (len(updates) - 1) + [False]
     for count, grads in updates:
         task.zero_grad()
-        losses = [task.loss(batch)["train_loss"] for batch in batches[first:count]]
+        losses = [task.losses(batch)[0]["train_loss"] for batch in batches[first:count]]
         (sum(losses[1:], losses[0]) / len(losses)).backward()
         first = count
         for name, weight in task.named_parameters():
