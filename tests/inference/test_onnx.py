@@ -76,12 +76,15 @@ def assert_equal_translations(
 
 # Each takes 10 s; tests/attention exports every kind alone.
 SLOW = {
+    "abc",
     "covariance",
+    "gated_covariance",
     "gated_delta",
     "general_covariance",
     "hashed",
     "low_rank",
     "luong",
+    "mlstm",
     "nested_memory",
     "none",
     "sparse",

@@ -108,8 +108,15 @@ def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(
     assert all(torch.equal(stored[name], weight) for name, weight in expected.items())
 
 
-@pytest.mark.parametrize("damage", ["missing", "damaged"])
-@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize(
+    ("keep", "damage"),
+    [
+        (1, "missing"),
+        (2, "damaged"),
+        pytest.param(1, "damaged", marks=pytest.mark.slow),
+        pytest.param(2, "missing", marks=pytest.mark.slow),
+    ],
+)
 def test_lost_best_checkpoint_falls_back_to_what_exists(
     run: Path, damage: str, keep: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

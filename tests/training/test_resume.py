@@ -46,9 +46,9 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("step", "accumulate", "schedule", "model"),
     [
-        (0, 1, "inverse_sqrt", []),
+        pytest.param(0, 1, "inverse_sqrt", [], marks=pytest.mark.slow),
         (2, 2, "linear", []),
-        ("last of the epoch", 1, "linear", []),
+        pytest.param("last of the epoch", 1, "linear", [], marks=pytest.mark.slow),
         ("last of the epoch", 2, "inverse_sqrt", []),
         (25, 1, "linear", TRANSFORMER),
         (25, 1, "inverse_sqrt", ["training.ema_decay=0.9"]),
