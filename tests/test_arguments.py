@@ -67,7 +67,7 @@ def cases() -> Iterator[Any]:
     for name, kind in CLASSES.items():
         for parameter in inspect.signature(kind).parameters.values():
             text = str(parameter.annotation)
-            choice = "Literal" in text or text in ("Score", "FeatureMap")
+            choice = "Literal" in text or text in ("Score", "FeatureMap", "Directions")
             for value, problem in BAD.get("choice" if choice else text.removesuffix(" | None"), []):
                 if value is not None or "None" not in text:
                     yield pytest.param(kind, parameter.name, value, problem, id=f"{name}-{parameter.name}-{value}")
@@ -85,7 +85,7 @@ def test_every_class_and_every_option_is_tested() -> None:
     for kind in CLASSES.values():
         untested = {name for name in inspect.signature(kind).parameters if (kind, name) not in tested}
         assert untested <= {"inner", "embedding", "attention"}, kind
-    assert len(CLASSES) == 19
+    assert len(CLASSES) == 20
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "problem"), list(cases()))

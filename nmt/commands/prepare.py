@@ -125,7 +125,7 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
         for line in account.lines():
             yield f"{part}: {line}"
     if prepared.sampled is not None:
-        yield f"tokenizer: learned from a random sample of {prepared.sampled:,} training pairs"
+        yield f"tokenizer: learned from a random sample of {counted(prepared.sampled, 'training pair')}"
     if prepared.source is prepared.target:
         yield f"vocabulary: {counted(len(prepared.source), 'piece')}, shared by both sides"
     else:

@@ -197,7 +197,7 @@ def test_texts_and_models_that_do_not_fit_are_refused(run: Path, prepared: Prepa
         Teacher(prepared=prepared, model=str(folder))
     low_rank = {"_target_": "nmt.attention.LowRankAttention", "slots": 2}
     folder = save_teacher(prepared, tmp_path / "low_rank", low_rank)
-    corpus = Mock(source_lengths=np.array([3, 70]))
+    corpus = Mock(longest_source=lambda: (70, 1))
     with pytest.raises(UserError, match=r"guide\.model=.*LowRankAttention holds at most 40; split"):
         Teacher(prepared=replace(prepared, corpora={"train": corpus}), model=str(folder))
 

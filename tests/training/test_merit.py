@@ -111,7 +111,7 @@ def test_best_checkpoints_are_the_first_of_all_when_sorted(
     values: list[tuple[float, float]], keep: int, resumed: int
 ) -> None:
     """Also with a resumption in between. The naive version sorts all epochs at once, the latest first."""
-    settings = {"monitor": "valid_bleu", "keep_best": keep}
+    settings = {"monitor": "valid_bleu", "keep_best": keep, "average_checkpoints": None}
     with TemporaryDirectory() as folder:
         best = EmptyCheckpoints(Path(folder), settings)
         for epoch, (bleu, loss) in enumerate(values):

@@ -119,7 +119,7 @@ def test_damaged_best_checkpoint_is_skipped(
 ) -> None:
     model = torch.nn.Linear(2, 3)
     good = {"epoch": 4, "state_dict": {f"model.{name}": weight for name, weight in model.state_dict().items()}}
-    best = BestCheckpoints(tmp_path, {"monitor": "valid_loss", "keep_best": 1})
+    best = BestCheckpoints(tmp_path, {"monitor": "valid_loss", "keep_best": 1, "average_checkpoints": None})
     torch.save({**good, key: value}, tmp_path / "best.ckpt")
     torch.save(good, tmp_path / "last.ckpt")
     best.best_k_models, best.losses = (
