@@ -78,7 +78,7 @@ def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
         yield from [f"It has the keys of {names}, with these defaults:", ""]
     if is_prepared({"_target_": target}):
         kind, target = schema.PreparedData, None
-    types = block_types(kind, target) if target else get_type_hints(kind, include_extras=True)
+    types = block_types(kind, target) if target else members(kind)
     yield from table(file, types, group)
 
 

@@ -49,7 +49,8 @@ def is_group(kind: Any) -> bool:
 
 
 def members(kind: Any) -> dict[str, Any]:
-    """Return the type of each key of a group."""
+    """Return the type of each key of a group, which may also be null."""
+    kind = next((part for part in get_args(kind) if is_group(part)), kind)
     return get_type_hints(kind, include_extras=True)
 
 
