@@ -1,7 +1,7 @@
 """Measure memory and time of nmt-prepare and of the start of training, for corpora of growing size.
 
-The text is random words, 8 per side. Larger corpora for the start of training repeat the shards of the largest prepared
-one under new names: training opens all of them, and cannot know that they are equal.
+The text is random words, 8 per side. Where training starts on more pairs than the largest prepared corpus has, that
+corpus is repeated under new names: training opens all shards, and cannot know that they are equal.
 
     python benchmarks/corpora.py
 """
