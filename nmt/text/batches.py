@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Sampler
 
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
-from nmt.text.sharing import after_rows, batch_cost, row_count, shared_batches, split_up
+from nmt.text.sharing import EpochBatches, after_rows, batch_cost, row_count, shared_batches, split_up
 from nmt.text.specials import BOS, EOS, PAD
 
 NOISE = 0.02  # in a shuffled epoch, the lengths that buckets are sorted by vary by up to this share
@@ -56,7 +55,7 @@ def _pad(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return padded, mask
 
 
-class TokenBatches(Sampler[list[int]]):
+class TokenBatches(EpochBatches):
     """Lists of corpus rows for one epoch, each within the token budget and with little padding on either side.
 
     Every row occurs once. ``max_tokens`` bounds rows × the longest sentence of either side, counting ``</s>``; a
@@ -80,16 +79,12 @@ class TokenBatches(Sampler[list[int]]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        super().__init__(shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
         self._source = np.asarray(source_lengths, dtype=np.float64) + 1  # </s>
         self._target = np.asarray(target_lengths, dtype=np.float64) + 1
         self._longer_side = np.maximum(self._source, self._target)
         self._max_tokens = max_tokens
         self._max_sentences = max_sentences or len(self._longer_side)
-        self._shuffle, self._seed = shuffle, seed
-        self._rank, self._world_size = rank, world_size
-        self._epoch = self._first = self.done = 0
-        self._start = (0, 0)  # batches of this rank, and rows, that other numbers of processes used in this epoch
-        self._most: int | None = None
         self._cached_plan: tuple[int, list[np.ndarray]] | None = None
         self._exact = self._buckets(np.arange(len(self._longer_side)), self._source, self._target)
         # The number of batches is fixed here, with some slack above one noisy plan. A later epoch's plan may need a
@@ -97,29 +92,6 @@ class TokenBatches(Sampler[list[int]]):
         count = max(len(self._exact), len(self._noisy(0, 0))) if shuffle else len(self._exact)
         count += len(self._exact) // 50 if shuffle else 0
         self._count = min(count, len(self._longer_side))
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, counted from 0, of the next iteration."""
-        self._epoch, self._start, self.done = epoch, (0, 0), 0
-
-    def state(self) -> dict[str, Any]:
-        """Return the arguments of ``resume`` with which an equal sampler continues after the batches yielded so far."""
-        return {"done": self.done, "world_size": self._world_size, "start": list(self._start)}
-
-    def resume(self, done: int, *, world_size: int | None = None, start: Sequence[int] = (0, 0)) -> None:
-        """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them.
-
-        The batches were yielded with this ``world_size``, by default the present one. With another one, the remaining
-        rows of the epoch are shared among the present ranks.
-        """
-        self._first, self.done, self._start = done, done, (start[0], start[1])
-        if world_size not in (None, self._world_size):
-            used = self._shared(world_size)[: (done - start[0]) * world_size]
-            self._start = (done, start[1] + row_count(used))
-
-    def limit(self, most: int) -> None:
-        """End the epoch after its first ``most`` batches, at least one."""
-        self._most = max(1, most)
 
     def __len__(self) -> int:
         done, rows = self._start
@@ -133,6 +105,9 @@ class TokenBatches(Sampler[list[int]]):
         most = len(own_batches) if self._most is None else max(0, self._most - before)
         for self.done, rows in enumerate(own_batches[first - before : most], first + 1):
             yield rows.tolist()
+
+    def _used_rows(self, batches: int, world_size: int) -> int:
+        return row_count(self._shared(world_size)[:batches])
 
     def _shared(self, world_size: int) -> list[np.ndarray]:
         """Return the batches of all ranks from ``_start`` on, as ``shared_batches`` does."""

@@ -1,13 +1,57 @@
-"""Divide the batches of an epoch among processes, without a change of their order."""
+"""Divide the batches of an epoch among processes, without a change of their order, and resume in its middle."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from torch.utils.data import Sampler
 
 Batches = list[np.ndarray]
+
+
+class EpochBatches(Sampler[list[int]]):
+    """Base class of samplers that yield lists of corpus rows: the epoch, and the place in it from which they go on."""
+
+    def __init__(self, *, shuffle: bool, seed: int, rank: int, world_size: int) -> None:
+        self._shuffle, self._seed = shuffle, seed
+        self._rank, self._world_size = rank, world_size
+        self._epoch = self._first = self.done = 0
+        self._start = (0, 0)  # batches of this rank, and rows, that other numbers of processes used in this epoch
+        self._most: int | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of batches of this rank in an epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, counted from 0, of the next iteration."""
+        self._epoch, self._start, self.done = epoch, (0, 0), 0
+
+    def state(self) -> dict[str, Any]:
+        """Return the arguments of ``resume`` with which an equal sampler continues after the batches yielded so far."""
+        return {"done": self.done, "world_size": self._world_size, "start": list(self._start)}
+
+    def resume(self, done: int, *, world_size: int | None = None, start: Sequence[int] = (0, 0)) -> None:
+        """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them.
+
+        The batches were yielded with this ``world_size``, by default the present one. With another one, the remaining
+        rows of the epoch are shared among the present ranks.
+        """
+        self._first, self.done, self._start = done, done, (start[0], start[1])
+        if world_size not in (None, self._world_size):
+            self._start = (done, start[1] + self._used_rows((done - start[0]) * world_size, world_size))
+
+    def limit(self, most: int) -> None:
+        """End the epoch after its first ``most`` batches, at least one."""
+        self._most = max(1, most)
+
+    @abstractmethod
+    def _used_rows(self, batches: int, world_size: int) -> int:
+        """Return the number of rows in the next batches of ``world_size`` ranks."""
 
 
 def shared_batches(batches: Sequence[np.ndarray], lengths: np.ndarray, world_size: int) -> Batches:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch.utils.data import Sampler
 
 from nmt.text.batches import TokenBatches
 from nmt.text.corpus import Corpus
 from nmt.text.shards import ShardedCorpus
-from nmt.text.sharing import after_rows, row_count, split_up
+from nmt.text.sharing import EpochBatches, after_rows, row_count, split_up
 
 GROWTH = 1.05  # lengths of one class differ by at most this factor, or by less than one piece
 NOISE = 1.0  # pieces: pairs are grouped differently in each epoch
@@ -31,7 +30,7 @@ class Window(NamedTuple):
     """Batches of all ranks without the skipped rows, and with those that are halved for ranks to be equal."""
 
 
-class WindowedBatches(Sampler[list[int]]):
+class WindowedBatches(EpochBatches):
     """Lists of corpus rows for one epoch, as ``TokenBatches`` yields them, from a few shards at a time.
 
     The shards are shuffled by (seed, epoch) and cut into windows of ``corpus.window`` shards. A window is planned when
@@ -54,11 +53,8 @@ class WindowedBatches(Sampler[list[int]]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        super().__init__(shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
         self._corpus = corpus
-        self._shuffle, self._seed = shuffle, seed
-        self._rank, self._world_size = rank, world_size
-        self._epoch = self._first = self.done = 0
-        self._most: int | None = None
         longest = max(header.lengths[0][-1] for header in corpus.headers) + 1  # </s>
         self._bounds = _class_bounds(longest)
         self._capacities = np.maximum(1, max_tokens // self._bounds)
@@ -70,28 +66,8 @@ class WindowedBatches(Sampler[list[int]]):
             lengths, rows = header.lengths
             np.add.at(counts, self._class_of(np.array(lengths) + 1), rows)
         self._count = min(self._most_batches(), len(corpus))
-        self._start = (0, 0)  # batches of this rank, and rows, that other numbers of processes used in this epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, counted from 0, of the next iteration."""
-        self._epoch, self._start, self.done = epoch, (0, 0), 0
-
-    def state(self) -> dict[str, Any]:
-        """Return the arguments of ``resume`` with which an equal sampler continues after the batches yielded so far."""
-        return {"done": self.done, "world_size": self._world_size, "start": list(self._start)}
-
-    def resume(self, done: int, *, world_size: int | None = None, start: Sequence[int] = (0, 0)) -> None:
-        """Let the next iteration skip the first ``done`` batches of its epoch. The attribute ``done`` counts them.
-
-        The batches were yielded with this ``world_size``, by default the present one. With another one, the remaining
-        rows of the epoch are shared among the present ranks.
-        """
-        self._first, self.done, self._start = done, done, (start[0], start[1])
-        if world_size not in (None, self._world_size):
-            self._start = (done, start[1] + self._used_rows((done - start[0]) * world_size, world_size))
 
     def _used_rows(self, batches: int, world_size: int) -> int:
-        """Return the number of rows in the next batches of ``world_size`` ranks."""
         rows = 0
         for window in self._windows(world_size):
             if batches < window.batches:
@@ -99,10 +75,6 @@ class WindowedBatches(Sampler[list[int]]):
             rows += int(self._classes[window.shards].sum()) - window.skipped
             batches -= window.batches
         return rows
-
-    def limit(self, most: int) -> None:
-        """End the epoch after its first ``most`` batches, at least one."""
-        self._most = max(1, most)
 
     def __len__(self) -> int:
         rest = sum(window.batches for window in self._windows(self._world_size)) if self._start[1] else self._count
@@ -211,9 +183,6 @@ class WindowedBatches(Sampler[list[int]]):
         if self._shuffle:
             batches = [batches[place] for place in random.permutation(len(batches))]
         return batches, rows, longer
-
-
-EpochBatches = TokenBatches | WindowedBatches
 
 
 def epoch_batches(corpus: Corpus, **settings: Any) -> EpochBatches:

@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
-from nmt.text.windows import EpochBatches, epoch_batches
+from nmt.text.sharing import EpochBatches
+from nmt.text.windows import epoch_batches
 from nmt.training.ranks import rank, world_size
 
 
