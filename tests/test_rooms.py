@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
 SINGLES = (
-    *("errors", "machine", "bounds", "arguments", "leftovers", "locks", "reading", "storage", "plugins"),
-    "evaluation",
+    *("errors", "machine", "bounds", "arguments", "leftovers", "locks", "processes", "reading", "storage"),
+    *("plugins", "evaluation"),
 )
 ROOMS = (
     *("text", "tasks", "kernels", "attention", "self_attention", "model", "search", "alignment", "inference"),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from nmt.errors import UserError
+from nmt.processes import start_process
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-CONTEXT = multiprocessing.get_context("spawn")  # a forked process would inherit the other processes' pipes
 
 
 def in_processes(function: Callable[[Task], Result], tasks: Iterable[Task], *, workers: int) -> Iterator[Result]:
@@ -33,7 +31,7 @@ def in_processes(function: Callable[[Task], Result], tasks: Iterable[Task], *, w
     try:
         for _ in range(workers):
             if task := [*_take(remaining)]:
-                pipe, process = _start(function)
+                process, pipe = start_process(_work, function)
                 processes.append(process)
                 busy[pipe] = process
                 pipe.send(task[0])
@@ -55,28 +53,6 @@ def _take(tasks: Iterator[Task]) -> Iterator[Task]:
     """Yield the next task, if there is another one."""
     with suppress(StopIteration):
         yield next(tasks)
-
-
-def _start(function: Callable[[Any], Any]) -> tuple[Connection, BaseProcess]:
-    own_end, other_end = CONTEXT.Pipe()
-    process = CONTEXT.Process(target=_work, args=(other_end, function), daemon=True)
-    with _blocked(signal.SIGINT):  # Ctrl-C reaches all processes; only the first one reports it, and ends the others
-        process.start()
-    other_end.close()
-    return own_end, process
-
-
-@contextmanager
-def _blocked(signal_number: signal.Signals) -> Iterator[None]:
-    """Block a signal during the block; processes that start there never receive it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, [signal_number])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def _result(pipe: Connection, process: BaseProcess) -> Any:

@@ -6,15 +6,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from nmt.inference.shards.shard import Done, Failed, Job, Shard, attempt
-
-SPAWN = multiprocessing.get_context("spawn")  # a fork would copy locks of threads that it does not copy
+from nmt.processes import start_process
 
 
 @dataclass
@@ -49,12 +47,7 @@ class ProcessWorkers:
         self._end(self._workers)
 
     def _new(self) -> _Worker:
-        ours, theirs = SPAWN.Pipe()
-        process = SPAWN.Process(target=_work, args=(theirs, self.job), daemon=True)
-        with _blocked_interrupts():
-            process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
+        self._workers.append(_Worker(*start_process(_work, self.job)))
         return self._workers[-1]
 
     def _receive(self, worker: _Worker) -> tuple[int, Done | Failed]:
@@ -102,16 +95,3 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-@contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Block Ctrl-C during the block. Processes started in it never see Ctrl-C: their parent ends them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
