@@ -25,7 +25,6 @@ VARIANTS = [
     "memory slots=100",
     "memory position_encoding=false",
     "memory slots=100 position_encoding=false",
-    "mlstm directions=both",
 ]
 
 

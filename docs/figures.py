@@ -46,7 +46,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "delta": {"_target_": "DeltaAttention", "key_size": 16},
     "gated_delta": {"_target_": "GatedDeltaAttention", "key_size": 16},
     "mesa": {"_target_": "MesaAttention", "key_size": 16},
-    "mlstm": {"_target_": "MlstmAttention", "key_size": 16},
     "kernel": {"_target_": "KernelAttention", "key_size": 16},
     "multi_head": {
         "_target_": "MultiHeadAttention",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares this list wi
     from nmt.attention.luong import LuongAttention as LuongAttention
     from nmt.attention.memory import MemoryAttention as MemoryAttention
     from nmt.attention.mesa import MesaAttention as MesaAttention
-    from nmt.attention.mlstm import MlstmAttention as MlstmAttention
     from nmt.attention.multi_head import MultiHeadAttention as MultiHeadAttention
     from nmt.attention.nested_memory import NestedMemoryAttention as NestedMemoryAttention
     from nmt.attention.none import NoAttention as NoAttention

@@ -30,7 +30,6 @@ class Update(NamedTuple):
     decay: Decay
     weights: Tensor  #: (B, R, S)  of the states, as they remain after the last of them
     values: Tensor  #: (B, S, D)
-    peak: Tensor | None = None  #: (B, 1)  new peak, if the weights are relative to one
 
 
 class DecayingAttention(Attention):
@@ -78,13 +77,12 @@ class DecayingAttention(Attention):
         """Return the memory of one direction after the states (B, S, E)."""
         with torch.autocast(states.device.type, enabled=False):  # a product of many factors needs full precision
             states = clear_padding(states, mask).to(memory.slots.dtype)
-            decay, weights, values, peak = self.update(memory, states, mask)
+            decay, weights, values = self.update(memory, states, mask)
             return memory._replace(
                 slots=decay(memory.slots) + weights @ values,
                 mass=decay(memory.mass[..., None])[..., 0] + weights.sum(2),
                 length=memory.length + mask.sum(1),
                 keys=None if memory.keys is None else decay(memory.keys),
-                peak=peak,
                 trace=None if memory.trace is None else torch.cat([decay(memory.trace), weights], dim=2),
             )
 

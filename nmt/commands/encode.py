@@ -29,7 +29,7 @@ HELP = """nmt-encode: encode each line once and store its memory, to translate i
 
 A line that is too long for the model or the machine gets an empty memory and a warning on stderr. With piece_length, a
 line of any length fits. This needs a model with encoder=lstm and an attention that can be written in parts: abc,
-covariance, gated_covariance, general_covariance, delta, gated_delta, mesa, mlstm, kernel, memory with
+covariance, gated_covariance, general_covariance, delta, gated_delta, mesa, kernel, memory with
 attention.position_encoding=false, or heads of these."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.attention import DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention, MlstmAttention
+from nmt.attention import DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention
 from nmt.attention.decaying import DecayingAttention
 
-KINDS = [DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention, MlstmAttention]
+KINDS = [DeltaAttention, GatedDeltaAttention, GeneralCovarianceAttention]
 LENGTHS = (6, 1, 4)
 
 
@@ -46,7 +46,7 @@ def test_both_ends_are_seen_alike() -> None:
     mask = torch.ones(1, 9, dtype=torch.bool)
     alignments = {}
     for directions in ("forward", "both"):
-        attention = build(MlstmAttention, directions)
+        attention = build(GatedDeltaAttention, directions)
         memory = attention.write(states, mask, trace=True)
         alignments[directions] = attention.align(attention.read(query, memory)[1], memory)[0, 0].abs()
     assert alignments["forward"].diff().min() > 0

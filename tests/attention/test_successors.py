@@ -13,7 +13,6 @@ import pytest
 import torch
 from naive import LENGTHS, QUERIES, QUERY, STATE
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from nmt.attention import (
     AbcAttention,
@@ -21,7 +20,6 @@ from nmt.attention import (
     GatedDeltaAttention,
     HashedAttention,
     MesaAttention,
-    MlstmAttention,
 )
 from nmt.attention.base import Attention
 from nmt.attention.mesa import solve
@@ -80,22 +78,6 @@ def gated_delta_loop(attention: GatedDeltaAttention) -> Loop:
     return loop
 
 
-def mlstm_loop(attention: MlstmAttention) -> Loop:
-    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-        written: list[Tensor] = []
-        memory, n = torch.zeros(5, STATE, dtype=h.dtype), torch.zeros(5, dtype=h.dtype)
-        for state in h:
-            k, gates = attention.W_k(state) / 5**0.5, attention.gates(state)
-            i, f = gates[0].exp(), torch.sigmoid(gates[1])
-            memory, n = f * memory + i * torch.outer(k, state), f * n + i * k
-            written = [f * weights for weights in written] + [i * k]
-        q = attention.W_q(q)
-        divisor = torch.clamp((n @ q).abs(), min=1)
-        return memory.T @ q / divisor, torch.stack([weights @ q / divisor for weights in written])
-
-    return loop
-
-
 def bucket_of(vector: Tensor, rotations: Tensor, directions: int) -> list[int]:
     """Return the nearest of ± the first ``directions`` axes after each rotation (hashes, axes, A)."""
     faces = []
@@ -129,7 +111,6 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "mesa": (lambda: MesaAttention(**SIZES), mesa_loop),
     "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
     "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),
-    "mlstm": (lambda: MlstmAttention(**SIZES), mlstm_loop),
     "hashed, few states read": (lambda: HashedAttention(**SIZES, rounds=1, chunk=2), hashed_loop),
     "hashed, states found twice": (lambda: HashedAttention(**SIZES, rounds=3, chunk=1), hashed_loop),
     "hashed, others masked": (lambda: HashedAttention(**SIZES, rounds=3, chunk=2), hashed_loop),
@@ -142,9 +123,6 @@ def test_contexts_alignments_and_gradients_equal_a_loop(case: str) -> None:
     torch.manual_seed(1)
     attention: Attention = CASES[case][0]().double()
     loop = CASES[case][1](attention)
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.mul_(2)  # so that mlstm has divisors on both sides of 1
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     states = torch.randn(*mask.shape, STATE, dtype=torch.float64, requires_grad=True)
     query = torch.randn(len(LENGTHS), QUERIES, QUERY, dtype=torch.float64, requires_grad=True)
@@ -162,19 +140,6 @@ def test_contexts_alignments_and_gradients_equal_a_loop(case: str) -> None:
     gradients = [torch.autograd.grad(loss, leaves) for loss in (context.sin().sum() + alignment.sin().sum(), expected)]
     for left, right in zip(*gradients, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
-
-
-def test_divisors_of_the_mlstm_case_lie_on_both_sides_of_one() -> None:
-    torch.manual_seed(1)
-    attention = MlstmAttention(**SIZES).double()
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            parameter.mul_(2)
-        states, query = torch.randn(9, 7, STATE).double(), torch.randn(9, 4, QUERY).double()
-        memory = attention.write(states, torch.ones(9, 7, dtype=torch.bool))
-        assert memory.peak is not None
-        divisors = (attention.W_q(query) @ memory.mass[..., None]).abs()[..., 0] * memory.peak.exp()
-    assert 0.1 < (divisors > 1).double().mean() < 0.9
 
 
 def test_abc_with_one_state_per_slot_is_softmax_attention() -> None:
@@ -232,17 +197,3 @@ def test_gated_delta_without_decay_is_the_delta_rule() -> None:
     states, mask = torch.randn(2, 9, STATE).double(), torch.arange(9) < torch.tensor([9, 3])[:, None]
     for left, right in zip(gated.write(states, mask, True), delta.write(states, mask, True), strict=True):
         torch.testing.assert_close(left, right)
-
-
-def test_mlstm_is_finite_with_input_gates_beyond_the_largest_number() -> None:
-    attention = MlstmAttention(state_size=2, query_size=2, key_size=2)
-    with torch.no_grad():
-        attention.gates.weight.copy_(torch.tensor([[100.0, 0.0], [0.0, 0.0]]))  # log i = 100 h[0]
-        states, mask = torch.tensor([[[5.0, 1.0], [-9.0, 2.0], [4.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)
-        memory = attention.append(attention.write(states[:, :2], mask[:, :2], True), states[:, 2:], mask[:, 2:])
-        context, weights = attention.read(torch.randn(1, 3, 2), memory)
-    assert memory.trace is not None and context.isfinite().all()
-    # n is i_1 k_1 up to its sign, so c = ±h_1: the other states are e^100 times weaker.
-    torch.testing.assert_close(context.abs(), states[:, :1].expand(-1, 3, -1))
-    assert memory.peak is not None
-    assert memory.peak.item() == pytest.approx(500 + 2 * logsigmoid(attention.gates.bias[1]).item(), abs=1)

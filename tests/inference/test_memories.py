@@ -170,10 +170,7 @@ def test_every_change_of_a_model_changes_its_fingerprint(change: Callable[[Train
 STREAMING = [
     ["attention=memory", "attention.position_encoding=false"],
     ["attention=memory", "attention.renormalise=null"],
-    *(
-        [f"attention={name}"]
-        for name in ("covariance", "gated_covariance", "delta", "abc", "mesa", "mlstm", "low_rank", "none")
-    ),
+    *([f"attention={name}"] for name in ("covariance", "gated_covariance", "delta", "abc", "mesa", "low_rank", "none")),
     *(["attention=general_covariance", f"attention.recall={recall}"] for recall in ("true", "false")),
     *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "taylor", "softmax", "scaling")),
     ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],

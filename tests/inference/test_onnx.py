@@ -84,7 +84,6 @@ SLOW = {
     "hashed",
     "low_rank",
     "luong",
-    "mlstm",
     "nested_memory",
     "none",
     "sparse",
@@ -92,7 +91,7 @@ SLOW = {
 KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
 
 
-BOTH = pytest.param(["mlstm", "attention.directions=both"], marks=pytest.mark.slow)
+BOTH = pytest.param(["gated_delta", "attention.directions=both"], marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("words", [*KINDS, BOTH, ["luong", "decoder.input_feeding=true"]], ids=",".join)
