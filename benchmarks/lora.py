@@ -25,7 +25,8 @@ from report import argument_parser, header, save, table
 from runs import finished, train
 
 from nmt.config import train_config
-from nmt.inference.model_folder import MODEL_FILE, TrainedModel, load_folder, save_folder
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.run_files import MODEL_FILE
 from nmt.model.adapter import matrices
 from nmt.model.build import build_model, build_on_meta
 from nmt.storage import write_lines

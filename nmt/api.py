@@ -13,6 +13,7 @@ import numpy as np
 
 from nmt.errors import Interrupted, UserError, counted
 from nmt.inference.oversized import OnFailure
+from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.translator import Translator as InferenceTranslator
 from nmt.search.options import SearchOptions
 from nmt.text.links import Link, Links
@@ -81,7 +82,7 @@ class Run:
         """The (update, value) points of each metric during training, such as ``valid_loss``."""
         from nmt.training.curve import read_metrics
 
-        return read_metrics(self.folder / "metrics.csv")
+        return read_metrics(self.folder / METRICS_FILE)
 
 
 def train(

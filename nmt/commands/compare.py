@@ -15,9 +15,10 @@ from nmt.commands.runs import join_options
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.compose import config_dir
-from nmt.config.init_from import CONFIG_FILE, key_of, read_yaml
+from nmt.config.init_from import key_of, read_yaml
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
+from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
     from nmt.comparison.models import Run
@@ -99,7 +100,7 @@ def _given_runs(options: Compare, training: Sequence[str]) -> list[Run]:
     assert options.models is not None
     if training:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
-    if any((options.folder / name).exists() for name in (CONFIG_FILE, "summary.json")):
+    if any((options.folder / name).exists() for name in (CONFIG_FILE, SUMMARY_FILE)):
         raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
     folders = dict.fromkeys(run for folder in options.models for run in run_folders(Path(folder)))
     return [read_run(folder) for folder in folders]

@@ -15,6 +15,7 @@ from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
+from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -200,8 +201,8 @@ def _draw(
         title = f"Alignments of {source} by {model}"
         note = f"{origin}, by {options.granularity}"
         page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
-        write_lines(folder / "alignments.html", page.rstrip("\n").split("\n"))
-        yield folder / "alignments.html"
+        write_lines(folder / ALIGNMENTS, page.rstrip("\n").split("\n"))
+        yield folder / ALIGNMENTS
         return
     for example in examples:
         file = folder / f"{example.number:04}.{options.format}"

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import CONFIG_FILE, MISSING, key_of, read_yaml
+from nmt.config.init_from import MISSING, key_of, read_yaml
 from nmt.errors import UserError, counted
+from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.reading import read_json, read_text, refuse_links
 from nmt.tasks.sources import is_prepared
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run
-SUMMARY = "summary.json"  # a run has finished if it exists
 # Settings that a run cannot change once it has started: text, model, and everything that the checkpoint restores.
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
@@ -53,11 +53,11 @@ def restarted_arguments(runs: Path, name: str, identifier: str, arguments: Seque
     """
     folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
     folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
-    unfinished = [folder for folder in folders if not (folder / SUMMARY).is_file()]
+    unfinished = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
     if not unfinished:
         return list(arguments)
     folder = max(unfinished, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
-    if (folder / "checkpoints" / "last.ckpt").is_file():
+    if has_checkpoint(folder):
         return [*arguments, f"name={folder.name}", "resume=true"]
     shutil.rmtree(folder)
     return list(arguments)
@@ -77,7 +77,7 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str,
     """
     if not folder.is_dir():
         raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
-    if (folder / SUMMARY).is_file():
+    if (folder / SUMMARY_FILE).is_file():
         reached = _reached_limits(folder)
         given = {key_of(word) for word in arguments}
         raised = [
@@ -86,7 +86,7 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str,
         ]
         if not raised or not all(raised):
             raise UserError(*_explain_finished(folder, reached, trust_arguments(arguments)))
-    if not (folder / "checkpoints" / "last.ckpt").is_file():
+    if not has_checkpoint(folder):
         raise UserError(f"resume=true: {folder} stopped before its first checkpoint; remove it and start again")
     refuse_links(folder)
     return folder
@@ -95,7 +95,7 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str,
 def _reached_limits(folder: Path) -> dict[str, int]:
     """Return the limits that ended a finished run, as {key of ``training``: epochs or updates}; empty if none did."""
     try:
-        summary, training = read_json(folder / SUMMARY), read_yaml(folder / CONFIG_FILE)["training"]
+        summary, training = read_json(folder / SUMMARY_FILE), read_yaml(folder / CONFIG_FILE)["training"]
         made = {key: (summary.get(name), training.get(key)) for key, name in LIMITS.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, UserError):
         return {}

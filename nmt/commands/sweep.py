@@ -19,9 +19,9 @@ from nmt.commands.runs import join_options, refuse_other_settings
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
-from nmt.config.init_from import CONFIG_FILE
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
+from nmt.inference.run_files import CONFIG_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
 
 JOB_FILE = "job.json"  # in a job's folder: its settings in the sweep, and its outcome
-RUN_FILES = (CONFIG_FILE, "summary.json", "model.pt")
+RUN_FILES = (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)
 SHOWN = 8  # problems that are printed
 Train = Callable[[Sequence[str], Path], "TrainingResult"]
 Process = tuple[str, int]
@@ -144,12 +144,12 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
 def _results(job: Job, train: Train) -> dict[str, Any]:
     """Return the results of the job, after training it where it has not finished."""
     _job_config(job)
-    summary_file = job.folder / "summary.json"
+    summary_file = job.folder / SUMMARY_FILE
     if summary_file.is_file():
         print_message(f"{job.folder.name}: has finished already; skipped")
     else:
         words = _arguments(job)
-        if (job.folder / "checkpoints" / "last.ckpt").is_file():
+        if has_checkpoint(job.folder):
             words.append("resume=true")
         else:
             _clear(job.folder)
@@ -179,7 +179,7 @@ def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _valid_loss(folder: Path, epoch: int) -> float | None:
     """Return the validation loss of the model that a run kept, from the metrics of its ``epoch``, counted from 1."""
-    from nmt.training.metrics import COLUMNS, METRICS_FILE, read_rows
+    from nmt.training.metrics import COLUMNS, read_rows
 
     if not (folder / METRICS_FILE).is_file():
         return None

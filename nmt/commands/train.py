@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nmt.commands.runs import (
     ARGUMENTS,
     LAUNCH_FILE,
-    SUMMARY,
     new_folder,
     refuse_changed_settings,
     restarted_arguments,
@@ -24,8 +23,23 @@ from nmt.commands.runs import (
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
-from nmt.config.init_from import CONFIG_FILE, trains_on_the_same_text
+from nmt.config.init_from import trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
+from nmt.inference.run_files import (
+    ALIGNMENTS,
+    CHECKPOINTS,
+    CONFIG_FILE,
+    CURVE_FILE,
+    GOLD_LINKS,
+    HEATMAPS,
+    METRICS_FILE,
+    REFERENCE_LINKS,
+    REFERENCES,
+    SOURCES,
+    SUMMARY_FILE,
+    TRANSLATION_LINKS,
+    TRANSLATIONS,
+)
 from nmt.machine import peak_memory_mb
 from nmt.storage import write_lines
 from nmt.training.launch import detect_launch, is_first, require_launch
@@ -113,7 +127,7 @@ def train_or_resume(
                 _announce(start)
             return _train_into(start, pairs)
         except BaseException:
-            if rank() == 0 and not any((start.folder / name).exists() for name in ("checkpoints", "metrics.csv")):
+            if rank() == 0 and not any((start.folder / name).exists() for name in (CHECKPOINTS, METRICS_FILE)):
                 shutil.rmtree(start.folder, ignore_errors=True)  # training never started
             raise
 
@@ -170,7 +184,7 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        (start.folder / SUMMARY).unlink(missing_ok=True)  # of a finished run that trains further
+        (start.folder / SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
         write_lines(start.folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
 
@@ -215,15 +229,15 @@ def _print_summary(result: TrainingResult) -> None:
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", length)
     table.add_row("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB")
     for label, file in (
-        ("test source", "test.source.txt"),
-        ("references", "test.references.txt"),
-        ("translations", "test.translations.txt"),
-        ("translation links", "test.translations.links.txt"),
-        ("reference links", "test.references.links.txt"),
-        ("gold links", "test.gold.links.txt"),
-        ("alignments", "alignments.html"),
-        ("heatmaps", "heatmaps"),
-        ("learning curve", "curve.png"),
+        ("test source", SOURCES),
+        ("references", REFERENCES),
+        ("translations", TRANSLATIONS),
+        ("translation links", TRANSLATION_LINKS),
+        ("reference links", REFERENCE_LINKS),
+        ("gold links", GOLD_LINKS),
+        ("alignments", ALIGNMENTS),
+        ("heatmaps", HEATMAPS),
+        ("learning curve", CURVE_FILE),
         ("all files", ""),
     ):
         if (folder / file).exists():

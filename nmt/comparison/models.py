@@ -8,17 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.config.init_from import CONFIG_FILE, read_yaml
+from nmt.config.init_from import read_yaml
 from nmt.errors import UserError, counted
-from nmt.inference.model_folder import MODEL_FILE
+from nmt.inference.run_files import CONFIG_FILE, GOLD_LINKS, MODEL_FILE, REFERENCES, SOURCES, SUMMARY_FILE, TRANSLATIONS
 from nmt.reading import read_json
 from nmt.storage import archive_fingerprint
 from nmt.text.files import read_lines
 from nmt.text.links import Links, parse_links
 
-SUMMARY = "summary.json"
-TEST_FILES = ("test.source.txt", "test.references.txt", "test.translations.txt")
-GOLD = "test.gold.links.txt"
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", "name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 
@@ -38,7 +35,7 @@ class Run:
 
     @cached_property
     def translations(self) -> list[str]:
-        return list(read_lines(self.folder / TEST_FILES[2], allow_empty=True))
+        return list(read_lines(self.folder / TRANSLATIONS, allow_empty=True))
 
 
 class Model(NamedTuple):
@@ -78,14 +75,14 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{place}: no such folder; name folders that nmt-train has finished, such as runs/demo")
     config = read_yaml(folder / CONFIG_FILE, place)
     try:
-        summary = read_json(folder / SUMMARY)
+        summary = read_json(folder / SUMMARY_FILE)
     except FileNotFoundError:
         raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or remove it") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"{place}: {SUMMARY} cannot be read ({error}); train it again, or remove it") from None
+        raise UserError(f"{place}: {SUMMARY_FILE} cannot be read ({error}); train it again, or remove it") from None
     if not isinstance(summary, dict) or not summary.get("test"):
         raise UserError(f"{place}: was trained without a test set; train it with one, or remove it")
-    for name in (*TEST_FILES, MODEL_FILE):
+    for name in (SOURCES, REFERENCES, TRANSLATIONS, MODEL_FILE):
         if not (folder / name).is_file():
             raise UserError(f"{place}: has no {name}; name a folder that nmt-train has finished")
     return Run(folder, config, summary)
@@ -93,7 +90,7 @@ def read_run(folder: Path) -> Run:
 
 def read_test_set(runs: Sequence[Run]) -> TestSet:
     """Return the test set of the runs. Raises UserError if two of them have different ones."""
-    texts = [[list(read_lines(run.folder / name, allow_empty=True)) for name in TEST_FILES[:2]] for run in runs]
+    texts = [[list(read_lines(run.folder / name, allow_empty=True)) for name in (SOURCES, REFERENCES)] for run in runs]
     for run, text in zip(runs, texts, strict=True):
         if text != texts[0]:
             raise UserError(
@@ -103,7 +100,7 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
             lines = counted(len(run.translations), "translation")
             raise UserError(f"models={run.folder}: {lines} of {counted(len(text[0]), 'source')}; train it again")
     sources, references = texts[0]
-    gold = runs[0].folder / GOLD
+    gold = runs[0].folder / GOLD_LINKS
     golds = parse_links(list(read_lines(gold, allow_empty=True)), str(gold)) if gold.is_file() else None
     if golds is not None and len(golds) != len(sources):
         golds = None

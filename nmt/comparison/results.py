@@ -16,6 +16,7 @@ from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.significance import SAMPLES, Difference, paired_bootstrap
 from nmt.comparison.store import Measurements, digest
 from nmt.evaluation import corpus_scores
+from nmt.inference.run_files import METRICS_FILE
 from nmt.storage import write_lines
 
 
@@ -148,7 +149,6 @@ def updates(run: Run) -> int | None:
 def curves(run: Run) -> dict[str, list[tuple[int, float]]]:
     """Return the metrics of a run by update; empty if their file is missing."""
     from nmt.training.curve import read_metrics
-    from nmt.training.metrics import METRICS_FILE
 
     file = run.folder / METRICS_FILE
     return read_metrics(file) if file.is_file() else {}

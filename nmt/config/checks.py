@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config.init_from import CONFIG_FILE, read_yaml, value_at
+from nmt.config.init_from import read_yaml, value_at
 from nmt.errors import UserError
+from nmt.inference.run_files import CONFIG_FILE
 from nmt.search.options import SearchOptions
 from nmt.tasks.sources import is_prepared, source_problems
 

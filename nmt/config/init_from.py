@@ -11,10 +11,10 @@ import yaml
 from omegaconf import OmegaConf
 
 from nmt.errors import UserError
+from nmt.inference.run_files import CONFIG_FILE
 from nmt.reading import MAX_DEPTH, read_text, require_plain
 from nmt.tasks.sources import is_prepared
 
-CONFIG_FILE = "config.yaml"  # in a run's folder
 # Settings of the model and of its vocabulary.
 INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data.lowercase")
 MISSING = object()

@@ -21,8 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.errors import UserError
-from nmt.inference.onnx.layout import MODEL
-from nmt.inference.run_files import ADAPTER, has_adapter
+from nmt.inference.run_files import ADAPTER, MODEL_FILE, has_adapter
 from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.seq2seq import Seq2Seq
 from nmt.reading import open_regular, require_plain, require_regular
@@ -47,8 +46,8 @@ def model_identity(folder: Path) -> str:
     An adapter's file contains the identity of its base, so the digest of the file identifies both.
     """
     try:
-        if (folder / MODEL).is_file():
-            return archive_fingerprint(folder / MODEL)
+        if (folder / MODEL_FILE).is_file():
+            return archive_fingerprint(folder / MODEL_FILE)
         digest = hashlib.sha256()
         with open_regular(folder / ADAPTER) as file:
             while block := file.read(BLOCK_BYTES):

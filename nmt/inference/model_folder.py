@@ -12,7 +12,7 @@ import torch
 
 from nmt.errors import UserError
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
-from nmt.inference.run_files import has_adapter
+from nmt.inference.run_files import MODEL_FILE, has_adapter
 from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
@@ -22,7 +22,6 @@ from nmt.storage import read_checkpoint, require_format, write_checkpoint
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
-MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True)

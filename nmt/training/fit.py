@@ -16,6 +16,7 @@ from pytorch_lightning.loggers import Logger
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
+from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import sampled_pieces
 from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights
@@ -33,9 +34,6 @@ from nmt.training.quiet import without_advice
 from nmt.training.ranks import first_before_others, rank
 from nmt.training.signals import stop_on_signal
 from nmt.training.trainer import build_trainer
-
-CHECKPOINTS = "checkpoints"
-LAST = "last.ckpt"
 
 
 class Fitted(NamedTuple):
@@ -70,7 +68,7 @@ def fit(
     pl.seed_everything(config["seed"], workers=True, verbose=False)
     best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
     limits = {"max_steps": config["training"]["max_steps"], "every": config["training"]["checkpoint_every"]}
-    last = LastCheckpoint(folder / CHECKPOINTS / LAST, best, **limits)
+    last = LastCheckpoint(folder / CHECKPOINTS / LAST_CHECKPOINT, best, **limits)
     with first_before_others():
         trained = new_model(config, prepared, checkpoint=last.path if resume else None)
         refuse_longer(trained.model.attention, prepared)

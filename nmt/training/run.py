@@ -12,13 +12,14 @@ import torch
 from nmt.errors import UserError, counted, print_message
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
+from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
-from nmt.training.fit import CHECKPOINTS, fit
+from nmt.training.fit import fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown

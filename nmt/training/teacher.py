@@ -15,7 +15,8 @@ from torch import Tensor
 
 from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
-from nmt.inference.model_folder import MODEL_FILE, load_folder
+from nmt.inference.model_folder import load_folder
+from nmt.inference.run_files import MODEL_FILE
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.training.guide import Guide, normalise

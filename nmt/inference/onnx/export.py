@@ -18,7 +18,7 @@ from torch import nn
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
-from nmt.inference.model_folder import MODEL_FILE, TrainedModel, class_path
+from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.onnx.graphs import (
     Align,
     Encode,
@@ -34,6 +34,7 @@ from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
 from nmt.inference.onnx.quantise import quantise
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.onnx.summation import fix_summation_order
+from nmt.inference.run_files import MODEL_FILE
 from nmt.model.seq2seq import Seq2Seq
 from nmt.storage import archive_fingerprint, checksum, replace_folder
 from nmt.text.specials import PAD

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
-from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, MODEL, SHORTLIST
+from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
 from nmt.inference.onnx.model import OnnxModel, verified
 from nmt.inference.onnx.shortlist import Shortlist
+from nmt.inference.run_files import MODEL_FILE
 from nmt.inference.runtime import AttentionFacts
 from nmt.reading import read_json
 from nmt.storage import archive_fingerprint
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def is_deployment(place: Path) -> bool:
     """Return whether ``place`` is a deployment: an export that needs no ``model.pt``."""
-    return (place / ABOUT).is_file() and not (place / MODEL).is_file()
+    return (place / ABOUT).is_file() and not (place / MODEL_FILE).is_file()
 
 
 def exported_engines(place: Path) -> list[OnnxEngineName]:
@@ -43,7 +44,7 @@ def exported_engines(place: Path) -> list[OnnxEngineName]:
     if about.get("format") != FORMAT:
         return []
     if not is_deployment(place):
-        model = place / MODEL
+        model = place / MODEL_FILE
         if not model.is_file() or about.get("model") != archive_fingerprint(model):
             return []
     recorded = about.get("checksums")
@@ -73,7 +74,7 @@ def open_preferred(
     set, because torch has none, or if ``place`` is a deployment.
     """
     deployed = is_deployment(place)
-    if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL).is_file()):
+    if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL_FILE).is_file()):
         return None
     if device not in ("auto", "cpu"):
         if deployed:

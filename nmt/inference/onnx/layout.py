@@ -5,7 +5,6 @@ from __future__ import annotations
 FOLDER = "onnx"  # inside a run's folder
 FORMAT = 5
 ABOUT = "about.json"
-MODEL = "model.pt"  # the torch model in a run's folder
 SHORTLIST = "shortlist.npz"
 NEXT = ".after"
 """The step graph appends this to the name of a state field when it returns the next state."""
