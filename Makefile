@@ -4,14 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DOCS_STAMP := $(VENV)/installed-docs
+EXTRAS_STAMP := $(VENV)/installed-extras
 
-.PHONY: train test attacks lint types docs wheel clean
+.PHONY: train test extras attacks lint types docs pages site wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+# What the tests of Ray, datasets and py3langid need. "make test" skips them without it.
+extras: $(EXTRAS_STAMP)
 
 # All attacks with 10,000 trials per kind of file. The fast ones also run in "make test".
 attacks: $(STAMP)
@@ -23,8 +27,12 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-docs: $(DOCS_STAMP)
+docs: pages site
+
+pages: $(DOCS_STAMP)
 	$(BIN)/python -m pytest -n 2 tests/test_readme.py tests/test_docs.py
+
+site: $(DOCS_STAMP)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
 
 wheel: $(STAMP)
@@ -43,3 +51,7 @@ $(STAMP): pyproject.toml constraints.txt
 $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $(DOCS_STAMP)
+
+$(EXTRAS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,ray]'
+	touch $(EXTRAS_STAMP)

@@ -154,7 +154,13 @@ def ray() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries
         environment = {"env_vars": {"PYTHONPATH": str(ROOT), "NMT_TEST": MARK}}
-        package.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+        package.init(
+            num_cpus=2,
+            object_store_memory=100 << 20,
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env=environment,
+        )
         yield package
         package.shutdown()
 
