@@ -45,18 +45,22 @@ def new_folder(runs: Path, name: str) -> Path:
             folder = runs / f"{name}-{number}"
 
 
-def restarted_arguments(runs: Path, name: str, identifier: str, arguments: Sequence[str]) -> list[str]:
+def restarted_arguments(
+    runs: Path, name: str, identifier: str, arguments: Sequence[str], *, restarted: bool = False
+) -> list[str]:
     """Return the arguments with which processes go on that torchrun or Slurm has started again.
 
     They resume the newest unfinished run of this name that the same launcher has started. One without a checkpoint is
-    deleted and starts again.
+    deleted and starts again. If the launcher has ``restarted`` processes whose run looks finished, one of them was
+    killed during the export or while it ended: they write the results of this run again.
     """
     folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
     folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
     unfinished = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
-    if not unfinished:
+    if not unfinished and not (restarted and folders):
         return list(arguments)
-    folder = max(unfinished, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
+    folder = max(unfinished or folders, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
+    (folder / SUMMARY_FILE).unlink(missing_ok=True)
     if has_checkpoint(folder):
         return [*arguments, f"name={folder.name}", "resume=true"]
     shutil.rmtree(folder)

@@ -148,7 +148,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
     """Check the arguments, and create the folder of a new run or find that of a run to resume."""
     config, launch = train_config(arguments), detect_launch()
     if launch is not None and not config["resume"] and folder is None and (launch.restarts or launch.is_named):
-        arguments = restarted_arguments(Path(config["runs"]), config["name"], launch.identifier, arguments)
+        place, restarted = (Path(config["runs"]), config["name"]), launch.restarts > 0
+        arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
     if config["resume"]:
         if pairs is not None:

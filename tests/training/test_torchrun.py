@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -71,24 +72,57 @@ def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
     assert restarted_arguments(tmp_path, "demo", "mine", ["seed=2"]) == ["seed=2", "name=demo-2", "resume=true"]
 
 
+def test_restarted_processes_complete_a_run_that_looks_finished(tmp_path: Path) -> None:
+    """Its summary is written before its graphs. Without a restart, the same launcher starts a second run."""
+    (tmp_path / "demo" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "demo" / LAUNCH_FILE).write_text("mine\n")
+    for file in ("summary.json", "checkpoints/last.ckpt"):
+        (tmp_path / "demo" / file).touch()
+    assert restarted_arguments(tmp_path, "demo", "mine", []) == []
+    assert restarted_arguments(tmp_path, "demo", "other", [], restarted=True) == []
+    assert restarted_arguments(tmp_path, "demo", "mine", [], restarted=True) == ["name=demo", "resume=true"]
+    assert not (tmp_path / "demo" / "summary.json").exists()
+
+
 @pytest.mark.slow
-def test_killed_worker_is_restarted_by_torchrun_and_nothing_is_lost(tmp_path: Path) -> None:
-    """The run ends with the weights of an uninterrupted one, although a worker was killed in the first epoch."""
-    words = [*SMALL, "batches.max_tokens=100", "training.checkpoint_every=2", "training.max_epochs=1", "export=false"]
+@pytest.mark.parametrize("kills", [1, 20])
+def test_killed_workers_are_restarted_by_torchrun_and_nothing_is_lost(kills: int, tmp_path: Path) -> None:
+    """The run ends with the weights of an uninterrupted one, although workers were killed at random moments.
+
+    The first kill follows the first checkpoint. Half of the others follow the next checkpoint or the summary, the rest
+    a random time, so that they also hit the start.
+    """
+    words = [*SMALL, "batches.max_tokens=100", "training.checkpoint_every=2", "training.max_epochs=2"]
+    words += ["export=true"]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    launcher += ["--max-restarts=2", "-m", "nmt.commands.train"]
+    launcher += [f"--max-restarts={kills}", "-m", "nmt.commands.train"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     subprocess.run([*launcher, *words, "name=whole"], cwd=tmp_path, env=environment, check=True)
+    generator, run_folder, killed = random.Random(1), tmp_path / "runs" / "demo", []
     with (tmp_path / "messages").open("w") as messages:
         run = subprocess.Popen([*launcher, *words], cwd=tmp_path, env=environment, stderr=messages)
-        last = tmp_path / "runs" / "demo" / "checkpoints" / "last.ckpt"
-        while run.poll() is None and not last.exists():
-            time.sleep(0.01)
-        workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
-        os.kill(int(workers[-1]), signal.SIGKILL)
+        for number in range(kills):
+            before, delay = saved(run_folder), 0.0 if number == 0 else generator.uniform(0, 8)
+            while run.poll() is None and number % 2 == 0 and saved(run_folder) == before:
+                time.sleep(0.01)
+            time.sleep(delay / (4 if number % 2 == 0 else 1))
+            workers = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True).stdout.split()
+            if run.poll() is None and workers:
+                os.kill(int(generator.choice(workers)), signal.SIGKILL)
+                killed.append(before)
         assert run.wait(timeout=300) == 0
+    assert len(killed) > kills // 2
     assert "run: runs/demo, resumed" in (tmp_path / "messages").read_text()
     folders = [tmp_path / "runs" / name for name in ("whole", "demo")]
     first, second = (torch.load(folder / "model.pt", weights_only=True)["weights"] for folder in folders)
     assert all(torch.equal(first[name], weight) for name, weight in second.items())
     assert sorted(file.name for file in (tmp_path / "runs").iterdir()) == ["demo", "whole"]
+    assert sorted(file.name for file in (folders[1] / "onnx").iterdir()) == sorted(
+        file.name for file in (folders[0] / "onnx").iterdir()
+    )
+
+
+def saved(run: Path) -> tuple[int, bool]:
+    """Return when the last checkpoint was written, and whether the summary exists."""
+    last = run / "checkpoints" / "last.ckpt"
+    return last.stat().st_mtime_ns if last.exists() else 0, (run / "summary.json").exists()
