@@ -33,6 +33,7 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … tokenizer=unigram tokenizer.joint=false        one vocabulary per side
   nmt-prepare … tokenizer.source_model=mine.model              use your own SentencePiece model
   nmt-prepare … data.duplicates=near data.drop_identical=true  drop repeated pairs, and pairs with equal sides
+  nmt-prepare … 'data.languages=[en,de]'                       drop pairs in other languages
   nmt-prepare … workers=8                                      write large corpora with eight processes
 
 Text files have one sentence per line, plain or .gz. The command prints how many pairs it kept, and how many it dropped

@@ -38,6 +38,7 @@ class Filters:
     max_ratio: Annotated[float, AtLeast(1)] | None = None
     drop_identical: bool = False
     duplicates: Duplicates | None = None
+    languages: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from typing import Any
 from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
 from nmt.tasks.from_python import rows_as_pairs
+from nmt.text.languages import language_problems
 from nmt.text.pair import Pair
 
 PARTS = ("train", "valid", "test")
-SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates")
+SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates", "languages")
 SOURCES = ("tasks.grammar", "tasks.copy", "text.parallel", "tasks.from_python", "tasks.tables", "tasks.hub")
 DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
@@ -77,6 +78,8 @@ def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Se
     if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
         duplicates = f"data.duplicates={data['duplicates']}"
         yield f"{duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
+    if data.get("languages") is not None:
+        yield from language_problems(data["languages"])
     if not isinstance(locate(data["_target_"], DATA_SOURCE, trust=trust), type):
         return
     try:

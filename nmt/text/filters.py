@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.errors import counted
+from nmt.text.languages import is_foreign
 from nmt.text.pair import Pair
 
 
@@ -15,13 +16,14 @@ class PairFilters:
     """The filters of a part: long and unequal pairs, empty sides unless ``keep_empty``, identical sides on request.
 
     ``max_length`` is the longest side in pieces, without ``</s>``. ``max_ratio`` is that of the longer to the shorter
-    side, in pieces.
+    side, in pieces. ``languages`` are the codes of both sides; lines in other languages are dropped.
     """
 
     max_length: int | None = None
     max_ratio: float | None = None
     keep_empty: bool = False
     drop_identical: bool = False
+    languages: tuple[str, str] | None = None
 
     @classmethod
     def of_training(cls, data: Mapping[str, Any]) -> PairFilters:
@@ -30,6 +32,7 @@ class PairFilters:
             max_length=data.get("max_length"),
             max_ratio=data.get("max_ratio"),
             drop_identical=bool(data.get("drop_identical")),
+            languages=data.get("languages"),
         )
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
@@ -42,6 +45,10 @@ class PairFilters:
             return f"longer than {counted(self.max_length, 'piece')}"
         if self.max_ratio is not None and max(source, target) > self.max_ratio * min(source, target):
             return f"length ratio over {self.max_ratio:g}"
+        if self.languages is not None:
+            for name, line, language in zip(("source", "target"), pair[:2], self.languages, strict=True):
+                if is_foreign(line, language):
+                    return f"{name} not in language {language}"
         return None
 
 
