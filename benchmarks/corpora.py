@@ -1,22 +1,18 @@
 """Measure memory and time of nmt-prepare and of the start of training, for corpora of growing size.
 
-The text is random words, 8 per side. Where training starts on more pairs than the largest prepared corpus has, that
-corpus is repeated under new names: training opens all shards, and cannot know that they are equal.
+The text is random words, 8 per side.
 
     python benchmarks/corpora.py
 """
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import resource
 import shutil
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,36 +41,23 @@ train(sys.argv[2:])
 
 def main() -> None:
     parser = argument_parser(__doc__, threads=None)
-    parser.add_argument(
-        "--pairs", type=int, nargs="+", default=[250_000, 1_000_000, 5_000_000], help="sizes to prepare"
-    )
-    parser.add_argument("--starts", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000], help="to train on")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000], help="sizes")
     parser.add_argument(
         "--work", type=Path, default=Path("runs/corpora"), help="folder of the text; default: %(default)s"
     )
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
-    rows = []
+    prepared, started = [], []
     for pairs in args.pairs:
         write_text(args.work, pairs)
-        cost = prepare(args.work, args.work / f"{pairs}")
-        rows.append(
-            (f"nmt-prepare, {pairs:,} pairs", f"{cost.peak / 2**20:.0f}", f"{cost.cpu:.0f}", f"{cost.wall:.0f}")
-        )
-        print(*rows[-1], flush=True)
-    largest = max(args.pairs)
-    for pairs in args.starts:
         folder = args.work / f"{pairs}"
-        if pairs not in args.pairs:
-            folder = repeat_shards(args.work / f"{largest}", args.work / f"start-{pairs}", pairs // largest)
-        cost = start_training(args.work, folder)
-        name = f"nmt-train to its first update, {pairs:,} pairs"
-        rows.append((name, f"{cost.peak / 2**20:.0f}", f"{cost.cpu:.1f}", f"{cost.wall:.1f}"))
-        print(*rows[-1], flush=True)
+        prepared.append(row(f"nmt-prepare, {pairs:,} pairs", prepare(args.work, folder)))
+        started.append(row(f"nmt-train to its first update, {pairs:,} pairs", start_training(args.work, folder)))
+        shutil.rmtree(folder)
     facts = "8 random words per side, tokenizer of 8,000 pieces, workers=1; CPU seconds do not count other programs"
     lines = header("Corpora larger than memory", facts)
-    lines += table(("command", "peak memory, MB", "CPU time, s", "time, s"), rows)
+    lines += table(("command", "peak memory, MB", "CPU time, s", "time, s"), prepared + started)
     save(args.output / "corpora.md", lines)
     shutil.rmtree(args.work)
 
@@ -95,6 +78,12 @@ class Cost(NamedTuple):
     cpu: float
     wall: float
     peak: int
+
+
+def row(name: str, cost: Cost) -> tuple[str, ...]:
+    cells = (name, f"{cost.peak / 2**20:.0f}", f"{cost.cpu:.0f}", f"{cost.wall:.0f}")
+    print(*cells, flush=True)
+    return cells
 
 
 def measured(command: list[str]) -> Cost:
@@ -120,25 +109,6 @@ def prepare(work: Path, output: Path) -> Cost:
     files = [f"data.{part}.{side}={work}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
     command = [sys.executable, "-m", "nmt.commands.prepare", *files, "tokenizer.vocab_size=8000", f"output={output}"]
     return measured(command)
-
-
-def repeat_shards(prepared: Path, folder: Path, times: int) -> Path:
-    """Return a prepared folder with all shards of another one ``times`` times, as hard links."""
-    folder.mkdir()
-    for name in ("source.model", "target.model", "valid.arrow"):
-        os.link(prepared / name, folder / name)
-    settings = json.loads((prepared / "settings.json").read_text())
-    checksums = settings["checksums"]
-    shards = [name for name in checksums if name.startswith("train-")]
-    known = {name: number for name, number in checksums.items() if name not in shards}
-    for number, name in enumerate(shards * times):
-        copy = f"train-{number:05d}.arrow"
-        os.link(prepared / name, folder / copy)
-        known[copy] = checksums[name]
-    settings = {**{key: value for key, value in settings.items() if key != "checksum"}, "checksums": known}
-    own = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
-    (folder / "settings.json").write_text(json.dumps({**settings, "checksum": own}))
-    return folder
 
 
 def start_training(work: Path, folder: Path) -> Cost:

@@ -82,7 +82,7 @@ ENTRIES = [
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
     ),
-    Entry("corpora", "corpora", 10, timing=True),
+    Entry("corpora", "corpora", 30, timing=True),
     Entry("lengths", "lengths", 15, timing=True),
     Entry("streaming", "streaming", 5, timing=True),
     Entry("few_states", "few_states", 5, timing=True),
