@@ -73,11 +73,12 @@ def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[floa
     generator = torch.Generator().manual_seed(seed)
     optimizer = Adam(model.train().parameters(), lr=0.02)
     source_size, target_size = model.embedding.num_embeddings, model.decoder.embedding.num_embeddings
+    device = model.embedding.weight.device
     batches = []
     for _ in range(4):
         ids = (torch.randint(4, size, (6, 7), generator=generator) for size in (source_size, target_size, target_size))
         masks = (torch.arange(7) < torch.randint(1, 8, (6, 1), generator=generator) for _ in range(2))
-        batches.append((*ids, *masks))
+        batches.append([part.to(device) for part in (*ids, *masks)])
     losses = []
     for update in range(updates):
         source, target_in, target_out, source_mask, target_mask = batches[update % len(batches)]
