@@ -1,9 +1,9 @@
-"""Compare memory attention and Bahdanau attention on real text: Multi30k English to German, over several seeds.
+"""Compare attentions and Transformers on real text: Multi30k English to German, over several seeds.
 
-The script trains ``+experiment=multi30k`` with each kind and seed, translates test2016 by beam search and scores it
-lower-cased, as the models were trained. Then the models take turns in translating test2016 --rounds times. It writes a
-table and the learning curves. An interrupted benchmark continues where it stopped. A kind without a finished run says
-"not run". Runs are named m30k-KIND-sSEED, so that runs trained by hand are used too.
+The script trains ``+experiment=multi30k`` or ``multi30k_transformer`` with each kind and seed, translates test2016 by
+beam search and scores it lower-cased, as the models were trained. Then the models take turns in translating test2016
+--rounds times. It writes a table and the learning curves. An interrupted benchmark continues where it stopped. A kind
+without a finished run says "not run". Runs are named m30k-KIND-sSEED, so that runs trained by hand are used too.
 
     python benchmarks/multi30k.py --data data/multi30k --precision bf16
     python benchmarks/multi30k.py --runs runs/multi30k --report-only
@@ -31,21 +31,29 @@ from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
 from nmt.text.files import read_lines
 
+LSTM, TRANSFORMER = "+experiment=multi30k", "+experiment=multi30k_transformer"
+LINEAR = ["encoder.self_attention=linear", "decoder.self_attention=linear"]
 KINDS = {
-    "bahdanau": ["attention=bahdanau"],
-    "memory": ["attention=memory"],
-    "memory-64": ["attention=memory", "attention.slots=64"],
-    "memory-no-encodings": ["attention=memory", "attention.position_encoding=false"],
-    "memory-64-no-encodings": ["attention=memory", "attention.slots=64", "attention.position_encoding=false"],
+    "bahdanau": [LSTM, "attention=bahdanau"],
+    "memory": [LSTM, "attention=memory"],
+    "abc": [LSTM, "attention=abc"],
+    "memory-64": [LSTM, "attention=memory", "attention.slots=64"],
+    "memory-no-encodings": [LSTM, "attention=memory", "attention.position_encoding=false"],
+    "memory-64-no-encodings": [LSTM, "attention=memory", "attention.slots=64", "attention.position_encoding=false"],
+    "transformer": [TRANSFORMER],
+    "transformer-linear": [TRANSFORMER, *LINEAR],
 }
 NAMES = {
     "memory": "memory, K=32",
+    "abc": "abc, K=32",
     "memory-64": "memory, K=64",
     "memory-no-encodings": "memory, K=32, no encodings",
     "memory-64-no-encodings": "memory, K=64, no encodings",
+    "transformer": "Transformer",
+    "transformer-linear": "Transformer, linear self-attention",
 }
-SEEDS = {"bahdanau": (1, 2, 3), "memory": (1, 2, 3)}  # other kinds: seed 1
-COLUMNS = ("attention", "seeds", "BLEU", "chrF", "TER", "best valid BLEU, greedy", "training, min")
+SEEDS = {"bahdanau": (1, 2, 3), "memory": (1, 2, 3), "abc": (1, 2, 3)}  # other kinds: seed 1
+COLUMNS = ("attention", "seeds", "BLEU", "chrF", "TER", "best valid BLEU, greedy", "training tokens/s", "training, min")
 BEAM = 5
 
 
@@ -57,7 +65,7 @@ def main() -> None:
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     for kind, seed in [] if args.report_only else cells(args.kinds):
-        settings = ["+experiment=multi30k", f"data.folder={args.data.resolve()}", *KINDS[kind], f"seed={seed}"]
+        settings = [*KINDS[kind], f"data.folder={args.data.resolve()}", f"seed={seed}"]
         train(args.runs, run_name(kind, seed), [*settings, f"precision={args.precision}"], threads=args.threads)
         write_report(args)
     write_report(args, decoding=True)
@@ -93,6 +101,7 @@ def write_report(args: argparse.Namespace, *, decoding: bool = False) -> None:
         models[name] = folders[0]
         cell = [spread([score[key] for score in scores]) for key in ("bleu", "chrf", "ter")]
         cell.append(spread([max(bleu for _, bleu in valid_bleu(folder / "metrics.csv")) for folder in folders]))
+        cell.append(spread([summary["tokens_per_s"] for summary in summaries.values()], ",.0f"))
         cell.append(spread([summary["seconds"] / 60 for summary in summaries.values()], ".0f"))
         rows.append([name, f"{len(summaries)} of {len(runs)}", *cell])
     lines += [*table(COLUMNS, rows), ""]

@@ -49,7 +49,7 @@ ENTRIES = [
     Entry("memory_future", "memory_future", 45),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
     Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
-    Entry("multi30k", "multi30k", 400, needs=(MULTI30K,)),
+    Entry("multi30k", "multi30k", 450, needs=(MULTI30K,)),
     Entry("lora", "lora", 130, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
