@@ -1,4 +1,4 @@
-"""What holds on the CPU holds on a GPU. Tests on a GPU are skipped by name without one."""
+"""Laws of the CPU that hold on a GPU too. Tests on a GPU are skipped by name without one."""
 
 from __future__ import annotations
 
