@@ -78,6 +78,18 @@ ENTRIES = [
         needs=(CT2,),
     ),
     Entry(
+        *("decode_one_ct2", "decode", 3),
+        ("--lines", "50", "--batch", "1", "--ct2", CT2, "--name", "decode_one_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
+    Entry(
+        *("decode_one_greedy_ct2", "decode", 3),
+        ("--lines", "50", "--batch", "1", "--beam", "1", "--ct2", CT2, "--name", "decode_one_greedy_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
+    Entry(
         *("decode_at_once", "decode", 3),
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,

@@ -85,7 +85,7 @@ def test_every_class_and_every_option_is_tested() -> None:
     for kind in CLASSES.values():
         untested = {name for name in inspect.signature(kind).parameters if (kind, name) not in tested}
         assert untested <= {"inner", "embedding", "attention"}, kind
-    assert len(CLASSES) == 20
+    assert {"MemoryAttention", "LSTMEncoder", "LSTMDecoder"} <= set(CLASSES)
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "problem"), list(cases()))
