@@ -70,7 +70,7 @@ ENTRIES = [
         timing=True,
         needs=(f"{REFERENCE}/model.pt", TEST2016),
     ),
-    Entry("workers", "workers", 6, timing=True),
+    Entry("workers", "workers", 15, timing=True),
     Entry(
         *("decode_ct2", "decode", 4),
         ("--at-once", "--ct2", CT2, "--rounds", "3", "--name", "decode_ct2"),

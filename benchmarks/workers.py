@@ -28,7 +28,7 @@ from report import argument_parser, header, save, table, with_quartiles
 def main() -> None:
     parser = argument_parser(__doc__, rounds=5, runs="runs/decode", threads=None)
     parser.add_argument("--workers", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--lines", type=int, default=8192, help="default: %(default)s")
+    parser.add_argument("--lines", type=int, default=32_768, help="default: %(default)s")
     parser.add_argument("--steps", type=int, default=15, help="target pieces per line; default: %(default)s")
     parser.add_argument("--engine", default="onnx-int8", help="default: %(default)s")
     parser.add_argument("--ray", action="store_true", help="also measure Ray actors on this machine")
