@@ -124,6 +124,7 @@ def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
 
 def prepare(attention: Attention, phase: str, length: int, count: int) -> Call:
     """Return a function that runs the phase once, for one source of ``length`` states and ``count`` queries."""
+    attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
     device = next(iter(attention.parameters()), torch.empty(0)).device
     width = attention.context_size or SIZE
     states = torch.randn(1, length, width, device=device)
