@@ -25,21 +25,7 @@ from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
-from nmt.inference.run_files import (
-    ALIGNMENTS,
-    CHECKPOINTS,
-    CONFIG_FILE,
-    CURVE_FILE,
-    GOLD_LINKS,
-    HEATMAPS,
-    METRICS_FILE,
-    REFERENCE_LINKS,
-    REFERENCES,
-    SOURCES,
-    SUMMARY_FILE,
-    TRANSLATION_LINKS,
-    TRANSLATIONS,
-)
+from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
 from nmt.storage import write_lines
 from nmt.training.launch import detect_launch, is_first, require_launch
@@ -127,7 +113,9 @@ def train_or_resume(
                 _announce(start)
             return _train_into(start, pairs)
         except BaseException:
-            if rank() == 0 and not any((start.folder / name).exists() for name in (CHECKPOINTS, METRICS_FILE)):
+            if rank() == 0 and not any(
+                (start.folder / name).exists() for name in (run_files.CHECKPOINTS, run_files.METRICS_FILE)
+            ):
                 shutil.rmtree(start.folder, ignore_errors=True)  # training never started
             raise
 
@@ -185,8 +173,8 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     from nmt.training.run import train_into
 
     def store_config(final: Mapping[str, Any]) -> None:
-        (start.folder / SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
-        write_lines(start.folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
+        (start.folder / run_files.SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
+        write_lines(start.folder / run_files.CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
 
     return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
@@ -230,15 +218,15 @@ def _print_summary(result: TrainingResult) -> None:
     table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", length)
     table.add_row("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB")
     for label, file in (
-        ("test source", SOURCES),
-        ("references", REFERENCES),
-        ("translations", TRANSLATIONS),
-        ("translation links", TRANSLATION_LINKS),
-        ("reference links", REFERENCE_LINKS),
-        ("gold links", GOLD_LINKS),
-        ("alignments", ALIGNMENTS),
-        ("heatmaps", HEATMAPS),
-        ("learning curve", CURVE_FILE),
+        ("test source", run_files.SOURCES),
+        ("references", run_files.REFERENCES),
+        ("translations", run_files.TRANSLATIONS),
+        ("translation links", run_files.TRANSLATION_LINKS),
+        ("reference links", run_files.REFERENCE_LINKS),
+        ("gold links", run_files.GOLD_LINKS),
+        ("alignments", run_files.ALIGNMENTS),
+        ("heatmaps", run_files.HEATMAPS),
+        ("learning curve", run_files.CURVE_FILE),
         ("all files", ""),
     ):
         if (folder / file).exists():

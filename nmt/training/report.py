@@ -17,21 +17,8 @@ from nmt.alignment.unspaced import display_weights
 from nmt.alignment.word_weights import piece_weights, word_weights
 from nmt.errors import print_message
 from nmt.evaluation import corpus_scores
+from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.run_files import (
-    ALIGNMENTS,
-    CONFIG_FILE,
-    CURVE_FILE,
-    GOLD_LINKS,
-    HEATMAPS,
-    METRICS_FILE,
-    REFERENCE_LINKS,
-    REFERENCES,
-    SOURCES,
-    SUMMARY_FILE,
-    TRANSLATION_LINKS,
-    TRANSLATIONS,
-)
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.storage import write_lines
@@ -54,9 +41,13 @@ def report(
     ``origin`` is the ``provenance`` of the run.
     """
     attention = config["attention"]["_target_"].rpartition(".")[2]
-    if (folder / METRICS_FILE).is_file():
-        with optional(f"{folder}/{CURVE_FILE}"):
-            save_curve(folder / METRICS_FILE, folder / CURVE_FILE, title=f"{folder.resolve().name}: {attention}")
+    if (folder / run_files.METRICS_FILE).is_file():
+        with optional(f"{folder}/{run_files.CURVE_FILE}"):
+            save_curve(
+                folder / run_files.METRICS_FILE,
+                folder / run_files.CURVE_FILE,
+                title=f"{folder.resolve().name}: {attention}",
+            )
     average = fitted.average
     summary: dict[str, Any] = {
         "test": None,
@@ -69,34 +60,34 @@ def report(
         "valid_best": average.score if average is not None and average.kept else fitted.best,
         "attention": attention,
         "seed": config["seed"],
-        "settings": CONFIG_FILE,
+        "settings": run_files.CONFIG_FILE,
         "signatures": {},
         **origin,
     }
     if test is not None:
         summary.update(test_report(config, Translator(fitted.trained), test, folder))
-    write_lines(folder / SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
+    write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
 
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
     sources, references, golds = test.sources(), test.targets(), test.links()
-    write_lines(folder / SOURCES, sources)
-    write_lines(folder / REFERENCES, references)
+    write_lines(folder / run_files.SOURCES, sources)
+    write_lines(folder / run_files.REFERENCES, references)
     hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
-    write_lines(folder / TRANSLATIONS, hypotheses)
+    write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     scores = corpus_scores(hypotheses, references)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if golds is not None:
-        write_lines(folder / GOLD_LINKS, [format_gold(gold) for gold in golds])
+        write_lines(folder / run_files.GOLD_LINKS, [format_gold(gold) for gold in golds])
     if translator.attention.reads_source:
-        write_lines(folder / TRANSLATION_LINKS, own_links)
+        write_lines(folder / run_files.TRANSLATION_LINKS, own_links)
         links = forced_links(translator, sources, references, on_failure=_failure_warning("alignment"))
-        write_lines(folder / REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
+        write_lines(folder / run_files.REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
-        with optional(f"{folder}: {ALIGNMENTS} and {HEATMAPS}"):
+        with optional(f"{folder}: {run_files.ALIGNMENTS} and {run_files.HEATMAPS}"):
             draw(translator, test, folder)
     return {"test": results, "signatures": {**scores.signatures, "aer": AER_METHOD}}
 
@@ -140,7 +131,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     signed = translator.attention.signed
     for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
         decoding, number = decoded[index], rows[index] + 1
-        picture = folder / HEATMAPS / f"test-{number}.png"
+        picture = folder / run_files.HEATMAPS / f"test-{number}.png"
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
             save_heatmap(
@@ -158,7 +149,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
         examples.append(Example(row + 1, *display, gold))
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
-    write_lines(folder / ALIGNMENTS, page.split("\n"))
+    write_lines(folder / run_files.ALIGNMENTS, page.split("\n"))
 
 
 def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
