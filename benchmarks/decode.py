@@ -140,7 +140,7 @@ def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Eng
     """Yield name and engine of the model for each --engine, and an AtOnce for each that runs several batches."""
     for name in args.engine:
         runtime = Translator.load(run, engine=name, device="auto", threads=args.threads).runtime
-        yield name, runtime.engine(trace=False)
+        yield name, runtime.engine(trace=False, hypotheses=args.batch * args.beam)
         if getattr(args, "at_once", False) and runtime.workers > 1:
             engine: Any = AtOnce(runtime.engine(trace=False, beside_others=True), runtime.workers)
             yield f"{name}, {runtime.workers} batches at once", engine

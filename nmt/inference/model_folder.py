@@ -57,7 +57,7 @@ class TrainedModel:
     def workers(self) -> int:
         return 1
 
-    def engine(self, *, trace: bool, beside_others: bool = False) -> TorchEngine:
+    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> TorchEngine:
         return TorchEngine(self.model.eval(), trace=trace)
 
 

@@ -48,10 +48,11 @@ class Runtime(Protocol):
         """Number of batches that are decoded at once, each with one thread; 1: one batch gets all threads."""
         ...
 
-    def engine(self, *, trace: bool, beside_others: bool = False) -> Engine[Any, Any]:
+    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> Engine[Any, Any]:
         """Return the search engine of the model; set ``trace`` if alignments are needed.
 
         With ``beside_others``, several Python threads may use it at once, and each gets one thread of the machine.
-        Without, one batch at a time gets all threads.
+        Without, one batch at a time gets all threads, or one thread if that is faster for this number of
+        ``hypotheses`` in the batch.
         """
         ...

@@ -21,7 +21,7 @@ from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
-from nmt.search.search import max_rows, search_all
+from nmt.search.search import live_hypotheses, max_rows, search_all
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -167,7 +167,10 @@ class Translator:
     def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> list[Translation]:
         """Translate one batch; see ``nmt.inference.bulk.Decode``."""
         trace = options.keep_weights or options.coverage_penalty > 0
-        engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None)
+        hypotheses = len(sources) * live_hypotheses(options)
+        engine: Engine[Any, Any] = self.runtime.engine(
+            trace=trace, beside_others=stop is not None, hypotheses=hypotheses
+        )
         engine = engine if stop is None else Stoppable(engine, stop)
         results = search_all(engine, sources, options, max_tokens=self.max_tokens)
         return [

@@ -79,7 +79,12 @@ def search_all(
 
 def max_rows(options: SearchOptions) -> int:
     """Return the number of sentences in a batch that together have at most ``MAX_HYPOTHESES`` hypotheses."""
-    return max(1, MAX_HYPOTHESES // (options.n_best if options.method == "sample" else options.beam_size))
+    return max(1, MAX_HYPOTHESES // live_hypotheses(options))
+
+
+def live_hypotheses(options: SearchOptions) -> int:
+    """Return the largest number of live hypotheses of one sentence."""
+    return options.n_best if options.method == "sample" else options.beam_size
 
 
 def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | None = None) -> list[list[int]]:

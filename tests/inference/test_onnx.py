@@ -290,6 +290,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_one_thread_translates_one_line_in_8_bit_integers(run: Path) -> None:
+    runtime = Translator.load(run, engine="onnx-int8", threads=2).runtime
+    threads = {
+        hypotheses: runtime.engine(trace=False, hypotheses=hypotheses)._step.get_session_options().intra_op_num_threads  # type: ignore[attr-defined]
+        for hypotheses in (1, 10, 11, None)
+    }
+    assert threads == {1: 1, 10: 1, 11: 2, None: 2}
+    translator = Translator.load(run, engine="onnx-int8", threads=2)
+    translator.texts(LINES[:1], SearchOptions(beam_size=5))
+    assert "_all_threads" not in vars(translator.runtime)
+
+
 @pytest.mark.parametrize("k", [1, 2, 7])
 @pytest.mark.parametrize("shortlist", [False, True])
 def test_banned_pieces_do_not_displace_others(shortlist: bool, k: int, short_run: Path) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nmt.inference.onnx.engine import OnnxEngine
 
 ALIGN = "align.onnx"
+FEW_HYPOTHESES = 10
+"""Up to this number of hypotheses, 8-bit products take less time than waking a second thread."""
 _LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
 
 
@@ -46,13 +48,14 @@ class OnnxModel:
         # The kernels of torch reuse buffers, so that only one batch at a time may be encoded.
         return 1 if self.torch_encodes else self.threads or usable_cores()
 
-    def engine(self, *, trace: bool, beside_others: bool = False) -> OnnxEngine:
+    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> OnnxEngine:
         """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
 
         Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
         """
+        few = self.engine_name == "onnx-int8" and hypotheses is not None and hypotheses <= FEW_HYPOTHESES
         with _LOADING:
-            return self._single_thread if beside_others else self._all_threads
+            return self._single_thread if beside_others or few else self._all_threads
 
     @cached_property
     def step_name(self) -> str:
