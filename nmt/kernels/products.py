@@ -11,6 +11,9 @@ from torch.nn import functional
 
 from nmt.kernels import enabled, operators
 
+LEAST_MULTIPLICATIONS = 1 << 19
+"""Smaller products are faster without oneDNN, which takes 30 µs even for a single number."""
+
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x weightᵀ + bias (…, out) for x (…, in), weight (out, in) and bias (out,), like ``functional.linear``.
@@ -19,7 +22,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     makes them about twice as fast on the AMD processor of benchmarks/products.py. Under autocast, oneDNN multiplies in
     bfloat16, which is twice as fast again.
     """
-    if not can_use_onednn(x, weight):
+    if not can_use_onednn(x, weight) or x.numel() * len(weight) < LEAST_MULTIPLICATIONS:
         return functional.linear(x, weight, bias)
     rows = to_product_dtype(x.reshape(-1, x.shape[-1]))
     bias = bias if bias is None else to_product_dtype(bias)

@@ -64,6 +64,16 @@ def test_linear_layers_use_onednn_in_float32(monkeypatch: pytest.MonkeyPatch) ->
     assert set(model.state_dict()) == {"0.weight", "0.bias"}
 
 
+@pytest.mark.usefixtures("onednn")
+def test_small_products_do_not_use_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    monkeypatch.setattr(products, "_product", lambda *args: calls.append(args) or functional.linear(*args))
+    monkeypatch.setattr(products, "LEAST_MULTIPLICATIONS", 2 * 3 * 4 * 5)
+    for rows, expected in ((3, 0), (4, 1)):
+        linear(torch.randn(2, rows, 3), torch.randn(5, 3))
+        assert len(calls) == expected
+
+
 @pytest.mark.parametrize("emulated", [False, True])
 @pytest.mark.parametrize("shape", [(7, 12), (3, 9, 12), (2, 0, 12)])
 def test_linear_follows_autocast(shape: tuple[int, ...], emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
