@@ -300,6 +300,8 @@ def test_one_thread_translates_one_line_in_8_bit_integers(run: Path) -> None:
     translator = Translator.load(run, engine="onnx-int8", threads=2)
     translator.texts(LINES[:1], SearchOptions(beam_size=5))
     assert "_all_threads" not in vars(translator.runtime)
+    alone = Translator.load(run, engine="onnx-int8", threads=1).runtime
+    assert alone.engine(trace=False) is alone.engine(trace=False, hypotheses=1)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])

@@ -54,8 +54,9 @@ class OnnxModel:
         Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
         """
         few = self.engine_name == "onnx-int8" and hypotheses is not None and hypotheses <= FEW_HYPOTHESES
+        single = beside_others or few or (self.threads or usable_cores()) == 1
         with _LOADING:
-            return self._single_thread if beside_others or few else self._all_threads
+            return self._single_thread if single else self._all_threads
 
     @cached_property
     def step_name(self) -> str:
