@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,18 @@ class Fitted(NamedTuple):
     stop_signal: int | None
 
 
+class _Session(NamedTuple):
+    """The parts of one session of training."""
+
+    trained: TrainedModel
+    best: BestCheckpoints
+    last: LastCheckpoint
+    progress: LiveProgress
+    trainer: pl.Trainer
+    task: TranslationTask
+    data: CorpusBatches
+
+
 def fit(
     config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
 ) -> Fitted | None:
@@ -65,9 +77,19 @@ def fit(
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
     """
+    session = _start(config, prepared, folder, resume=resume, tracker=tracker)
+    problem = _run(session, config, resume=resume)
+    return _save_best(session, config, folder, problem) if rank() == 0 else None
+
+
+def _start(
+    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None
+) -> _Session:
+    """Build the model, its data and the trainer."""
+    training = config["training"]
     pl.seed_everything(config["seed"], workers=True, verbose=False)
-    best = BestCheckpoints(folder / CHECKPOINTS, config["training"])
-    limits = {"max_steps": config["training"]["max_steps"], "every": config["training"]["checkpoint_every"]}
+    best = BestCheckpoints(folder / CHECKPOINTS, training)
+    limits = {"max_steps": training["max_steps"], "every": training["checkpoint_every"]}
     last = LastCheckpoint(folder / CHECKPOINTS / LAST_CHECKPOINT, best, **limits)
     with first_before_others():
         trained = new_model(config, prepared, checkpoint=last.path if resume else None)
@@ -76,14 +98,7 @@ def fit(
     if rank() != 0:
         torch.manual_seed(config["seed"] + (rank() << 32))  # each rank drops out other units
     progress = LiveProgress()
-    patience = config["training"]["patience"]
-    callbacks: list[pl.Callback] = [progress, best, last]
-    if (interval := config["training"]["keep_every_n_epochs"]) is not None:
-        callbacks.append(EpochCheckpoints(folder / CHECKPOINTS, interval))
-    if patience is not None:
-        callbacks.append(Patience(best.monitor, mode=best.mode, patience=patience))
-    if (decay := config["training"]["ema_decay"]) is not None:
-        callbacks.append(MovingAverage(decay))
+    callbacks = [progress, best, last, *_optional_callbacks(training, best, folder)]
     with without_advice():
         trainer = build_trainer(config, folder, callbacks, [] if tracker is None else [tracker])
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
@@ -92,21 +107,41 @@ def fit(
         prepared.corpora["valid"],
         batches=config["batches"],
         seed=config["seed"],
-        max_steps=config["training"]["max_steps"],
+        max_steps=training["max_steps"],
         pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
     )
-    problem = None
+    return _Session(trained, best, last, progress, trainer, task, data)
+
+
+def _optional_callbacks(training: Mapping[str, Any], best: BestCheckpoints, folder: Path) -> Iterator[pl.Callback]:
+    """Yield the callbacks of the settings that are not null."""
+    if (interval := training["keep_every_n_epochs"]) is not None:
+        yield EpochCheckpoints(folder / CHECKPOINTS, interval)
+    if (patience := training["patience"]) is not None:
+        yield Patience(best.monitor, mode=best.mode, patience=patience)
+    if (decay := training["ema_decay"]) is not None:
+        yield MovingAverage(decay)
+
+
+def _run(session: _Session, config: Mapping[str, Any], *, resume: bool) -> str | None:
+    """Train until the end or a signal. Return the reason if the loss diverged."""
+    last = session.last
     try:
         with without_advice(), stop_on_signal(last), contextlib.suppress(Stopped):
-            trainer.fit(task, data, ckpt_path=last.path if resume else None, weights_only=True)
+            checkpoint = last.path if resume else None
+            session.trainer.fit(session.task, session.data, ckpt_path=checkpoint, weights_only=True)
     except Diverged as error:
-        problem = _explain_divergence(error, config)
+        return _explain_divergence(error, config)
     except Exception as error:
         if not resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
-    if rank() != 0:
-        return None
+    return None
+
+
+def _save_best(session: _Session, config: Mapping[str, Any], folder: Path, problem: str | None) -> Fitted:
+    """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
+    trained, best, last, progress, trainer, task, data = session
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
     kept = best.read(last.path, trained.model)
     if kept is None:

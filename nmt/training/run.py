@@ -19,7 +19,7 @@ from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
-from nmt.training.fit import fit
+from nmt.training.fit import Fitted, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import slowdown
@@ -109,16 +109,7 @@ def _train(
         return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:
         return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
-    monitor, patience = (config["training"][key] for key in ("monitor", "patience"))
-    if fitted.early:
-        log(
-            f"stopped early: {monitor} did not improve in {counted(patience, 'validation')} (training.patience); "
-            f"the model of epoch {fitted.kept} is kept"
-        )
-    if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
-        log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
-    if fitted.average is not None:
-        log(describe_average(fitted.average, monitor, fitted.best))
+    _log_outcome(fitted, config["training"], log)
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")
@@ -128,6 +119,20 @@ def _train(
     if config["export"] and config.get("adapt") is None:  # the graphs would hold the whole model
         export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
+
+
+def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str], None]) -> None:
+    """Log what decided when training ended and which weights were kept, if it was not just the highest score."""
+    monitor = training["monitor"]
+    if fitted.early:
+        log(
+            f"stopped early: {monitor} did not improve in {counted(training['patience'], 'validation')} "
+            f"(training.patience); the model of epoch {fitted.kept} is kept"
+        )
+    if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
+        log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
+    if fitted.average is not None:
+        log(describe_average(fitted.average, monitor, fitted.best))
 
 
 def _remove_partial_files(folder: Path) -> None:
