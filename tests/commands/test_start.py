@@ -32,6 +32,11 @@ class Stop:
 sys.meta_path.insert(0, Stop())
 {command}()
 """
+LOAD_TORCH = """
+from nmt.commands import programs, shell
+shell.run = lambda command: __import__("torch")
+programs.train()
+"""
 ENDINGS = {
     signal.SIGINT: (130, b"interrupted\n"),
     signal.SIGTERM: (143, b"stopped by SIGTERM\n"),
@@ -75,6 +80,22 @@ def test_ignored_signal_stays_ignored() -> None:
     code = STOP_AT_IMPORT.format(command="evaluate", number=2, signal=int(signal.SIGHUP))
     status, out, error = finish(code, ["--help"], shell="trap '' HUP; exec \"$@\"")
     assert (status, error) == (0, b"") and out.startswith(b"nmt-evaluate: ")
+
+
+@pytest.mark.parametrize(("chosen", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_threads_of_torch_spin_shortly(chosen: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"OMP_DISPLAY_ENV": "verbose", **chosen}.items():
+        monkeypatch.setenv(name, value)
+    _, _, printed = finish(LOAD_TORCH, [])
+    if b"GOMP_SPINCOUNT" not in printed:
+        pytest.skip("this torch does not use GNU OpenMP")
+    assert f"GOMP_SPINCOUNT = '{spins}'".encode() in printed
+
+
+def test_chosen_wait_policy_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_DISPLAY_ENV", "verbose")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert b"GOMP_SPINCOUNT = '1000'" not in finish(LOAD_TORCH, [])[2]
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
