@@ -8,6 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,6 +30,7 @@ from nmt.inference.onnx import graphs
 from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ENGINES, export
 from nmt.inference.onnx.folder import exported_engines, open_onnx
+from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, State
@@ -290,18 +292,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_one_thread_translates_one_line_in_8_bit_integers(run: Path) -> None:
-    runtime = Translator.load(run, engine="onnx-int8", threads=2).runtime
-    threads = {
-        hypotheses: runtime.engine(trace=False, hypotheses=hypotheses)._step.get_session_options().intra_op_num_threads  # type: ignore[attr-defined]
-        for hypotheses in (1, 10, 11, None)
-    }
-    assert threads == {1: 1, 10: 1, 11: 2, None: 2}
+def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = Translator.load(run, engine="onnx-int8", threads=2)
     translator.texts(LINES[:1], SearchOptions(beam_size=5))
-    assert "_all_threads" not in vars(translator.runtime)
-    alone = Translator.load(run, engine="onnx-int8", threads=1).runtime
-    assert alone.engine(trace=False) is alone.engine(trace=False, hypotheses=1)
+    assert "_single_thread" in vars(translator.runtime) and "_all_threads" not in vars(translator.runtime)
+
+    monkeypatch.setattr(OnnxModel, "_load", lambda self, threads: threads)
+    runtime = open_onnx(run, "onnx-int8", threads=2)
+    assert [runtime.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
+    for others in ({"engine_name": "onnx"}, {"torch_encodes": True}):
+        assert replace(runtime, **others).engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
+    alone = replace(runtime, threads=1)
+    alone.engine(trace=False)
+    assert "_all_threads" not in vars(alone)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])

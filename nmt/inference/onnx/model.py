@@ -54,7 +54,8 @@ class OnnxModel:
         Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
         """
         few = self.engine_name == "onnx-int8" and hypotheses is not None and hypotheses <= FEW_HYPOTHESES
-        single = beside_others or few or (self.threads or usable_cores()) == 1
+        # The number of threads of torch belongs to the process, so an encoder in torch keeps all threads.
+        single = beside_others or (few and not self.torch_encodes) or (self.threads or usable_cores()) == 1
         with _LOADING:
             return self._single_thread if single else self._all_threads
 
