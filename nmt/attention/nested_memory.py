@@ -6,7 +6,6 @@ Ordered Representations with Nested Dropout, arXiv 1402.0915.
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
@@ -20,6 +19,8 @@ from nmt.kernels.products import linear
 
 class NestedMemoryAttention(MemoryAttention):
     """Memory attention that trains with the first n of its K slots, n random in each batch, and translates with any n.
+
+    n is K, K/2, K/4 or K/8. It then translates well with numbers between them too; fewer are not trained.
 
     Both softmaxes run over the n slots only, so n slots compute what an attention with the first n rows of W_α and W_β
     computes. The position encoding of a slot must not depend on n, and n slots must cover the whole source: k/K is
@@ -64,8 +65,8 @@ class NestedMemoryAttention(MemoryAttention):
         return score(self.write_score, scores)
 
     def random_slots(self) -> int:
-        """Return ⌈K (1 − u)²⌉ with u uniform in [0, 1): the first slots matter most, so small numbers are likelier."""
-        return math.ceil(self.slots * (1 - float(torch.rand(()))) ** 2)
+        """Return K, K/2, K/4 or K/8, rounded down, with equal probability."""
+        return max(1, self.slots >> int(torch.randint(4, ())))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return β (B, Q, n) for the n slots of the memory."""

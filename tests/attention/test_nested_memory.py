@@ -76,14 +76,15 @@ def test_position_encodings_are_those_of_the_paper_in_another_order() -> None:
     assert places[:8].tolist() == [1, 1 / 2, 3 / 4, 1 / 4, 7 / 8, 3 / 8, 5 / 8, 1 / 8]
 
 
-def test_training_uses_each_number_of_slots_and_evaluation_all() -> None:
-    attention = nested(4)
-    sizes = Counter(use(attention)[0].shape[1] for _ in range(2000))
-    assert sizes.keys() == {1, 2, 3, 4}
-    for slots, count in sizes.items():  # ⌈K u²⌉ ≤ n if u ≤ √(n/K)
-        assert count / 2000 == pytest.approx((slots / 4) ** 0.5 - ((slots - 1) / 4) ** 0.5, abs=0.05)
+@pytest.mark.parametrize(("slots", "numbers"), [(16, [16, 8, 4, 2]), (9, [9, 4, 2, 1]), (3, [3, 1, 1, 1])])
+def test_training_halves_the_slots_up_to_three_times_and_evaluation_uses_all(slots: int, numbers: list[int]) -> None:
+    attention = nested(slots)
+    drawn = Counter(use(attention)[0].shape[1] for _ in range(1000))
+    assert drawn.keys() == set(numbers)
+    for number, times in Counter(numbers).items():
+        assert drawn[number] / 1000 == pytest.approx(times / 4, abs=0.06)
     attention.eval()
-    assert {use(attention)[0].shape[1] for _ in range(20)} == {4}
+    assert {use(attention)[0].shape[1] for _ in range(20)} == {slots}
 
 
 def test_training_with_n_slots_reaches_only_their_weights() -> None:
@@ -97,7 +98,7 @@ def test_training_with_n_slots_reaches_only_their_weights() -> None:
         for weight in (attention.W_alpha.weight, attention.W_beta.weight):
             assert weight.grad is not None
             assert weight.grad[used:].eq(0).all() and weight.grad[:used].ne(0).any(dim=1).all()
-    assert len(draws) > 3
+    assert draws == {8, 4, 2, 1}
 
 
 def test_number_of_slots_is_checked() -> None:
