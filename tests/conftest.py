@@ -10,16 +10,11 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from nmt.kernels import products  # noqa: E402  # loads torch, which reads OMP_NUM_THREADS
-
 # No time limits: the first example may load a model, and machines differ. In CI, the same examples in every run.
 settings.register_profile(
     "nmt", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("nmt")
-
-# Models of tests are small. Let oneDNN compute their products too, as it does those of larger models.
-products.LEAST_MULTIPLICATIONS = 0
 
 pytest_plugins = ["attack_table"]
 

@@ -7,9 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from nmt import kernels
-from nmt.kernels import operators
+from nmt.kernels import operators, products
 
 CHECKS = (operators.can_multiply, operators.can_pack, operators.can_differentiate)
+
+
+@pytest.fixture(autouse=True)
+def onednn_computes_small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use oneDNN for the small tensors of these tests too."""
+    monkeypatch.setattr(products, "LEAST_MULTIPLICATIONS", 0)
 
 
 @pytest.fixture
