@@ -32,7 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
     trained = TrainedModel(random_model(config, scale=20), tokenizer, tokenizer, config, 40)
-    with torch.no_grad():
+    with torch.no_grad():  # features of 1, so that their sum overflows in any order
+        trained.model.decoder.combine.weight.zero_()
+        trained.model.decoder.combine.bias.fill_(20)
         trained.model.decoder.output.weight.fill_(3e38)
     save_folder(folder, trained)
     export(trained, folder, None)
