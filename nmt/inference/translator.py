@@ -167,10 +167,8 @@ class Translator:
     def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> list[Translation]:
         """Translate one batch; see ``nmt.inference.bulk.Decode``."""
         trace = options.keep_weights or options.coverage_penalty > 0
-        hypotheses = len(sources) * live_hypotheses(options)
-        engine: Engine[Any, Any] = self.runtime.engine(
-            trace=trace, beside_others=stop is not None, hypotheses=hypotheses
-        )
+        count = len(sources) * live_hypotheses(options)
+        engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
         engine = engine if stop is None else Stoppable(engine, stop)
         results = search_all(engine, sources, options, max_tokens=self.max_tokens)
         return [

@@ -83,7 +83,7 @@ def test_ignored_signal_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize(("chosen", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
-def test_threads_of_torch_spin_shortly(chosen: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_torch_spin_briefly(chosen: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"OMP_DISPLAY_ENV": "verbose", **chosen}.items():
         monkeypatch.setenv(name, value)
     _, _, printed = finish(LOAD_TORCH, [])

@@ -44,18 +44,24 @@ class OnnxModel:
     trust: Sequence[str] = ()
 
     @property
+    def thread_count(self) -> int:
+        """The number of CPU threads: ``threads``, or that of all cores."""
+        return self.threads or usable_cores()
+
+    @property
     def workers(self) -> int:
         # The kernels of torch reuse buffers, so that only one batch at a time may be encoded.
-        return 1 if self.torch_encodes else self.threads or usable_cores()
+        return 1 if self.torch_encodes else self.thread_count
 
     def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> OnnxEngine:
         """Return the engine, which is created once. Its graphs support alignments with or without ``trace``.
 
         Each of the two kinds loads the graphs when it is first used: onnxruntime has no thread limit per call.
         """
-        few = self.engine_name == "onnx-int8" and hypotheses is not None and hypotheses <= FEW_HYPOTHESES
+        few = hypotheses is not None and hypotheses <= FEW_HYPOTHESES
         # The number of threads of torch belongs to the process, so an encoder in torch keeps all threads.
-        single = beside_others or (few and not self.torch_encodes) or (self.threads or usable_cores()) == 1
+        one_is_faster = few and self.engine_name == "onnx-int8" and not self.torch_encodes
+        single = beside_others or one_is_faster or self.thread_count == 1
         with _LOADING:
             return self._single_thread if single else self._all_threads
 
