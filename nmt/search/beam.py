@@ -33,11 +33,12 @@ def beam_search(
     n_best = _NBest(len(limits), options.n_best)
     state = engine.init(source)
     rows = np.arange(len(limits))
-    live = np.zeros((len(rows), 1))
+    live: Floats = np.zeros((len(rows), 1))
     tokens = np.full((len(rows), 1), BOS)
     parents = np.zeros_like(tokens)
     # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
     largest_penalty = length_penalty(limits + 1, options.length_penalty)
+    first_limit = int(limits.min())
     for time in range(int(limits.max()) + 1):
         # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
         state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, BANNED)
@@ -49,8 +50,10 @@ def beam_search(
             scores = scorer.score_candidates(rows, ended.log_prob, ended.parents, time, True, worst)
             n_best.merge(rows, ended, scores, time, finished=True)
 
-        previous, live = live, np.where((limits[rows] == time)[:, None], -np.inf, alive.log_prob)
-        over = live.max(axis=1) / largest_penalty[rows] <= n_best.worst_score(rows)
+        previous, live = live, alive.log_prob
+        if time >= first_limit:
+            live = np.where((limits[rows] == time)[:, None], -np.inf, live)
+        over = live[:, 0] / largest_penalty[rows] <= n_best.worst_score(rows)  # live hypotheses are sorted, best first
         if over.any():
             unfinished = np.flatnonzero(over & ~n_best.has_any(rows))
             cut = _Candidates.from_live(previous[unfinished])
