@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nmt.bounds import AtLeast, AtMost, Count
 from nmt.commands.options import asks_for_help, read_options, show_help
@@ -83,18 +83,36 @@ def compare(arguments: list[str]) -> None:
     if asks_for_help(arguments):
         show_help(HELP, "compare")
         return
-    words = join_options([word for word in arguments if word not in ("-m", "--multirun")])
+    words = [_escape(word) for word in join_options(arguments) if word not in ("-m", "--multirun")]
     own = {*read_yaml(config_dir() / "compare.yaml")}
     training = [word for word in words if key_of(word) not in own]
     options = read_options("compare", Compare, [word for word in words if word not in training])
     require_stdout()
     shared = [word for word in words if key_of(word) in SHARED]
-    runs = _given_runs(options, training) if options.models is not None else _trained_runs(options, training, shared)
-    comparison = _measure(options, runs, shlex.join(["nmt-compare", *arguments]))
+    selection = _given_runs(options, training) if options.models is not None else _trained_runs(options, training, shared)
+    comparison = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
     print_table(comparison, options)
+    if selection.failure is not None:
+        raise selection.failure
 
 
-def _given_runs(options: Compare, training: Sequence[str]) -> list[Run]:
+def _escape(word: str) -> str:
+    """Escape ``=`` in the folders of ``models=``, for Hydra: the runs of a sweep have names such as attention=luong."""
+    key, _, value = word.partition("=")
+    if key != "models" or {*"'\"\\"} & {*value}:
+        return word
+    return "models=" + value.replace("=", r"\=")
+
+
+class _Selection(NamedTuple):
+    """The runs to compare, and the folders of the others, which have not finished."""
+
+    runs: list[Run]
+    missing: list[Path]
+    failure: UserError | None = None
+
+
+def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
     from nmt.comparison.models import read_run, run_folders
 
     assert options.models is not None
@@ -102,13 +120,23 @@ def _given_runs(options: Compare, training: Sequence[str]) -> list[Run]:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
     if any((options.folder / name).exists() for name in (CONFIG_FILE, SUMMARY_FILE)):
         raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
-    folders = dict.fromkeys(run for folder in options.models for run in run_folders(Path(folder)))
-    return [read_run(folder) for folder in folders]
+    folders: dict[Path, Path] = {}
+    missing: list[Path] = []
+    for given in map(Path, options.models):
+        for folder in run_folders(given):
+            if folder != given and not (folder / SUMMARY_FILE).is_file():
+                print_message(f"warning: {folder}: has not finished, so it is left out; repeat its sweep to finish it")
+                missing.append(folder)
+            else:
+                folders.setdefault(folder.resolve(), folder)
+    if not folders:
+        raise UserError(f"models=[{','.join(options.models)}]: no run has finished; repeat the sweep to finish them")
+    return _Selection([read_run(folder) for folder in folders.values()], missing)
 
 
-def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[str]) -> list[Run]:
+def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[str]) -> _Selection:
     """Train the runs that have not finished, and return all runs."""
-    from nmt.commands.sweep import sweep
+    from nmt.commands.sweep import JobsFailed, sweep
     from nmt.commands.train import train_or_resume
     from nmt.comparison.models import folder_label, read_run, unknown_baseline
     from nmt.config.multirun import read_multirun
@@ -128,11 +156,18 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     names = {*labels, *(f"attention={label}" for label in labels), *(str(job.folder) for job in jobs)}
     if options.baseline is not None and options.baseline.rstrip("/") not in names:
         raise unknown_baseline(options.baseline, labels)
-    sweep(words, train_or_resume)
-    return [read_run(job.folder) for job in jobs]
+    failure = None
+    try:
+        sweep(words, train_or_resume)
+    except JobsFailed as error:
+        failure = error
+    missing = [job.folder for job in jobs if not (job.folder / SUMMARY_FILE).is_file()]
+    if len(missing) == len(jobs) and failure is not None:
+        raise failure
+    return _Selection([read_run(job.folder) for job in jobs if job.folder not in missing], missing, failure)
 
 
-def _measure(options: Compare, runs: Sequence[Run], command: str) -> Comparison:
+def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:
     from nmt.comparison.report import Plan, write_report
     from nmt.training.lock import lock_run
 
@@ -147,11 +182,12 @@ def _measure(options: Compare, runs: Sequence[Run], command: str) -> Comparison:
         options.threads,
         options.trust,
         command,
+        selection.missing,
     )
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
         with lock_run(options.folder):
-            comparison, measured = write_report(options.folder, runs, plan)
+            comparison, measured = write_report(options.folder, selection.runs, plan)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
         raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import MISSING, key_of, read_yaml
+from nmt.config.init_from import MISSING, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.reading import read_json, read_text, refuse_links
@@ -27,7 +27,8 @@ FIXED = (
     *("training.ema_decay", "training.average_checkpoints"),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
-PLACES = ("name", "runs", "resume", "trust", "export", "logger")  # settings without influence on the model
+# Settings without influence on the model, except for rounding.
+PLACES = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
@@ -159,8 +160,8 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
             raise UserError(
                 f"resume=true: {block}: {folder} was started with another one; remove it or start a new run"
             )
-    stored = _flatten(before)
-    for key, value in _flatten(config).items():
+    stored = flatten(before)
+    for key, value in flatten(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):
             continue  # the prepared folder decides, whatever the configuration says
         if not key.startswith(FIXED):
@@ -182,7 +183,7 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
 
 def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
-    stored, wanted = _flatten(read_yaml(folder / CONFIG_FILE)), _flatten(config)
+    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), flatten(config)
     ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
         if (
@@ -214,11 +215,3 @@ def join_options(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``--config-dir FOLDER`` joined into one, ``--config-dir=FOLDER``."""
     remaining = iter(arguments)
     return [f"{word}={next(remaining, '')}" if word == "--config-dir" else word for word in remaining]
-
-
-def _flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return {"a.b": value} of nested mappings."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat

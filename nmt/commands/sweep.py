@@ -21,7 +21,7 @@ from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.inference.run_files import CONFIG_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
@@ -31,18 +31,21 @@ from nmt.training.lock import lock_run
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
 
-JOB_FILE = "job.json"  # in a job's folder: its settings in the sweep, and its outcome
 RUN_FILES = (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)
 SHOWN = 8  # problems that are printed
 Train = Callable[[Sequence[str], Path], "TrainingResult"]
 Process = tuple[str, int]
 
 
+class JobsFailed(UserError):
+    """Some jobs of a sweep failed; the others have finished."""
+
+
 def sweep(arguments: Sequence[str], train: Train) -> None:
     """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
 
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
-    before any job starts, and for failed jobs, after all have run.
+    before any job starts, and JobsFailed after all have run.
     """
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
@@ -66,7 +69,7 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     failed = [record for record in records if record["status"] == "failed"]
     if failed:
         count = f"{len(failed)} of {len(records)} jobs failed; repeat the command to run them again"
-        raise UserError(count, *(f"{record['folder']}: {record['error']}" for record in failed))
+        raise JobsFailed(count, *(f"{record['folder']}: {record['error']}" for record in failed))
 
 
 def _check(multirun: Multirun) -> None:

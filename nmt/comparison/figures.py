@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +14,7 @@ import numpy as np
 from nmt.alignment.characters import xml_safe
 from nmt.alignment.fonts import font_families
 from nmt.alignment.heatmap import draw_weights
-from nmt.comparison.measures import Column
+from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.comparison.results import Point, Row, pareto_front
 from nmt.storage import replace_file
 from nmt.text.links import Link
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vPX"
+LINES = ("-", "--", "-.", ":")  # models differ in more than colour
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.2}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
@@ -75,8 +78,9 @@ def draw_curves(curves: Curves) -> Figure | None:
     figure = new_figure(5.2 * len(metrics), 4)
     shades = colours([*curves])
     for axes, (metric, title) in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
-        for label, runs in curves.items():
-            style = {"color": shades[label], "marker": "o", "markersize": 3, "alpha": 1.0 if len(runs) == 1 else 0.6}
+        for line, (label, runs) in zip(cycle(LINES), curves.items(), strict=False):
+            style = {"color": shades[label], "linestyle": line, "marker": "o", "markersize": 3}
+            style["alpha"] = 1.0 if len(runs) == 1 else 0.6
             for number, run in enumerate(runs):
                 if points := run.get(metric):
                     name = _safe(label) if number == 0 else "_"
@@ -139,21 +143,23 @@ def draw_lengths(
     shades = colours([row.label for row in rows])
     panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
     for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
-        for row in rows:
-            values = [row.values.get(column.key, []) for column in columns]
-            shown = [(place, np.mean(group), np.std(group)) for place, group in enumerate(values) if group]
+        for line, row in zip(cycle(LINES), rows, strict=False):
+            values = [mean_and_deviation(row.values.get(column.key, [])) for column in columns]
+            # A bar of width nan is not drawn: one run has no deviation.
+            shown = [(place, mean, bar or math.nan) for place, (mean, bar) in enumerate(values) if mean is not None]
             if shown:
-                places, means, spreads = zip(*shown, strict=True)
-                axes.errorbar(
-                    places, means, spreads, color=shades[row.label], marker="o", capsize=2, label=_safe(row.label)
-                )
+                style = {"color": shades[row.label], "linestyle": line, "marker": "o", "capsize": 2}
+                axes.errorbar(*zip(*shown, strict=True), label=_safe(row.label), **style)
         axes.set_xticks(range(len(labels)), labels)
         axes.set_xlim(-0.4, len(labels) - 0.6)
         axes.set_xlabel("source length, pieces")
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-    axes.legend(frameon=False, fontsize="small")
+    for axes in figure.axes[::-1]:  # the right panel is empty if nothing could be timed
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small")
+            break
     return figure
 
 
@@ -189,5 +195,6 @@ def _heatmap(axes: Axes, panel: Panel) -> None:
 
 
 def _safe(text: str) -> str:
-    """Return the text of a legend: matplotlib reads text between two ``$`` as a formula."""
-    return xml_safe(text).replace("$", r"\$") if "$" in text else xml_safe(text)
+    """Return the text of a legend: matplotlib reads text between two ``$`` as a formula, and hides ``_text``."""
+    shown = xml_safe(text).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown

@@ -37,7 +37,10 @@ def length_buckets(lengths: Sequence[int], count: int = BUCKETS) -> list[Bucket]
 
 
 def spread_rows(lengths: Sequence[int], count: int, *, longest: int) -> list[int]:
-    """Return up to ``count`` indices of lengths up to ``longest``, spread evenly from short to long."""
-    order = [row for row in np.argsort(np.asarray(lengths), kind="stable").tolist() if lengths[row] <= longest]
+    """Return up to ``count`` indices of lengths from 2 to ``longest``, spread evenly from short to long.
+
+    Length 1 is an empty line.
+    """
+    order = [row for row in np.argsort(np.asarray(lengths), kind="stable").tolist() if 1 < lengths[row] <= longest]
     places = np.linspace(0, len(order) - 1, min(count, len(order))) if order else np.zeros(0)
     return [order[round(place)] for place in places.tolist()]

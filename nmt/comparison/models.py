@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.config.init_from import read_yaml
+from nmt.config.init_from import MISSING, flatten, read_yaml, value_at
 from nmt.errors import UserError, counted
-from nmt.inference.run_files import CONFIG_FILE, GOLD_LINKS, MODEL_FILE, REFERENCES, SOURCES, SUMMARY_FILE, TRANSLATIONS
+from nmt.inference.run_files import (
+    CONFIG_FILE,
+    GOLD_LINKS,
+    JOB_FILE,
+    MODEL_FILE,
+    REFERENCES,
+    SOURCES,
+    SUMMARY_FILE,
+    TRANSLATIONS,
+    has_adapter,
+)
 from nmt.reading import read_json
-from nmt.storage import archive_fingerprint
 from nmt.text.files import read_lines
 from nmt.text.links import Links, parse_links
 
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", "name", "runs", "resume", "trust", "export", "logger", "threads", "device")
+# Values of config.yaml and summary.json that the report reads, if they are there: they may come from a stranger.
+NUMBER = int | float | None
+CONFIG_TYPES = {"search": dict, "training": dict, "seed": int | None, "training.max_minutes": NUMBER}
+SUMMARY_TYPES = {
+    **dict.fromkeys(("tokens_per_s", "seconds", "test.aer"), NUMBER),
+    **dict.fromkeys(("updates", "kept_epoch"), int | None),
+    **{"attention": str, "averaged_epochs": list | None, "toolkit": dict},
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +49,9 @@ class Run:
     @cached_property
     def identity(self) -> str:
         """A text that changes with the weights of the model."""
-        return archive_fingerprint(self.folder / MODEL_FILE)
+        from nmt.inference.adapter_file import model_identity
+
+        return model_identity(self.folder)
 
     @cached_property
     def translations(self) -> list[str]:
@@ -57,13 +77,13 @@ def run_folders(folder: Path) -> list[Path]:
     """Return ``folder``, or the folders of its jobs if it is a sweep, in the order of the jobs."""
     if (folder / CONFIG_FILE).exists():
         return [folder]
-    jobs = [file.parent for file in folder.glob(f"*/{CONFIG_FILE}")]
+    jobs = {file.parent for name in (CONFIG_FILE, JOB_FILE) for file in folder.glob(f"*/{name}")}
     return sorted(jobs, key=lambda job: (_job_number(job), job.name)) or [folder]
 
 
 def _job_number(job: Path) -> int:
     try:
-        return int(read_json(job / "job.json")["number"])
+        return int(read_json(job / JOB_FILE)["number"])
     except (OSError, ValueError, LookupError, TypeError):
         return 0
 
@@ -80,16 +100,21 @@ def read_run(folder: Path) -> Run:
         raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or remove it") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{place}: {SUMMARY_FILE} cannot be read ({error}); train it again, or remove it") from None
-    if not isinstance(summary, dict) or not summary.get("test"):
+    if not isinstance(summary, dict) or not isinstance(summary.get("test"), dict):
         raise UserError(f"{place}: was trained without a test set; train it with one, or remove it")
-    for name in (SOURCES, REFERENCES, TRANSLATIONS, MODEL_FILE):
+    for file, tree, types in ((CONFIG_FILE, config, CONFIG_TYPES), (SUMMARY_FILE, summary, SUMMARY_TYPES)):
+        for key, kind in types.items():
+            value = value_at(tree, key)
+            if value is not MISSING and not isinstance(value, kind):
+                raise UserError(f"{place}: {file} is damaged ({key}={value!r:.40}); train it again, or remove it")
+    for name in (SOURCES, REFERENCES, TRANSLATIONS, *([] if has_adapter(folder) else [MODEL_FILE])):
         if not (folder / name).is_file():
             raise UserError(f"{place}: has no {name}; name a folder that nmt-train has finished")
     return Run(folder, config, summary)
 
 
 def read_test_set(runs: Sequence[Run]) -> TestSet:
-    """Return the test set of the runs. Raises UserError if two of them have different ones."""
+    """Return the test set of the runs. Raises UserError if two of them have different texts or gold links."""
     texts = [[list(read_lines(run.folder / name, allow_empty=True)) for name in (SOURCES, REFERENCES)] for run in runs]
     for run, text in zip(runs, texts, strict=True):
         if text != texts[0]:
@@ -100,11 +125,12 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
             lines = counted(len(run.translations), "translation")
             raise UserError(f"models={run.folder}: {lines} of {counted(len(text[0]), 'source')}; train it again")
     sources, references = texts[0]
-    gold = runs[0].folder / GOLD_LINKS
-    golds = parse_links(list(read_lines(gold, allow_empty=True)), str(gold)) if gold.is_file() else None
-    if golds is not None and len(golds) != len(sources):
-        golds = None
-    return TestSet(sources, references, golds)
+    files = [run.folder / GOLD_LINKS for run in runs if (run.folder / GOLD_LINKS).is_file()]
+    golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), count=len(sources)) for file in files]
+    for file, links in zip(files, golds, strict=True):
+        if links != golds[0]:
+            raise UserError(f"models={file.parent}: has other gold links than {files[0].parent}; compare them apart")
+    return TestSet(sources, references, golds[0] if golds else None)
 
 
 def group_runs(runs: Sequence[Run]) -> list[Model]:
@@ -120,6 +146,24 @@ def group_runs(runs: Sequence[Run]) -> list[Model]:
     ]
     by_seed = [sorted(members, key=lambda run: run.config.get("seed") or 0) for members in groups.values()]
     return [Model(label, members) for label, members in zip(unique, by_seed, strict=True)]
+
+
+def differing_settings(models: Sequence[Model]) -> dict[str, list[str]]:
+    """Return by label the settings, as key=value, in which the models differ. A model may lack some of the keys."""
+    configs = {
+        model.label: {k: v for k, v in flatten(model.runs[0].config).items() if k.partition(".")[0] not in IGNORED}
+        for model in models
+    }
+    keys = dict.fromkeys(key for config in configs.values() for key in config)
+    differing = [key for key in keys if len({repr(config.get(key, MISSING)) for config in configs.values()}) > 1]
+    return {
+        label: [f"{key}={_plain(config[key])}" for key in differing if key in config]
+        for label, config in configs.items()
+    }
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _sorted(value: Any) -> Any:

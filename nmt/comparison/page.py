@@ -31,8 +31,9 @@ figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcapti
 dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
 """
 COLOURS = (
-    "References, force-decoded: target down, source across. Darker is larger. Where weights can be negative, red is "
-    "positive and blue negative. Orange outlines are gold links."
+    "References, force-decoded: target down, source across. Alignments show the share of each source word by absolute "
+    "value; darker is larger. In α and β with negative weights, red is positive and blue negative. Each picture has "
+    "its own scale. Orange outlines are gold links."
 )
 BEST_HIGH, BEST_LOW = ("bleu", "chrf"), ("aer",)
 
@@ -90,12 +91,13 @@ def comparison_page(page: Page) -> str:
 
 def _table(page: Page, columns: Sequence[Column], *, tests: bool) -> str:
     shown = [column for column in columns if any(row.values.get(column.key) for row in page.rows)]
-    head = "".join(f"<th>{_escape(text)}</th>" for text in ("model", "n", *_headings(shown, tests=tests)))
+    head = "".join(f'<th scope="col">{_escape(text)}</th>' for text in ("model", "n", *_headings(shown, tests=tests)))
     lines = []
     for row in page.rows:
         kind = ' class="baseline"' if row.label == page.baseline else ""
         cells = "".join(_cells(row, page, column, tests=tests) for column in shown)
-        lines.append(f"<tr{kind}><th>{_escape(row.label)}</th><td>{len(row.runs)}</td>{cells}</tr>")
+        head_cell = f'<th scope="row">{_escape(row.label)}</th>'
+        lines.append(f"<tr{kind}>{head_cell}<td>{len(row.runs)}</td>{cells}</tr>")
     body = "\n".join(lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
@@ -127,12 +129,16 @@ def _best(rows: Sequence[Row], key: str) -> float | None:
 
 
 def _test(row: Row, column: Column) -> str:
-    """Return the mean difference from the baseline and the p-value of each run, with * if all are significant."""
+    """Return the mean difference from the baseline and the p-value of each run.
+
+    A * follows if all runs differ significantly and in the same direction.
+    """
     tests = row.tests.get(column.key)
     if not tests:
         return "<td>baseline</td>"
     delta, _ = mean_and_deviation([test.delta for test in tests])
-    star = "*" if all(test.p < SIGNIFICANT and test.delta for test in tests) else ""
+    same_direction = min(test.delta for test in tests) > 0 or max(test.delta for test in tests) < 0
+    star = "*" if same_direction and all(test.p < SIGNIFICANT for test in tests) else ""
     return f"<td>{delta:+.2f}{star} ({', '.join(f'{test.p:.3f}' for test in tests)})</td>"
 
 

@@ -23,6 +23,7 @@ from nmt.comparison.results import (
     add_speed,
     bucket_columns,
     curves,
+    engine_columns,
     memory_columns,
     points,
     quality_row,
@@ -36,12 +37,16 @@ from nmt.comparison.wording import explain_conditions, explain_measures, summari
 from nmt.storage import write_lines
 
 LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
+NO_EXAMPLE = f"None is drawn: every test source has more than {LONGEST_EXAMPLE} pieces."
 FIGURES = "figures"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to compare: what is timed and drawn, and where. ``command`` is the command line."""
+    """How to compare: what is timed and drawn, and where. ``command`` is the command line.
+
+    ``missing`` are folders of runs that have not finished.
+    """
 
     baseline: str | None
     beams: Sequence[int]
@@ -53,6 +58,7 @@ class Plan:
     threads: int | None
     trust: Sequence[str]
     command: str
+    missing: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class Comparison:
     example_rows: list[int]
     timed: int
     conditions: dict[str, Any]
+    failures: dict[tuple[str, str], str]
+    """Why some engines, by (label, engine), could not be timed."""
 
 
 def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Comparison, int]:
@@ -96,7 +104,7 @@ def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Compar
     rows = [quality_row(model, baseline, test, facts[model.label], all_rows, store) for model in models]
     groups = [rows for _, rows in timed_rows]
     timing = Timing(plan.engines, plan.beams, plan.rounds, groups, plan.device, plan.threads, plan.trust, conditions)
-    speed = measure_speed(models, timing, test, store)
+    speed, failures = measure_speed(models, timing, test, store)
     sizes = [len(group) for group in groups]
     names = [f"{bucket.low}_{bucket.high}" for bucket, _ in timed_rows]
     all_points = []
@@ -105,7 +113,8 @@ def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Compar
             rounds = speed.get((row.label, engine), [])
             add_speed(row, engine, rounds, sizes, names)
             all_points += points(row, engine, rounds)
-    return Comparison(models, baseline, test, rows, all_points, buckets, drawn, examples, sum(sizes), conditions)
+    timed = sum(sizes)
+    return Comparison(models, baseline, test, rows, all_points, buckets, drawn, examples, timed, conditions, failures)
 
 
 def _conditions(plan: Plan) -> dict[str, Any]:
@@ -139,6 +148,7 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
 def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
     """Return the columns of results.csv, for every engine and beam size."""
     columns = [*QUALITY, *TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
+    columns += engine_columns(plan.engines, plan.beams)
     for engine in plan.engines:
         for beam in plan.beams:
             columns += chain(*bucket_columns(comparison.buckets, engine, beam))
@@ -151,13 +161,17 @@ def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
     speed = [*TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
     return Page(
         title=f"Comparison {folder.name}",
-        summary=summarise(comparison.rows, comparison.baseline, len(comparison.test.sources)),
+        summary=summarise(comparison.rows, comparison.baseline, len(comparison.test.sources), plan.missing),
         rows=comparison.rows,
         baseline=comparison.baseline.label,
         tables=[("Quality", list(QUALITY)), ("Cost", speed)],
         pictures=_pictures(folder / FIGURES, comparison, plan),
         sentences=sentences,
-        notes=explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device),
+        notes=[
+            *explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device),
+            *((f"not timed: {label}, {engine}", reason) for (label, engine), reason in comparison.failures.items()),
+            *([("alignments", NO_EXAMPLE)] if plan.examples and not comparison.example_rows else []),
+        ],
         facts=explain_conditions(comparison.rows, comparison.conditions, plan.command),
     )
 
@@ -170,13 +184,19 @@ def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[st
         pictures.append(("Learning curves", [Picture(save_figure(figure, folder / "learning-curves"), text)]))
     figure = draw_pareto(comparison.points)
     if figure is not None:
-        text = "Quality against decoding time. The line joins the points that no other point beats in both."
+        text = (
+            "BLEU of the timed sentences against decoding time, one run of each model. The line joins the points that "
+            "no other point beats in both."
+        )
         pictures.append(("Quality against decoding time", [Picture(save_figure(figure, folder / "pareto"), text)]))
     if plan.engines and plan.beams:
         engine, beam = plan.engines[0], max(plan.beams)
         bleu, times = bucket_columns(comparison.buckets, engine, beam)
         labels = [bucket.label for bucket in comparison.buckets]
         figure = draw_lengths(comparison.rows, labels, bleu, times, f"{engine}, beam {beam}")
-        text = "BLEU and decoding time by source length; bars are one standard deviation over runs or rounds."
+        text = (
+            "BLEU and decoding time by source length. Bars are one standard deviation: of BLEU over runs, of time over "
+            "rounds."
+        )
         pictures.append(("Source length", [Picture(save_figure(figure, folder / "lengths"), text)]))
     return pictures

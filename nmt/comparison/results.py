@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,15 @@ def speed_columns(engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
     ]
 
 
+def engine_columns(engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
+    """Return the columns of the BLEU of the timed sentences."""
+    return [
+        Column(f"bleu_{engine}_beam_{beam}", f"{engine}, beam {beam}: BLEU", ".2f")
+        for engine in engines
+        for beam in beams
+    ]
+
+
 def memory_columns(engines: Sequence[str]) -> list[Column]:
     return [Column(f"memory_mb_{engine}", f"{engine}: peak memory, MB", ",.0f") for engine in engines]
 
@@ -111,7 +121,8 @@ def quality_row(
 
 def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
     texts = [digest(run.translations) for run in runs]
-    return {"kind": kind, "text": digest([*test.sources, *test.references]), "translations": texts}
+    text = digest([*test.sources, *test.references])
+    return {"kind": kind, "text": text, "translations": texts, "sacrebleu": version("sacrebleu")}
 
 
 def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
@@ -164,6 +175,7 @@ def add_speed(
         for beam, timed in measured["beams"].items():
             rate = sum(sizes) / sum(timed["seconds"])
             row.values.setdefault(f"sentences_per_s_{engine}_beam_{beam}", []).append(rate)
+            row.values[f"bleu_{engine}_beam_{beam}"] = [timed["bleu"]]  # the same in every round
             for name, size, seconds in zip(names, sizes, timed["seconds"], strict=True):
                 row.values.setdefault(f"ms_length_{name}_{engine}_beam_{beam}", []).append(1000 * seconds / size)
 
@@ -188,14 +200,19 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
 
 
 def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> None:
-    """Write one line per model: mean and standard deviation of each column, and the p-values of all its runs."""
+    """Write one line per model: mean and standard deviation of each column, and the tests of all its runs."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     statistics = [f"{column.key}_{name}" for column in columns for name in ("mean", "sd")]
-    writer.writerow(["model", "n", *statistics, "bleu_p", "chrf_p", "folders"])
+    tests = [f"{metric}_{name}" for metric in ("bleu", "chrf") for name in Difference._fields]
+    writer.writerow(["model", "n", *statistics, *tests, "folders"])
     for row in rows:
         cells = [cell for column in columns for cell in mean_and_deviation(row.values.get(column.key, []))]
-        p_values = [" ".join(f"{test.p:.4g}" for test in row.tests.get(metric, ())) for metric in ("bleu", "chrf")]
+        differences = [
+            " ".join(f"{getattr(test, name):.4g}" for test in row.tests.get(metric, ()))
+            for metric in ("bleu", "chrf")
+            for name in Difference._fields
+        ]
         folders = " ".join(str(run.folder) for run in row.runs)
-        writer.writerow([row.label, len(row.runs), *("" if x is None else x for x in cells), *p_values, folders])
+        writer.writerow([row.label, len(row.runs), *("" if x is None else x for x in cells), *differences, folders])
     write_lines(path, table.getvalue().splitlines())

@@ -21,12 +21,17 @@ class Difference(NamedTuple):
 def paired_bootstrap(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, samples: int = SAMPLES
 ) -> dict[str, Difference]:
-    """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines."""
+    """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines.
+
+    For equal translations, p is 1; sacrebleu's smoothed estimate, 1 / (samples + 1), would look significant.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
 
     metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
+    if list(baseline) == list(system):
+        return dict.fromkeys(metrics, Difference(0.0, 1.0))
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)
     _, scores = test()

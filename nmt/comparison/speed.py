@@ -39,8 +39,8 @@ class Timing:
 
 def measure_speed(
     models: Sequence[Model], timing: Timing, test: TestSet, store: Measurements
-) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the measurements of each (label, engine), one for each round; none where an engine cannot run a model.
+) -> tuple[dict[tuple[str, str], list[dict[str, Any]]], dict[tuple[str, str], str]]:
+    """Return the measurements of each (label, engine), one for each round, and why engines cannot run some models.
 
     The first run of each model is measured. Every second round takes the models in the opposite order.
     """
@@ -60,7 +60,7 @@ def measure_speed(
                     except UserError as error:
                         failures[pair] = str(error)
                         print_message(f"warning: {model.label}: engine={engine} is not measured: {error}")
-    return results
+    return results, failures
 
 
 def _key(run: Run, engine: str, timing: Timing, round_number: int, test: TestSet) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _key(run: Run, engine: str, timing: Timing, round_number: int, test: TestSet
 
 
 def _search(run: Run) -> dict[str, Any]:
-    return {**run.config["search"], **FIXED_SEARCH}
+    return {**run.config.get("search", {}), **FIXED_SEARCH}
 
 
 def _measure(

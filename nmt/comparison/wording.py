@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from nmt.comparison.models import Model
+from nmt.comparison.models import Model, Run, differing_settings
 from nmt.comparison.results import Row
+from nmt.comparison.results import updates as count_updates
 from nmt.comparison.significance import SAMPLES
 from nmt.errors import counted
 from nmt.evaluation import corpus_scores
 
 
-def summarise(rows: Sequence[Row], baseline: Model, sentences: int) -> list[str]:
-    """Return what was compared, and whether the budgets are equal."""
+def summarise(rows: Sequence[Row], baseline: Model, sentences: int, missing: Sequence[Path]) -> list[str]:
+    """Return what was compared, what is ``missing``, and whether the budgets are equal."""
     runs = sum(len(row.runs) for row in rows)
     text = f"{counted(len(rows), 'model')}, {counted(runs, 'run')}, {counted(sentences, 'test sentence')}."
-    return [f"{text} Baseline: {baseline.label}.", describe_budget(rows)]
+    lines = [f"{text} Baseline: {baseline.label}.", describe_budget(rows)]
+    if missing:
+        lines.append(f"Left out, because they have not finished: {', '.join(map(str, missing))}.")
+    return lines
 
 
 def describe_budget(rows: Sequence[Row]) -> str:
@@ -27,8 +32,11 @@ def describe_budget(rows: Sequence[Row]) -> str:
         return "Budget: unknown, the runs have no metrics.csv."
     if len(counts) == 1 and all(updates.values()):
         return f"Budget: {counted(counts[0], 'update')} each."
+    by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
+    if all(counts == by_seed[0] for counts in by_seed) and all(updates.values()):
+        return f"Budget: the same updates for each seed, {_range(counts)}."
     listed = "; ".join(f"{label} {_range(numbers)}" for label, numbers in updates.items())
-    minutes = {run.config["training"].get("max_minutes") for row in rows for run in row.runs}
+    minutes = {run.config.get("training", {}).get("max_minutes") for row in rows for run in row.runs}
     if len(minutes) == 1 and None not in minutes:
         return f"Budget: {minutes.pop():g} minutes each (training.max_minutes). Updates: {listed}."
     return f"The budgets differ, so do not read the scores as equal terms. Updates: {listed}."
@@ -57,27 +65,28 @@ def explain_measures(timed: int, rounds: int, threads: int | None, device: str) 
         (
             "vs baseline (p)",
             f"Mean difference from the baseline, and sacrebleu's paired bootstrap test with {SAMPLES:,} samples: one "
-            "p-value per run, against the baseline's run with the same seed. * marks p < 0.05 for all runs.",
+            "p-value per run, against the baseline's run with the same seed, or else at the same place. * marks runs "
+            "that all differ in the same direction with p < 0.05.",
         ),
         ("AER", "Links of the force-decoded references against the gold links; lower is better."),
         (
             "alignment entropy",
             "Mean over the target pieces of the force-decoded references, in nats: 0 looks at one source piece, log S "
-            "at all S alike. Negative weights count by their size.",
+            "at all S alike. Negative weights count by their size. Compare it for models with the same tokenizer only.",
         ),
         ("repetition", "Share of word bigrams that occurred before in the same translation."),
         ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
-        ("training", "Pieces per second and duration as each run recorded them, one run after the other."),
+        ("training", "Target pieces per second, without validation, and duration, as each run recorded them."),
         (
             "sentences/s",
             f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "
             f"{counted(rounds, 'round')} with {cores} on device={device} (onnxruntime: CPU). Models take turns; every "
-            "second round takes them in the opposite order. Loading is not included, and each group starts with one "
-            "sentence before the clock.",
+            "second round takes them in the opposite order. Loading is not included, and one sentence of each length "
+            "is translated before the clock starts. If greedy search is timed, no beam size has a coverage penalty.",
         ),
         (
             "peak memory",
-            "Largest resident memory of the process that loads the model and does this; one new process for each.",
+            "Largest resident main memory of the process that loads the model and does this; one new process for each.",
         ),
         ("source length", "Pieces of the baseline's tokenizer, with the end of sentence; buckets of about equal size."),
     ]
@@ -88,11 +97,22 @@ def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], comma
     machine, versions = conditions["machine"], conditions["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     place = f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
+    settings = differing_settings([Model(row.label, row.runs) for row in rows])
     commits = sorted({str((run.summary.get("toolkit") or {}).get("commit")) for row in rows for run in row.runs})
     return [
         ("command", command),
         ("machine", place),
         ("versions", f"toolkit {conditions['toolkit']}, {named}"),
         ("trained at commit", ", ".join(commits)),
-        *((row.label, ", ".join(str(run.folder) for run in row.runs)) for row in rows),
+        *((row.label, "; ".join([*map(_weights, row.runs), *settings[row.label]])) for row in rows),
     ]
+
+
+def _weights(run: Run) -> str:
+    """Return the folder of a run, and which of its weights it kept."""
+    averaged, best = run.summary.get("averaged_epochs"), run.summary.get("kept_epoch")
+    if averaged:
+        return f"{run.folder} (mean of epochs {', '.join(map(str, averaged))})"
+    decay = run.config.get("training", {}).get("ema_decay")
+    mean = "" if decay is None else f", moving average of the weights with decay {decay}"
+    return f"{run.folder} (epoch {best}{mean})" if best is not None else str(run.folder)

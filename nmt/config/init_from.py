@@ -75,6 +75,14 @@ def value_at(tree: Any, key: str) -> Any:
     return tree
 
 
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return {"a.b": value} of nested mappings."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
 def _put(tree: dict[str, Any], key: str, value: Any) -> None:
     *path, last = key.split(".")
     for name in path:

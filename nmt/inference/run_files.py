@@ -7,6 +7,7 @@ from pathlib import Path
 CONFIG_FILE = "config.yaml"
 MODEL_FILE = "model.pt"
 SUMMARY_FILE = "summary.json"  # a run has finished if it exists
+JOB_FILE = "job.json"  # of a job of a sweep: its settings in the sweep, and its outcome
 METRICS_FILE = "metrics.csv"
 CURVE_FILE = "curve.png"
 CHECKPOINTS = "checkpoints"

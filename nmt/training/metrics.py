@@ -108,7 +108,8 @@ class TensorBoardFiles(MetricsLogger):
 def read_rows(path: Path) -> tuple[list[list[str]], int]:
     """Return the intact rows of a metrics file, each with one text per column, and the number of damaged lines.
 
-    An intact row ends with a line break, has all columns, a whole number as its step, and numbers or nothing elsewhere.
+    An intact row ends with a line break and has all columns. Its step is a whole number from 0 to 2⁶³ - 1, and its
+    other columns have numbers or nothing.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     torn = bool(lines.pop())  # the last line has no line break
@@ -119,8 +120,8 @@ def read_rows(path: Path) -> tuple[list[list[str]], int]:
 
 def _is_intact(row: list[str]) -> bool:
     try:
-        int(row[0])
+        step = int(row[0])
         [float(value) for value in row[1:] if value]
     except ValueError:
         return False
-    return len(row) == len(COLUMNS)
+    return len(row) == len(COLUMNS) and 0 <= step < 1 << 63

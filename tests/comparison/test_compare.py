@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from builders import random_model, tiny_config
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.compare import compare
 from nmt.comparison import speed
 from nmt.comparison.alignments import slot_weights
-from nmt.comparison.models import Run, folder_label, group_runs, read_run
+from nmt.comparison.figures import draw_lengths
+from nmt.comparison.models import Model, Run, differing_settings, folder_label, group_runs, read_run
 from nmt.comparison.page import Page, comparison_page
 from nmt.comparison.results import Column, Difference, Row
 from nmt.comparison.store import Measurements
+from nmt.comparison.wording import describe_budget
 from nmt.comparison.worker import measure
 from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
@@ -103,6 +106,10 @@ def test_rows_are_the_scores_of_the_runs(report: Path, tmp_path: Path, monkeypat
     rate = alignment_error_rate([pair.possible for pair in parse_links(written, "")], parse_links(gold, ""))
     assert float(row["aer_mean"]) == pytest.approx((rate + 0.25) / 2)
     assert float(row["updates_mean"]) == json.loads((first / "summary.json").read_text())["updates"]
+    deltas = [corpus_scores(*pair).chrf - float(rows["memory"]["chrf_mean"]) for pair in texts]
+    assert [float(delta) for delta in row["chrf_delta"].split()] == pytest.approx(deltas, rel=1e-3)
+    untranslated = corpus_scores(lines(first, "test.source.txt"), texts[0][1]).bleu  # what the fake worker returns
+    assert float(row["bleu_torch_beam_5_mean"]) == pytest.approx(untranslated)
     count = len(texts[0][0])
     buckets = sum(key.startswith("bleu_length_") and key.endswith("_mean") for key in row)
     assert float(row["sentences_per_s_torch_beam_5_mean"]) == pytest.approx(count / (0.1 * buckets))
@@ -325,3 +332,161 @@ def test_worker_translates_as_the_translator(random_run: Path) -> None:
         assert len(timed["seconds"]) == len(groups)
     with pytest.raises(UserError, match="has no model.pt|no such folder"):
         speed.run_worker({**job, "model": str(random_run / "missing"), "beams": [1], "groups": groups, "search": {}})
+
+
+def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from nmt.training.run import fit
+
+    def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
+        if config["attention"]["_target_"].endswith("MemoryAttention"):
+            raise UserError("loss=nan: training cannot continue")
+        return fit(config, *args, **kwargs)
+
+    monkeypatch.setattr("nmt.training.run.fit", diverging)
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    words = ["attention=luong,memory", "name=partial", *SMALL, *TIMED]
+    with pytest.raises(
+        UserError, match="^1 of 2 jobs failed; repeat the command to run them again\n.*memory: loss=nan"
+    ):
+        compare(words)
+    page = Path("runs/partial/report.html").read_text(encoding="utf-8")
+    assert "Left out, because they have not finished: runs/partial/attention=memory." in page
+    assert [*table(Path("runs/partial"))] == ["luong"]
+    compare(["models=[runs/partial]", "name=given", *TIMED])
+    assert "runs/partial/attention=memory: has not finished, so it is left out" in capsys.readouterr().err
+    assert [*table(Path("runs/given"))] == ["luong"]
+
+
+def test_other_threads_train_nothing_again(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("nmt.training.run.fit", forbidden)
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    compare([*(word for word in COMMAND if word != "threads=1"), "threads=2"])
+    assert "has finished already" in capsys.readouterr().err
+
+
+def test_a_run_given_twice_counts_once(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    places = [report / "attention=luong", (report / "attention=luong").resolve()]
+    compare([f"models=[{places[0]},{places[1]}]", "name=twice", *TIMED, "examples=0"])
+    assert table(Path("runs/twice"))["luong"]["n"] == "1"
+
+
+def test_engine_that_fails_is_named_in_the_report(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(job: Any) -> dict[str, Any]:
+        raise UserError("out of <memory>")
+
+    monkeypatch.setattr(speed, "run_worker", failing)
+    compare(["models=[runs/report]", "name=untimed", *TIMED])
+    text = Path("runs/untimed/report.html").read_text(encoding="utf-8")
+    assert "<dt>not timed: luong, torch</dt><dd>out of &lt;memory&gt;</dd>" in text
+
+
+def row_of(label: str, updates: dict[int, int], **training: Any) -> Row:
+    """A row whose runs, by seed, made these updates."""
+    runs = [
+        Run(Path(f"{label}-{seed}"), {"seed": seed, "training": training}, {"updates": count})
+        for seed, count in updates.items()
+    ]
+    return Row(label, runs, {"updates": [float(count) for count in updates.values()]}, {})
+
+
+@pytest.mark.parametrize(
+    ("updates", "training", "text"),
+    [
+        ([{1: 8, 2: 8}, {1: 8}], {}, "Budget: 8 updates each."),
+        ([{1: 8, 2: 9}, {1: 8, 2: 9}], {}, "Budget: the same updates for each seed, 8 to 9."),
+        ([{1: 8, 2: 9}, {1: 9, 2: 8}], {}, "The budgets differ, so do not read the scores as equal terms. Updates:"),
+        ([{1: 8}, {1: 9}], {"max_minutes": 5}, "Budget: 5 minutes each (training.max_minutes). Updates: 0 8; 1 9."),
+    ],
+)
+def test_budgets_are_equal_if_they_are_equal_for_each_seed(updates: Any, training: Any, text: str) -> None:
+    rows = [row_of(str(number), counts, **training) for number, counts in enumerate(updates)]
+    assert describe_budget(rows).startswith(text)
+
+
+def test_differing_settings_are_listed() -> None:
+    def model(label: str, config: dict[str, Any]) -> Model:
+        return Model(label, [Run(Path(label), config, {})])
+
+    shared = {"seed": 1, "precision": "bf16"}
+    models = [
+        model("a", {**shared, "attention": {"slots": 4, "read": None}, "name": "a"}),
+        model("b", {**shared, "attention": {"read": True}, "name": "b"}),
+    ]
+    assert differing_settings(models) == {
+        "a": ["attention.slots=4", "attention.read=null"],
+        "b": ["attention.read=true"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("config.yaml", "search", "fast"),
+        ("config.yaml", "training", [1]),
+        ("config.yaml", "seed", "x"),
+        ("summary.json", "test", [1]),
+        ("summary.json", "test.aer", {}),
+        ("summary.json", "tokens_per_s", "fast"),
+        ("summary.json", "toolkit", "x"),
+        ("summary.json", "averaged_epochs", 3),
+    ],
+)
+def test_damaged_files_of_a_run_are_named(report: Path, tmp_path: Path, file: str, key: str, value: Any) -> None:
+    folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
+    path = folder / file
+    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    part = tree
+    *parents, last = key.split(".")
+    for name in parents:
+        part = part[name]
+    part[last] = value
+    path.write_text(json.dumps(tree), encoding="utf-8")  # JSON is YAML
+    with pytest.raises(UserError) as caught:
+        compare([f"models=[{folder}]", "name=bad"])
+    assert str(caught.value).startswith(f"models={folder}: ") and str(caught.value).count("\n") == 0
+
+
+def test_runs_with_other_gold_links_are_refused(report: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
+    (folder / "test.gold.links.txt").write_text("0-0\n" * len(lines(folder, "test.source.txt")))
+    with pytest.raises(UserError, match="has other gold links than"):
+        compare([f"models=[{report},{folder}]", "name=bad"])
+
+
+def test_bars_are_sample_deviations_and_one_run_has_none() -> None:
+    rows = [Row("three", [], {"b": [1.0, 2.0, 3.0], "t": [1.0]}, {}), Row("_one", [], {"b": [2.0], "t": [2.0]}, {})]
+    columns = [[Column("b", "BLEU", ".2f")], [Column("t", "ms", ".2f")]]
+    figure = draw_lengths(rows, ["1–9"], *columns, "torch")
+    axes = figure.axes[0]
+    bars = [container.lines[2][0].get_segments() for container in axes.containers]  # type: ignore[attr-defined]
+    assert bars[0][0][:, 1].tolist() == [1.0, 3.0]
+    assert all(np.isnan(bar).any() or not bar.size for bar in bars[1])
+    legend = figure.axes[1].get_legend()
+    assert [text.get_text().strip() for text in legend.get_texts()] == ["three", "_one"]
+
+
+def test_star_needs_one_direction() -> None:
+    rows = [
+        Row("base", [], {"bleu": [20.0]}, {}),
+        Row("mixed", [], {"bleu": [21.0]}, {"bleu": [Difference(4.0, 0.001), Difference(-2.0, 0.001)]}),
+        Row("worse", [], {"bleu": [17.0]}, {"bleu": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)]}),
+    ]
+    text = comparison_page(Page("", [], rows, "base", [("", [Column("bleu", "BLEU", ".2f")])], [], [], [], []))
+    assert "+1.00 (0.001, 0.001)" in text and "-3.00* (0.001, 0.001)" in text
+
+
+def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nmt.commands.train import train
+
+    base = report / "attention=luong"
+    words = [f"init_from={base}", "adapt=lora", "adapt.rank=2", "training.max_epochs=1", "training.decode_sentences=2"]
+    train([*words, "name=adapter", "search.max_length=6", "device=cpu", "threads=1"])
+    train([*words, "name=adapter", "search.max_length=6", "device=cpu", "threads=1"])
+    compare([f"models=[{base},runs/adapter]", "name=adapters", "engines=[torch,onnx]", "beams=[1]", "rounds=1"])
+    row = table(Path("runs/adapters"))["adapter"]
+    assert float(row["sentences_per_s_torch_beam_1_mean"]) > 0
+    assert float(row["sentences_per_s_onnx_beam_1_mean"]) > 0
