@@ -119,7 +119,7 @@ def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: 
     """Return the settings that describe text from Python. Raises UserError where other ``settings`` contradict them."""
     if not pairs:
         if columns is not None:
-            raise UserError("columns=: needs the rows as train= and valid=; remove it, or give them")
+            raise UserError("columns=: needs train= and valid= too; give them, or remove columns=")
         return []
     for setting in settings:
         if setting.startswith("data="):
@@ -198,7 +198,7 @@ class Translator(InferenceTranslator):
 
     def _require_attention(self) -> None:
         if not self.attention.reads_source:
-            raise UserError("this model has no attention and aligns nothing; use a model trained with one")
+            raise UserError("this model has no attention, so it has no alignments; use a model with attention")
 
 
 def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:

@@ -102,7 +102,7 @@ def test_a_model_without_attention_aligns_nothing(tmp_path: Path) -> None:
     translator = nmt.Translator.load(tmp_path / "model")
     assert np.isfinite(translator.score(PAIRS)[0].log_prob)
     for call in (lambda: translator.align(PAIRS), lambda: translator.heatmap("a cat")):
-        with pytest.raises(UserError, match="this model has no attention and aligns nothing; use a model"):
+        with pytest.raises(UserError, match="this model has no attention, so it has no alignments; use a model"):
             call()
 
 

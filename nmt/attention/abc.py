@@ -17,7 +17,9 @@ from nmt.bounds import Size
 
 
 class AbcAttention(Attention):
-    """c_t = Ṽᵀ softmax(K̃ q_t / √A) with K̃ = Σ_s φ_s k_sᵀ and Ṽ = Σ_s φ_s h_sᵀ, k_s = W_k h_s and q_t = W_q d_t.
+    """Attention to K slots that are compared with the query.
+
+    c_t = Ṽᵀ softmax(K̃ q_t / √A) with K̃ = Σ_s φ_s k_sᵀ and Ṽ = Σ_s φ_s h_sᵀ, k_s = W_k h_s and q_t = W_q d_t.
 
     The K slots are filled as in ``MemoryAttention``, but a query is compared with what they hold. The weights φ_s (K)
     of a slot sum to 1 over the source: φ_s = α_s / Σ_j α_j. With ``softmax_over`` the source, α_s = exp(W_φ h_s): the

@@ -14,7 +14,7 @@ from nmt.kernels.additive import additive_scores
 
 
 class BahdanauAttention(SourceAttention):
-    """score(q_t, h_s) = vᵀ tanh(W q_t + U h_s), followed by a softmax over s (§3.1 and appendix A.1.2).
+    """Additive attention: score(q_t, h_s) = vᵀ tanh(W q_t + U h_s), then a softmax over s (§3.1, appendix A.1.2).
 
     In the paper the query is the decoder state before the step. Here the decoder chooses its query.
     """

@@ -14,7 +14,7 @@ from nmt.bounds import Size
 
 
 class CovarianceAttention(Attention):
-    """The k × k matrix C = Σ_s h_s h_sᵀ of the source states, read as C q_t: attention without a softmax.
+    """Attention without a softmax: queries read C q_t from the k × k matrix C = Σ_s h_s h_sᵀ of the source states.
 
     With ``gated``, C = Σ_s f_s f_sᵀ and f_s = σ(W h_s + b) ∘ h_s, so that a state can keep itself out of the memory.
     The paper's C is a sum that grows with the source and saturates the decoder at high learning rates. With ``mean``,

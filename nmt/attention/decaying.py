@@ -25,7 +25,7 @@ Decay = Callable[[Tensor], Tensor]
 
 
 class Update(NamedTuple):
-    """How the next states change a memory."""
+    """The change that the next states make to a memory: M ← decay(M) + weights · values."""
 
     decay: Decay
     weights: Tensor  #: (B, R, S)  of the states, as they remain after the last of them
@@ -33,7 +33,10 @@ class Update(NamedTuple):
 
 
 class DecayingAttention(Attention):
-    """A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots."""
+    """Base class of attentions whose later source states change what earlier ones wrote.
+
+    A kind implements ``update``. Writing a source means appending it to an empty memory of ``rank`` slots.
+    """
 
     rank: int  #: number of slots of one direction
     directions: Directions = "forward"

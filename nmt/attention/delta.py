@@ -18,7 +18,9 @@ from nmt.bounds import Size
 
 
 class DeltaAttention(DecayingAttention):
-    """M_s = M_{s−1} + β_s k_s (h_s − M_{s−1}ᵀ k_s)ᵀ, read as M_Sᵀ q_t: each state writes its recall error.
+    """Attention with the delta rule: each state writes its recall error.
+
+    M_s = M_{s−1} + β_s k_s (h_s − M_{s−1}ᵀ k_s)ᵀ, read as M_Sᵀ q_t.
 
     k_s = W_k h_s / ‖W_k h_s‖, q_t likewise, β_s = σ(w_β h_s + b_β). Thus G_s = I − β_s k_s k_sᵀ increases no norm.
     """
@@ -49,7 +51,10 @@ class DeltaAttention(DecayingAttention):
         return memory
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Solve a triangular system for the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s)."""
+        """Return how the states change ``memory``: M ← M + Σ_s k_s u_sᵀ.
+
+        A triangular system gives the errors u_s: u_s + β_s Σ_{j<s} (k_s·k_j) u_j = β_s (h_s − Mᵀ k_s).
+        """
         keys = unit(project(self.W_k, states))
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
         overlaps = (beta * (keys @ keys.transpose(1, 2))).tril(-1)  # β_s (k_s·k_j) for j < s

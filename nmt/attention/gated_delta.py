@@ -16,7 +16,9 @@ from nmt.bounds import Size
 
 
 class GatedDeltaAttention(DeltaAttention):
-    """M_s = α_s (I − β_s k_s k_sᵀ) M_{s−1} + β_s k_s h_sᵀ (eq. 10), read as M_Sᵀ q_t.
+    """Attention with the gated delta rule: the memory decays before a state replaces the old value of its key.
+
+    M_s = α_s (I − β_s k_s k_sᵀ) M_{s−1} + β_s k_s h_sᵀ (eq. 10), read as M_Sᵀ q_t.
 
     Keys, queries and β_s are those of ``DeltaAttention``, and α_s = σ(w_α h_s + b_α).
     """
@@ -29,7 +31,7 @@ class GatedDeltaAttention(DeltaAttention):
         nn.init.constant_(self.alpha.bias, 4.0)  # σ(4) = 0.98: an untrained model remembers a sentence
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Solve a triangular system for the errors u_s, where a_s = Π_{i≤s} α_i:
+        """Return how the states change ``memory``. The errors u_s solve a triangular system, with a_s = Π_{i≤s} α_i:
 
         u_s + β_s Σ_{j<s} (a_s/a_j) (k_s·k_j) u_j = β_s (h_s − a_s Mᵀ k_s)
         """

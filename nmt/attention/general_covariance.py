@@ -18,7 +18,9 @@ from nmt.bounds import Size
 
 
 class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
-    """C_s = α_s C_{s−1} + β_s f_s f_sᵀ, read as C q_t (or, with ``mean``, as C q_t / S).
+    """Covariance attention whose earlier states decay.
+
+    C_s = α_s C_{s−1} + β_s f_s f_sᵀ, read as C q_t (or, with ``mean``, as C q_t / S).
 
     α_s = σ(w_α h_s + b_α), β_s = σ(w_β h_s + b_β) and f_s = σ(W h_s + b) ∘ h_s. With ``recall`` each σ also gets
     r_s = C_{s−1} h_s, the recall of h_s, scaled to a norm below 1 so that it cannot saturate the gates. States are then

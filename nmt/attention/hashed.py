@@ -20,7 +20,9 @@ MOST_DIRECTIONS = 16  # per rotation: at most (2 · 16)² buckets
 
 
 class HashedAttention(SourceAttention):
-    """c_t = Σ_s softmax(q_tᵀ k_s) h_s over s ∈ P_t, k_s = W_k h_s / ‖W_k h_s‖, q_t = W_q d_t (eq. 2 and §2, shared QK).
+    """Attention to the source states P_t whose hash is near the query's.
+
+    c_t = Σ_s softmax(q_tᵀ k_s) h_s over s ∈ P_t, k_s = W_k h_s / ‖W_k h_s‖, q_t = W_q d_t (eq. 2 and §2, shared QK).
 
     P_t is the union of ``rounds`` chunks (eqs. 4 to 6). In each round, random rotations turn keys and queries, and the
     largest coordinate of a vector, with its sign, is its bucket. ``write`` sorts the source by bucket. A query sees the

@@ -26,7 +26,9 @@ LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below t
 
 
 class KernelAttention(Attention):
-    """c_t = φ(q_t)ᵀ Σ_s φ(k_s) h_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with k_s = W_k h_s and q_t = W_q d_t.
+    """Linear attention with a feature map φ.
+
+    c_t = φ(q_t)ᵀ Σ_s φ(k_s) h_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with k_s = W_k h_s and q_t = W_q d_t.
 
     elu       φ(x) = elu(x) + 1                                                (Katharopoulos et al., eqs. 5, 7)
     taylor    φ(x) = [1, x/‖x‖]: the weight of s is 1 + cos(q_t, k_s)          (Li et al., eqs. 10 to 12)

@@ -18,7 +18,7 @@ from nmt.kernels.products import linear
 
 
 class LocalAttention(LuongAttention):
-    """A softmax over the source positions s in [p_t − w, p_t + w], times a Gaussian around p_t.
+    """Attention to a window: a softmax over the positions s in [p_t − w, p_t + w], times a Gaussian around p_t.
 
     p_t = S · σ(v_pᵀ tanh(W_p q_t))                              (eq. 9), S is the length of the source
     a_t(s) = softmax(scores)_s · exp(−(s − p_t)² / 2σ²)          (eq. 10), σ = w/2, s counts from 1

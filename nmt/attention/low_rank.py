@@ -16,7 +16,9 @@ from nmt.bounds import Count, Size
 
 
 class LowRankAttention(Attention):
-    """c_t = softmax(q_tᵀ (E K)ᵀ / √A) (F H) with K = W_k H, q_t = W_q d_t: eq. 7, where the values are the states H.
+    """Attention to a source that is compressed to K positions.
+
+    c_t = softmax(q_tᵀ (E K)ᵀ / √A) (F H) with K = W_k H, q_t = W_q d_t: eq. 7, where the values are the states H.
 
     E and F (K × ``max_length``) weigh source positions, so a source longer than ``max_length`` cannot be written.
     """

@@ -19,7 +19,9 @@ NEWTON_STEPS = 16  # enough for matrices whose largest eigenvalue is 4 million t
 
 
 class MesaAttention(DecayingAttention):
-    """c_t = (Σ_s h_s k_sᵀ)(Σ_s k_s k_sᵀ + λI)⁻¹ q_t: the linear map from k_s to h_s with the least squared error.
+    """Attention by ridge regression: the linear map from k_s to h_s with the least squared error, applied to q_t.
+
+    c_t = (Σ_s h_s k_sᵀ)(Σ_s k_s k_sᵀ + λI)⁻¹ q_t.
 
     k_s = W_k h_s / ‖W_k h_s‖, q_t likewise, and λ = ``ridge``. The inverse P of the matrix in the middle is part of the
     memory. Thus M = P Σ_s k_s h_sᵀ and A_ts = q_t · P k_s. A further state changes both as in recursive least squares:
@@ -49,7 +51,10 @@ class MesaAttention(DecayingAttention):
         return memory._replace(keys=(identity / self.ridge).expand(states.shape[0], -1, -1))
 
     def update(self, memory: Memory, states: Tensor, mask: Tensor) -> Update:
-        """Solve for the new P: (I + P Σ k kᵀ) P' = P. The states write with P' k, and P decays to P' itself."""
+        """Return how the states change ``memory``: they write with P' k, and P decays to P'.
+
+        The new P' solves (I + P Σ k kᵀ) P' = P.
+        """
         assert memory.keys is not None
         keys = unit(project(self.W_k, states))
         weights = solve(memory.keys @ (keys.transpose(1, 2) @ keys), memory.keys) @ keys.transpose(1, 2)

@@ -14,7 +14,9 @@ from nmt.bounds import Size
 
 
 class MultiHeadAttention(Attention):
-    """W_o [c¹; …; cᴴ], where head i is the ``inner`` attention over W_sⁱ h and W_qⁱ q, 1/H of their sizes each.
+    """H heads of another attention, in parallel.
+
+    The context is W_o [c¹; …; cᴴ], where head i is the ``inner`` attention over W_sⁱ h and W_qⁱ q, 1/H of their sizes.
 
     ``inner`` builds any attention, given ``state_size`` and ``query_size``. Heads are rows of its batch, so all heads
     share its parameters and differ in their projections. The slots of the heads follow each other, (B, H·R, D/H). The

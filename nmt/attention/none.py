@@ -12,7 +12,7 @@ from nmt.bounds import Size
 
 
 class NoAttention(Attention):
-    """Empty contexts (D = 0) from zero slots (R = 0): the plain encoder-decoder, for comparison."""
+    """No attention, for comparison: empty contexts (D = 0) from zero slots (R = 0)."""
 
     reads_source = False
 

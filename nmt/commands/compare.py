@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def compare(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-compare with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "compare")
         return
@@ -89,7 +89,10 @@ def compare(arguments: list[str]) -> None:
     options = read_options("compare", Compare, [word for word in words if word not in training])
     require_stdout()
     shared = [word for word in words if key_of(word) in SHARED]
-    selection = _given_runs(options, training) if options.models is not None else _trained_runs(options, training, shared)
+    if options.models is not None:
+        selection = _given_runs(options, training)
+    else:
+        selection = _trained_runs(options, training, shared)
     comparison = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
     print_table(comparison, options)
     if selection.failure is not None:
@@ -151,7 +154,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
         words.append(EQUAL_BUDGET)
     jobs = read_multirun(words).jobs
     if jobs is None:
-        raise UserError("hydra/sweeper: chooses its settings by their scores; nmt-compare needs given ones, remove it")
+        raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove it")
     labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
     names = {*labels, *(f"attention={label}" for label in labels), *(str(job.folder) for job in jobs)}
     if options.baseline is not None and options.baseline.rstrip("/") not in names:

@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def encode(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-encode with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "encode")
         return

@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def evaluate(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-evaluate with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "evaluate")
         return

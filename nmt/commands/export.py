@@ -30,7 +30,7 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-translate model=runs/demo engine=onnx-int8 < in.txt    8-bit integers: faster, some translations differ slightly
   nmt-export model=runs/demo engine=onnx-int8                writes only these graphs: then they are the default
   nmt-export model=runs/demo shortlist=50                    also writes a list of likely target pieces
-  nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster
+  nmt-translate model=runs/demo shortlist=true < in.txt      uses only the listed pieces: faster with engine=onnx
   nmt-export model=runs/demo output=deployed                 a new folder to copy to a machine without torch
   nmt-export model=runs/nested slots=8 output=deployed       uses 8 slots, for attention=nested_memory
   nmt-export model=runs/demo adapter=runs/b output=deployed  merges an adapter that nmt-train adapt=lora has trained
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def export(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-export with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "export")
         return

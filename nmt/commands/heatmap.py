@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def heatmap(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-heatmap with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "heatmap")
         return

@@ -55,7 +55,7 @@ def load_model(
 def require_attention(translator: Translator, setting: str) -> None:
     """Raise UserError if the model has no attention; ``setting`` is the argument that needs alignments."""
     if not translator.attention.reads_source:
-        raise UserError(f"{setting}: this model has no attention and aligns nothing; use a model trained with one")
+        raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
 
 
 def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:

@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def prepare(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-prepare with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "prepare")
         return

@@ -158,7 +158,7 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
     for block in ("guide", "adapt"):
         if config.get(block) != before.get(block):
             raise UserError(
-                f"resume=true: {block}: {folder} was started with another one; remove it or start a new run"
+                f"resume=true: {block}: not the same as when {folder} was started; remove it or start a new run"
             )
     stored = flatten(before)
     for key, value in flatten(config).items():

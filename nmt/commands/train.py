@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def train(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for anything that the user can fix."""
+    """Run nmt-train with these arguments. Raises UserError for errors the user can fix."""
     if "--help" in arguments or "-h" in arguments:
         print(HELP)
         print(

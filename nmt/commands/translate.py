@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def translate(arguments: list[str]) -> None:
-    """Run the command. Raises UserError for errors the user can fix."""
+    """Run nmt-translate with these arguments. Raises UserError for errors the user can fix."""
     if asks_for_help(arguments):
         show_help(HELP, "translate")
         return

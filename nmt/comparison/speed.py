@@ -125,7 +125,7 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         reason = process.stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-        raise UserError(f"its process failed ({reason[0][:200]}); look at the machine's memory, and repeat") from None
+        raise UserError(f"the measuring process failed ({reason[0][:200]}); free some memory, and repeat") from None
     if "error" in result:
         raise UserError(result["error"])
     return result

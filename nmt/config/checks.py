@@ -81,7 +81,7 @@ def _guide_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     if dropout is not None and block["_target_"] == GOLD_LINKS:
         yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not getattr(attention, "reads_source", True):
-        yield f"guide={block['_target_']}: a model without attention aligns nothing; remove it or choose an attention"
+        yield f"guide={block['_target_']}: without attention there are no alignments; remove it or choose an attention"
     yield from guide_problems(block, trust=config["trust"])
 
 

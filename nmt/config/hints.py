@@ -64,7 +64,7 @@ def advice(key: str, known: Iterable[str], folders: Sequence[Path]) -> str:
     if choices:
         *others, last = (f"{group}={choice}" for choice in choices)
         return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
-    return suggestion(key, known)
+    return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
 
 
 def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str]:

@@ -124,7 +124,8 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
     except Exception as error:  # a damaged configuration can fail with any exception
         reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason})"
+            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason}); "
+            "train again"
         ) from None
     return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
 

@@ -188,8 +188,8 @@ class Translator:
         options = replace(options or SearchOptions(), keep_weights=alignments)
         if options.coverage_penalty and not self.attention.reads_source:
             raise UserError(
-                f"search.coverage_penalty={options.coverage_penalty:g}: this model has no attention and covers "
-                "nothing; remove search.coverage_penalty, or use a model trained with attention"
+                f"search.coverage_penalty={options.coverage_penalty:g}: needs alignments, but this model has no "
+                "attention; remove search.coverage_penalty, or use another model"
             )
         return options
 

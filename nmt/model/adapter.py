@@ -32,7 +32,7 @@ class Matrix(NamedTuple):
 
 
 class LowRankUpdate(nn.Module):
-    """W + (α / r) B A for a frozen matrix W (out, in), with A (r, in) and B (out, r).
+    """Parametrisation that returns W + (α / r) B A for a frozen matrix W (out, in), with A (r, in) and B (out, r).
 
     A starts with normal random numbers and B with 0, so the sum starts as W. r is at most the shorter side of W.
     """

@@ -12,7 +12,10 @@ from nmt.model.encoder import Final, LSTMEncoder
 
 
 class Seq2Seq(nn.Module):
-    """p(target | source). The encoder's states are written into a memory once, and every decoder step reads it."""
+    """Encoder, attention and decoder: a model of p(target | source).
+
+    The encoder's states are written into a memory once, and every decoder step reads it.
+    """
 
     def __init__(
         self, *, embedding: nn.Embedding, encoder: LSTMEncoder, attention: Attention, decoder: LSTMDecoder

@@ -28,7 +28,10 @@ def sinusoids(position: Tensor, size: int) -> Tensor:
 
 
 class PositionedEmbeddings(nn.Module):
-    """√X e + p: embeddings of size X, projected to ``size`` if that differs, plus the encoding of their positions."""
+    """Input of a Transformer: embeddings e of size X plus the encoding p of their positions, √X e + p.
+
+    The embeddings are projected to ``size`` if it is not X.
+    """
 
     def __init__(self, *, embedding_size: int, size: int) -> None:
         super().__init__()
@@ -44,7 +47,7 @@ class PositionedEmbeddings(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """W₂ max(0, W₁ x + b₁) + b₂ (§3.3)."""
+    """The feed-forward network of a layer: W₂ max(0, W₁ x + b₁) + b₂ (§3.3)."""
 
     def __init__(self, *, size: int, inner_size: int, dropout: float) -> None:
         super().__init__(nn.Linear(size, inner_size), nn.ReLU(), Dropout(dropout), nn.Linear(inner_size, size))

@@ -11,7 +11,7 @@ NESTED = "translation"  # Hugging Face's name of the column that holds {language
 
 
 def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
-    """Stand for the pairs in a configuration: a program has to give them to ``nmt.train``."""
+    """Raise UserError: ``data=python`` only records that a program gave the pairs to ``nmt.train``."""
     raise UserError(
         "data=python: the text of such a run is in its program, which gives train= and valid= to nmt.train; "
         "to use the text of a finished run, set data=prepared data.folder=RUN/data"

@@ -35,7 +35,7 @@ def check_table(table: Any, vocabularies: tuple[int, int] | None) -> None:
 
 
 def _check_ids(column: Any, name: str, vocabulary: int) -> None:
-    """Raise ValueError unless every id is a piece of the vocabulary that text can be encoded to: UNK or an ordinary."""
+    """Raise ValueError unless every id is UNK or an ordinary piece of the vocabulary."""
     for chunk in column.chunks:
         ids = _values(chunk, name)
         if not ((ids > EOS) | (ids == UNK)).all() or ids.max(initial=0) >= vocabulary:

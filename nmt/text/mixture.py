@@ -1,4 +1,4 @@
-"""Mix corpora by weight, without a change from one reading to the next."""
+"""Mix corpora by weight. Every reading yields the same pairs in the same order."""
 
 from __future__ import annotations
 

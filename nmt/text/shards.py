@@ -80,7 +80,7 @@ def write_shard(
 
 
 class ShardedCorpus(Corpus):
-    """The sentence pairs of several shards, numbered through.
+    """The sentence pairs of several shards as one corpus, with consecutive row numbers.
 
     Opening reads the header of each shard only. A shard is verified and memory-mapped when one of its rows is used,
     and closed when ``window`` other shards have been used since. Methods that return something for every row read

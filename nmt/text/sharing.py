@@ -1,4 +1,4 @@
-"""Divide the batches of an epoch among processes, without a change of their order, and resume in its middle."""
+"""Divide the batches of an epoch among processes, keep their order, and resume within an epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Batches = list[np.ndarray]
 
 
 class EpochBatches(Sampler[list[int]]):
-    """Base class of samplers that yield lists of corpus rows: the epoch, and the place in it from which they go on."""
+    """Base class of samplers that yield batches, as lists of corpus rows, and can resume within an epoch."""
 
     def __init__(self, *, shuffle: bool, seed: int, rank: int, world_size: int) -> None:
         self._shuffle, self._seed = shuffle, seed

@@ -116,9 +116,9 @@ class Tokenizer:
         return self._encode(texts)
 
     def sample(self, text: str, *, dropout: float, seed: int) -> list[int]:
-        """Return piece ids of one sentence, of which each merge of a BPE model is skipped with probability ``dropout``.
+        """Return piece ids of one sentence; the BPE model skips each merge with probability ``dropout``.
 
-        They decode to the same text. Equal seeds (32 bits) give equal pieces. Provilkov, Emelianenko & Voita (2020),
+        The ids decode to the same text. Equal seeds (32 bits) give equal pieces. Provilkov, Emelianenko & Voita (2020),
         BPE-Dropout, arXiv 1910.13267.
         """
         sentencepiece.set_random_generator_seed(seed % MAX_SEED)

@@ -201,7 +201,7 @@ def _class_bounds(longest: int) -> np.ndarray:
 
 
 def _share_out(number: int, room: Sequence[int]) -> list[int]:
-    """Return how much of ``number`` each place gets: in proportion to its room, and beyond it only in the last."""
+    """Return the part of ``number`` for each place, in proportion to ``room``; the last place gets any excess."""
     shares = [number * places // max(1, sum(room)) for places in room]
     shares = [min(share, places) for share, places in zip(shares, room, strict=True)]
     for index, places in enumerate(room):

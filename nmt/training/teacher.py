@@ -48,7 +48,7 @@ class Teacher(Guide):
                 )
         attention = teacher.model.attention
         if not attention.reads_source:
-            raise UserError(f"guide.model={model}: has no attention and aligns nothing; name a model with attention")
+            raise UserError(f"guide.model={model}: has no attention, so it has no alignments; name another model")
         try:
             attention.check_length(torch.tensor([prepared.corpora["train"].longest_source()[0] + 1]))  # </s>
         except ValueError as error:

@@ -107,7 +107,7 @@ def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
 
 
 def test_coverage_needs_an_attention() -> None:
-    with pytest.raises(UserError, match="no attention and covers nothing"):
+    with pytest.raises(UserError, match="needs alignments, but this model has no attention"):
         Translator(trained("none")).texts(LINES, SearchOptions(coverage_penalty=0.1))
 
 

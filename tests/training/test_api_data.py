@@ -137,7 +137,7 @@ BAD_ROW = [*PAIRS[:2], ("a", None)]
         ),
         ({"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "note")}, "column note is None; must be text"),
         ({"train": PAIRS, "valid": PAIRS, "columns": "de"}, "columns='de': must be the names of source and target"),
-        ({"columns": ("de", "en")}, "columns=: needs the rows as train= and valid=; remove it"),
+        ({"columns": ("de", "en")}, "columns=: needs train= and valid= too; give them"),
         ({"train": [], "valid": PAIRS}, "the training text contains no words"),
     ],
 )

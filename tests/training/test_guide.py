@@ -177,7 +177,7 @@ def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         interrupt_at(patch, step=8)
         with pytest.raises(KeyboardInterrupt):
             train(guided)
-    with pytest.raises(UserError, match="guide: runs/demo was started with another one"):
+    with pytest.raises(UserError, match="guide: not the same as when runs/demo was started"):
         train(["resume=true", "guide=teacher", "guide.model=runs/zero"])
     train(["resume=true"])
     assert same(run, runs / "uninterrupted")
@@ -188,12 +188,12 @@ def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_texts_and_models_that_do_not_fit_are_refused(run: Path, prepared: Prepared, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"GoldLinks: a model without attention aligns nothing; remove it"):
+    with pytest.raises(UserError, match=r"GoldLinks: without attention there are no alignments; remove it"):
         train([*(word for word in LINKED if "slots" not in word), "guide=links", "attention=none"])
     folder = save_teacher(prepared, tmp_path / "none", {"_target_": "nmt.attention.NoAttention"})
     with pytest.raises(UserError, match=r"none: its source tokenizer is not that of the training text"):
         train([*TINY, "guide=teacher", f"guide.model={folder}"])
-    with pytest.raises(UserError, match=r"none: has no attention and aligns nothing; name a model with attention"):
+    with pytest.raises(UserError, match=r"none: has no attention, so it has no alignments; name another model"):
         Teacher(prepared=prepared, model=str(folder))
     low_rank = {"_target_": "nmt.attention.LowRankAttention", "slots": 2}
     folder = save_teacher(prepared, tmp_path / "low_rank", low_rank)
