@@ -40,6 +40,8 @@ def suggest_fix(error: OSError) -> str:
         return "create its folder first, or choose another place"
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "allow more open files (ulimit -n)"
+    if error.errno in (errno.ENOMEM, errno.EAGAIN):
+        return "memory or processes ran out: lower workers= or threads="
     return "choose another place"
 
 

@@ -17,7 +17,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
-from nmt.errors import counted
+from nmt.errors import UserError, counted
 from nmt.storage import checksum
 from nmt.tasks.sources import SHARED, is_prepared, load_pairs, source_problems
 
@@ -88,7 +88,7 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
 def _prepare_into(folder: Path, options: Prepare) -> Prepared:
     """Prepare the data into the new folder ``folder``, which appears only if everything succeeds."""
     from nmt.text.prepare import prepare as prepare_text
-    from nmt.text.shard_writing import Sharding
+    from nmt.text.shard_writing import MAX_SHARDS, Sharding
     from nmt.text.survey import survey
     from nmt.text.unfinished import unfinished_folder
 
@@ -97,6 +97,11 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
         surveyed = survey(pairs["train"])
         if surveyed.count <= options.shard_pairs:
             return prepare_text(pairs, options.data, options.tokenizer, temporary, surveyed=surveyed)
+        if (shards := -(-surveyed.count // options.shard_pairs)) > MAX_SHARDS:
+            least = -(-surveyed.count // MAX_SHARDS)
+            raise UserError(
+                f"shard_pairs={options.shard_pairs}: gives {shards:,} shards; set shard_pairs={least} or more"
+            )
         with unfinished_folder(folder) as unfinished:
             unfinished.begin(_job(options, surveyed))
             sharding = Sharding(options.shard_pairs, options.workers, unfinished)

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from nmt.errors import UserError, counted
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.reading import read_json, read_text, refuse_links
 from nmt.tasks.sources import is_prepared
+from nmt.training.lock import lock_run
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run
@@ -53,18 +55,21 @@ def restarted_arguments(
 
     They resume the newest unfinished run of this name that the same launcher has started. One without a checkpoint is
     deleted and starts again. If the launcher has ``restarted`` processes whose run looks finished, one of them was
-    killed during the export or while it ended: they write the results of this run again.
+    killed during the export or while it ended: they write the results of this run again. Runs that other processes are
+    training are left alone.
     """
     folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
     folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
     unfinished = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
     if not unfinished and not (restarted and folders):
         return list(arguments)
-    folder = max(unfinished or folders, key=lambda folder: (folder / LAUNCH_FILE).stat().st_mtime)
-    (folder / SUMMARY_FILE).unlink(missing_ok=True)
-    if has_checkpoint(folder):
-        return [*arguments, f"name={folder.name}", "resume=true"]
-    shutil.rmtree(folder)
+    for folder in sorted(unfinished or folders, key=lambda folder: -(folder / LAUNCH_FILE).stat().st_mtime):
+        with suppress(UserError), lock_run(folder):  # another step of the same launcher may be training into it
+            (folder / SUMMARY_FILE).unlink(missing_ok=True)
+            if has_checkpoint(folder):
+                return [*arguments, f"name={folder.name}", "resume=true"]
+            shutil.rmtree(folder)
+            break
     return list(arguments)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +17,7 @@ from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.schedule import Workers, run_shards
 from nmt.inference.shards.shard import Done, Shard
 from nmt.inference.shards.store import ShardStore, open_store
-from nmt.inference.shards.text import TranslateShard
+from nmt.inference.shards.text import TranslateShard, identify
 from nmt.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def shard_results(translator: Translator, options: Translate) -> Iterator[Genera
     assert options.output is not None and options.workers is not None
     job = _job(translator, options)
     folder = Path(f"{options.output}.shards")
-    with open_store(folder, _settings(translator, job)) as store, _kept_shards(store):
+    with open_store(folder, _settings(job)) as store, _kept_shards(store):
         if count := store.count():
             print_message(f"{folder}: {counted(count, 'finished shard')}; continuing")
         with closing(run_shards(_shards(options.input), store, _workers(job, options))) as results:
@@ -53,7 +51,7 @@ def worker_threads(options: Translate) -> int:
 def _job(translator: Translator, options: Translate) -> TranslateShard:
     runtime = translator.runtime
     engine: EngineName = runtime.engine_name if isinstance(runtime, OnnxModel) else "torch"
-    settings = {
+    settings: dict[str, Any] = {
         "engine": engine,
         "device": options.device,
         "threads": worker_threads(options),
@@ -62,21 +60,23 @@ def _job(translator: Translator, options: Translate) -> TranslateShard:
         "slots": options.slots,
         "adapter": None if options.adapter is None else Path(options.adapter).absolute(),
     }
+    model = Path(options.model).absolute()
     return TranslateShard(
-        model=Path(options.model).absolute(),
+        model=model,
         settings=settings,
         search=options.search,
         scores=options.scores,
         alignments=options.alignments is not None,
+        identity=identify(translator, model, settings["adapter"]),
     )
 
 
-def _settings(translator: Translator, job: TranslateShard) -> dict[str, Any]:
+def _settings(job: TranslateShard) -> dict[str, Any]:
     """Return what the translation of a line depends on, as plain data."""
     settings = job.settings
     return {
         "version": __version__,
-        "model": _identity(translator, job),
+        "model": job.identity,
         **{name: settings[name] for name in ("engine", "shortlist", "slots")},
         # A shortlist depends on the batch, and this on the number of threads.
         "threads": settings["threads"] if settings["shortlist"] else None,
@@ -85,20 +85,6 @@ def _settings(translator: Translator, job: TranslateShard) -> dict[str, Any]:
         **{f"search.{name}": value for name, value in asdict(job.search).items()},
         "lines per shard": streams.GROUP,
     }
-
-
-def _identity(translator: Translator, job: TranslateShard) -> str:
-    """Return a string that changes whenever the model changes, or the adapter."""
-    if isinstance(translator.runtime, OnnxModel):
-        return _digest(translator.runtime.checksums)
-    from nmt.inference.adapter_file import model_identity  # imports torch
-
-    folders = [job.model, job.settings["adapter"]]
-    return " ".join(model_identity(folder) for folder in folders if folder is not None)
-
-
-def _digest(checksums: Mapping[str, int]) -> str:
-    return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
 
 
 def _shards(path: str | None) -> Iterator[Shard]:

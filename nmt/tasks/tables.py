@@ -13,7 +13,8 @@ from nmt.errors import UserError, counted
 from nmt.tasks.from_python import rows_as_pairs
 from nmt.text.files import read_lines
 
-TEXT_FORMATS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
+TAB_SEPARATED = (".tsv", ".tsv.gz")
+TEXT_FORMATS = (*TAB_SEPARATED, ".jsonl", ".jsonl.gz")
 PARQUET = ".parquet"
 ROWS_PER_READ = 8192
 
@@ -51,7 +52,7 @@ class Tables:
             yield f"data.{part}={file}: {'a folder, not a file' if os.path.isdir(file) else 'no such file'}"
         elif not file.name.endswith((*TEXT_FORMATS, PARQUET)):
             yield f"data.{part}={file}: unknown format; use a file that ends in .tsv, .jsonl or .parquet"
-        elif self.columns is None and ".tsv" not in file.name:
+        elif self.columns is None and not file.name.endswith(TAB_SEPARATED):
             yield f"data.columns=null: {file} needs the names of its columns, such as data.columns=[en,de]"
 
 
@@ -64,7 +65,7 @@ class Table:
     columns: Sequence[str] | None
 
     def __iter__(self) -> Iterator[Any]:
-        if ".tsv" in self.file.name:
+        if self.file.name.endswith(TAB_SEPARATED):
             return self._tab_separated()
         rows = self._parquet() if self.file.name.endswith(PARQUET) else self._json_lines()
         return rows_as_pairs(rows, self.part, self.columns)

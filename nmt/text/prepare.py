@@ -21,7 +21,7 @@ from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.pair import Pair
 from nmt.text.shard_writing import SHARDING, Sharding, ShardWriter, write_shards
 from nmt.text.shards import ShardedCorpus
-from nmt.text.survey import Survey, survey
+from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
 
@@ -51,6 +51,7 @@ class Prepared:
     lowercase: bool
     tokenizer: dict[str, Any]  # the settings of its tokenizers
     accounts: dict[str, Account]  # of each part; empty for text that an earlier version prepared
+    checksum: int  # changes with the text, the tokenizers and the settings
     sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
 
 
@@ -83,16 +84,19 @@ def prepare(
     if surveyed.count > sharding.pairs:
         surveyed.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
-        accounts["train"], checksums = write_shards(writer, parts["train"], sharding, data.get("duplicates"))
+        train = unchanged(parts["train"], surveyed)
+        accounts["train"], checksums = write_shards(writer, train, sharding, data.get("duplicates"))
     else:
-        train = surveyed.sample if surveyed.is_complete else parts["train"]
-        distinct = without_duplicates(train, data.get("duplicates"), accounts["train"])
+        pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
+        distinct = without_duplicates(pairs, data.get("duplicates"), accounts["train"])
         _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
     settings: dict[str, Any] = {"lowercase": bool(data.get("lowercase")), "tokenizer": dict(tokenizer)}
     counts = {part: account.as_dict() for part, account in accounts.items()}
-    checksums = write_settings(folder, {**settings, "accounts": counts}, checksums)
-    corpora = {part: _open_part(folder, part, checksums) for part in parts}
-    return Prepared(source, target, corpora, **settings, accounts=accounts, sampled=sampled)
+    stored = write_settings(folder, {**settings, "accounts": counts}, checksums)
+    corpora = {part: _open_part(folder, part, stored["checksums"]) for part in parts}
+    return Prepared(
+        source, target, corpora, **settings, accounts=accounts, checksum=stored["checksum"], sampled=sampled
+    )
 
 
 def _write_part(
@@ -118,16 +122,17 @@ def _tokenizers(
 
 def write_settings(
     folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
 
-    ``checksums`` are those that are already known. Returns all of them.
+    ``checksums`` are those that are already known. Returns the content of the file.
     """
     names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
     complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
     stored = {"format": FORMAT, **settings, "checksums": complete}
-    write_lines(folder / SETTINGS_FILE, [json.dumps({**stored, "checksum": _own_checksum(stored)})])
-    return complete
+    stored["checksum"] = _own_checksum(stored)
+    write_lines(folder / SETTINGS_FILE, [json.dumps(stored)])
+    return stored
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
@@ -152,7 +157,8 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     sizes = (len(source), len(target))
     corpora = {part: _open_part(folder, part, checksums, sizes) for part in PARTS if files[part]}
     accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
-    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], accounts)
+    checksum = _own_checksum(settings)
+    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], accounts, checksum)
 
 
 def _files(part: str, checksums: Mapping[str, int]) -> list[str]:

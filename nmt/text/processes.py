@@ -34,12 +34,12 @@ def in_processes(function: Callable[[Task], Result], tasks: Iterable[Task], *, w
                 process, pipe = start_process(_work, function)
                 processes.append(process)
                 busy[pipe] = process
-                pipe.send(task[0])
+                _send(task[0], pipe, process)
         while busy:
             for pipe in [pipe for ready in wait(list(busy)) for pipe in busy if pipe is ready]:
                 yield _result(pipe, busy[pipe])
                 if task := [*_take(remaining)]:
-                    pipe.send(task[0])
+                    _send(task[0], pipe, busy[pipe])
                 else:
                     del busy[pipe]
                     pipe.close()
@@ -55,15 +55,27 @@ def _take(tasks: Iterator[Task]) -> Iterator[Task]:
         yield next(tasks)
 
 
+def _send(task: Any, pipe: Connection, process: BaseProcess) -> None:
+    """Send a task. Raises UserError if the process has ended."""
+    try:
+        pipe.send(task)
+    except (BrokenPipeError, ConnectionResetError):
+        raise _ended(process) from None
+
+
+def _ended(process: BaseProcess) -> UserError:
+    process.join()
+    return UserError(
+        f"workers: a process ended with exit code {process.exitcode}; if memory ran out (-9), lower workers"
+    )
+
+
 def _result(pipe: Connection, process: BaseProcess) -> Any:
     """Return the result that a process has sent. Raises its exception, or UserError if it ended."""
     try:
         succeeded, result = pipe.recv()
     except (EOFError, ConnectionResetError):
-        process.join()
-        raise UserError(
-            f"workers: a process ended with exit code {process.exitcode}; if memory ran out (-9), lower workers"
-        ) from None
+        raise _ended(process) from None
     if not succeeded:
         raise result
     return result

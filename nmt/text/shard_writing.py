@@ -19,6 +19,8 @@ from nmt.text.shards import SHARD_PAIRS, shard_name, write_shard
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
 
+MAX_SHARDS = 5000  # settings.json, which has the checksum of each, is bounded
+
 
 class Sharding(NamedTuple):
     """How a large training part is written: pairs per shard, processes, and where finished shards are recorded."""

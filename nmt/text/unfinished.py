@@ -35,7 +35,8 @@ class Unfinished:
         """Keep the finished files if they belong to the same ``job``: text, settings and versions. Delete others."""
         if self.read(JOB) == job:
             return
-        for path in self.folder.iterdir():
+        others = [path for path in self.folder.iterdir() if path != self._progress]
+        for path in others + [self._progress] * self._progress.exists():  # last: it marks the folder as ours
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         self._progress.mkdir()
         self.write(JOB, job)
@@ -78,6 +79,8 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     if folder.is_symlink():
         raise UserError(f"{folder}: a symbolic link; remove it")
     folder.mkdir(exist_ok=True)
+    if not (folder / PROGRESS).is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder}: holds files that nmt-prepare has not written; rename it, or choose another output=")
     with _locked(folder):
         try:
             yield Unfinished(folder)

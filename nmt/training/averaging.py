@@ -70,7 +70,7 @@ def validate_weights(
             pieces += count
             for name, value in values.items():
                 totals[name] = totals.get(name, 0.0) + count * value.item()
-        scores = task.translation_scores()
+    scores = task.translation_scores()  # without autocast, as Lightning calls it after an epoch
     return {name: total / pieces for name, total in totals.items()} | scores
 
 

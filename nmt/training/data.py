@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
+from nmt.errors import UserError
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
@@ -49,13 +51,17 @@ class CorpusBatches(pl.LightningDataModule):
         seed: int,
         max_steps: int | None = None,
         pieces: SampledPieces | None = None,
+        text: int = 0,
     ) -> None:
+        """``text`` is the checksum of the prepared text. A run with another one is not resumed."""
         super().__init__()
         self.train, self.valid = train, valid
         self.pieces = pieces  # of the training batches, instead of the stored ones
         self.batches = batches
         self.seed = seed
         self.max_steps = max_steps
+        self.text = text
+        self._length: dict[str, int] | None = None  # of the whole run: its epochs, processes and updates
         self._epoch_start = {"epoch": 0, "updates": 0}  # the current epoch, and the updates before it
         self._loader: EpochLoader | None = None
         self._resumed: Mapping[str, Any] | None = None  # state of the loader of the epoch in which a run is resumed
@@ -65,11 +71,15 @@ class CorpusBatches(pl.LightningDataModule):
 
         It contains the state of the loader, which Lightning restores only after it has asked for the loader's length.
         """
-        return {**self._epoch_start, "loader": None if self._loader is None else self._loader.state_dict()}
+        loader = None if self._loader is None else self._loader.state_dict()
+        return {**self._epoch_start, "loader": loader, "length": self._length, "text": self.text}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._epoch_start = {key: state_dict[key] for key in ("epoch", "updates")}
         self._resumed = state_dict.get("loader")
+        self._length = state_dict.get("length")
+        if state_dict.get("text", self.text) != self.text:  # earlier versions stored none
+            raise UserError("data: the text was prepared again since the run started; start a new run")
 
     def train_dataloader(self) -> EpochLoader:
         """Return the batches of the current epoch; the trainer calls this for every epoch.
@@ -95,6 +105,24 @@ class CorpusBatches(pl.LightningDataModule):
     def batches_per_epoch(self) -> int:
         """Return the number of batches of a complete epoch."""
         return len(self._train_loader())
+
+    def updates_until(self, epochs: int) -> int:
+        """Return the number of updates of a run with this number of epochs.
+
+        If the number of processes changes, so does the number of updates in the rest of the run.
+        """
+        length = {"epochs": epochs, "world_size": world_size()}
+        if self._length is None or any(self._length[key] != number for key, number in length.items()):
+            current = self._train_loader()
+            current.batches.set_epoch(self._epoch_start["epoch"])
+            if self._resumed is not None:
+                current.load_state_dict(self._resumed)
+            later = (epochs - self._epoch_start["epoch"] - 1) * self._updates(self._train_loader())
+            self._length = {**length, "updates": self._epoch_start["updates"] + self._updates(current) + later}
+        return self._length["updates"]
+
+    def _updates(self, loader: EpochLoader) -> int:
+        return math.ceil(len(loader) / int(self.batches["accumulate"]))
 
     def _train_loader(self) -> EpochLoader:
         return self._share(self.train, shuffle=True, rank=rank(), world_size=world_size())

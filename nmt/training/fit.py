@@ -109,6 +109,7 @@ def _start(
         seed=config["seed"],
         max_steps=training["max_steps"],
         pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
+        text=prepared.checksum,
     )
     return _Session(trained, best, last, progress, trainer, task, data)
 

@@ -61,21 +61,26 @@ class LastCheckpoint(Checkpoint):
         updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
         if not updated or trainer.is_last_batch:
             return
-        self._agree_to_stop()
-        if self.stop_signal is not None or (self.every is not None and trainer.global_step % self.every == 0):
+        stops = self._agree_to_stop()
+        if stops or (self.every is not None and trainer.global_step % self.every == 0):
             self._save(trainer)
-        if self.stop_signal is not None:
+        if stops:
             raise Stopped
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._agree_to_stop()
+        stops = self._agree_to_stop()
         self._save(trainer)
-        trainer.should_stop |= self.stop_signal is not None or self._is_complete(trainer)
+        trainer.should_stop |= stops or self._is_complete(trainer)
 
-    def _agree_to_stop(self) -> None:
-        """Stop all ranks at the same update: a signal reaches them at different moments, or only one of them."""
-        if sums([self.stop_signal or 0])[0] > 0 and self.stop_signal is None:
+    def _agree_to_stop(self) -> bool:
+        """Return whether all ranks stop now: a signal reaches them at different moments, or only one of them.
+
+        A signal that arrives after this rank has answered counts from the next update on.
+        """
+        stops = bool(sums([self.stop_signal or 0])[0] > 0)
+        if stops and self.stop_signal is None:
             self.stop_signal = signal.SIGTERM
+        return stops
 
     def _is_complete(self, trainer: pl.Trainer) -> bool:
         return self.max_steps is not None and trainer.global_step >= self.max_steps

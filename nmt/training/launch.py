@@ -53,6 +53,12 @@ def detect_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
         names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
         numbers = [_number(environment, name) for name in names]
         restarts = int(environment.get("SLURM_RESTART_COUNT", 0))
+        _, tasks, _, per_node = numbers
+        if tasks % per_node:
+            raise UserError(
+                f"SLURM_NTASKS={tasks}: not a multiple of SLURM_NTASKS_PER_NODE={per_node}; give srun --ntasks and "
+                "--ntasks-per-node that fit together"
+            )
         return Launch("srun", f"slurm {environment.get('SLURM_JOB_ID')}", restarts, *numbers)
     return None
 

@@ -27,7 +27,7 @@ from nmt.training.joined_loss import join_losses
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.ranks import gather, rank, world_size
-from nmt.training.schedules import Plateau, most_updates
+from nmt.training.schedules import Plateau
 
 
 class TranslationTask(pl.LightningModule):
@@ -154,8 +154,9 @@ class TranslationTask(pl.LightningModule):
         Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
         again from its first batch.
         """
-        batches = self.trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
-        return most_updates(self.settings, math.ceil(batches / self.config["batches"]["accumulate"]))
+        epochs, steps = self.settings["max_epochs"], self.settings["max_steps"]
+        updates = None if epochs is None else self.trainer.datamodule.updates_until(epochs)  # type: ignore[attr-defined]
+        return int(min(limit for limit in (steps, updates) if limit is not None))
 
     def _steps_every_update(self, schedule: LRScheduler) -> bool:
         interval = self.config["schedule"].get("interval", "update")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def report(
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
-    sources, references, golds = test.sources(), test.targets(), test.links()
+    sources, references, golds = _lines(test.sources()), _lines(test.targets()), test.links()
     write_lines(folder / run_files.SOURCES, sources)
     write_lines(folder / run_files.REFERENCES, references)
     hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
@@ -122,7 +123,7 @@ def _failure_warning(missing: str, *, first: int = 0) -> Callable[[int, str], No
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     """Draw heatmaps of a few test sentences of different lengths, and a page with more. Long sentences are skipped."""
-    sources, references, golds = test.sources(), test.targets(), test.links()
+    sources, references, golds = _lines(test.sources()), _lines(test.targets()), test.links()
     rows = _drawable_rows(translator, test)
     if not rows:
         print_message(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
@@ -150,6 +151,11 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     note = "References, force-decoded. A word's weight: the sum over its source, the mean over its target pieces."
     page = alignment_page(examples, title="Alignments of the test set", attention=translator.attention.name, note=note)
     write_lines(folder / run_files.ALIGNMENTS, page.split("\n"))
+
+
+def _lines(texts: Sequence[str]) -> list[str]:
+    """Return each text as one line: those of tables may contain line breaks."""
+    return [re.sub(r"[\r\n]+", " ", text) for text in texts]
 
 
 def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
@@ -58,12 +58,6 @@ class Plateau(ReduceLROnPlateau):
         if update < self.warmup_steps:
             for group, peak in zip(self.optimizer.param_groups, self.peak_rates, strict=True):
                 group["lr"] = peak * warm_up(self.warmup_steps)(update)
-
-
-def most_updates(training: Mapping[str, Any], per_epoch: int) -> int:
-    """Return the number of updates at which ``max_epochs`` or ``max_steps`` ends a run; one of them is not null."""
-    epochs, steps = training["max_epochs"], training["max_steps"]
-    return int(min(limit for limit in (steps, None if epochs is None else epochs * per_epoch) if limit is not None))
 
 
 def warm_up(warmup_steps: int) -> Callable[[int], float]:

@@ -14,6 +14,8 @@ import pytest
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
 from nmt.text import prepare as prepare_module
+from nmt.text import shard_writing
+from nmt.text import survey as survey_module
 from nmt.text.prepare import open_prepared
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps", "a dog " * 30]
@@ -185,3 +187,40 @@ def test_ctrl_c_leaves_no_files_and_says_how_to_go_on(
         prepare([*TRAIN, *VALID])
     assert capsys.readouterr().err == "stopped; mine was not written; run the same command again\n"
     assert sorted(files.rglob("*")) == before
+
+
+SHARDED = [*TRAIN, "shard_pairs=2"]
+
+
+def test_folder_of_someone_else_is_kept(files: Path) -> None:
+    chapter = Path("mine.partial/thesis/chapter.txt")
+    chapter.parent.mkdir(parents=True)
+    chapter.write_text("important")
+    with pytest.raises(UserError, match="^mine.partial: holds files that nmt-prepare has not written; rename it"):
+        prepare(SHARDED)
+    assert chapter.read_text() == "important"
+    shutil.rmtree("mine.partial")
+    prepare(SHARDED)
+    assert len(open_prepared(Path("mine")).corpora["train"]) == 3
+
+
+def test_text_that_changes_between_its_readings_is_noticed(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = survey_module.survey
+
+    def survey(pairs: Any) -> Any:
+        surveyed = original(pairs)
+        for name in ("a.en", "a.de"):
+            Path(name).write_text("".join(Path(name).read_text().splitlines(keepends=True)[:3]))
+        return surveyed
+
+    monkeypatch.setattr(survey_module, "survey", survey)
+    with pytest.raises(UserError, match="^data.train: the text changed while it was read; run the command again"):
+        prepare(SHARDED)
+    assert not Path("mine").exists()
+
+
+def test_too_many_shards_are_refused_before_any_work(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard_writing, "MAX_SHARDS", 2)
+    with pytest.raises(UserError, match="^shard_pairs=2: gives 3 shards; set shard_pairs=3 or more$"):
+        prepare(SHARDED)
+    assert not Path("mine.partial").exists()

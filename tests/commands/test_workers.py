@@ -12,6 +12,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ import pytest
 from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.shards.shard import Done, Failed, Shard, attempt
+from nmt.inference.shards.text import TranslateShard, identify
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = "ban gin kor".split()
@@ -214,6 +219,21 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
 
 
 @needs_proc
+def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> None:
+    job = TranslateShard(
+        model=exported,
+        settings={"engine": "onnx", "adapter": None},
+        search=SearchOptions(beam_size=1),
+        scores=False,
+        alignments=False,
+        identity=identify(Translator.load(exported, engine="onnx"), exported, None),
+    )
+    shard = Shard(0, 0, LINES[:2])
+    assert isinstance(attempt(job, shard), Done)
+    failed = attempt(replace(job, identity="of another model"), shard)
+    assert failed == Failed(f"{exported}: the model was replaced while it translated; repeat the command", final=True)
+
+
 def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: Path) -> None:
     with start(exported) as process:
         assert wait_for_shards(process, 3)

@@ -152,3 +152,14 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"^data=hub: the package datasets is not installed; install it with pip"):
         load_pairs({"_target_": HUB, "path": "x", "columns": ["en", "de"]})
+
+
+def test_the_end_of_a_name_decides_its_format(tmp_path: Path) -> None:
+    for name in ("a.tsv.jsonl", "a.tsv.parquet"):
+        data = {"_target_": TABLES, "train": name, "valid": name, "columns": ["en", "de"], "folder": str(tmp_path)}
+        rows = [{"en": source, "de": target} for source, target in PAIRS]
+        if name.endswith("parquet"):
+            pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+        else:
+            (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        assert list(load_pairs(data)["train"]) == [Pair(*pair) for pair in PAIRS]

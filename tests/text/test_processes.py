@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,21 @@ def test_errors_of_a_process_are_raised_here() -> None:
         list(in_processes(double, [1, 13], workers=2))
     with pytest.raises(UserError, match=r"^workers: a process ended with exit code -9; if memory ran out"):
         list(in_processes(double, [1, 99], workers=2))
+
+
+class EndsAtOnce:
+    """A function whose process ends before it takes a task."""
+
+    def __call__(self, task: bytes) -> None: ...
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (9,)
+
+
+def test_process_that_takes_no_task_is_reported() -> None:
+    large = b"x" * 10_000_000  # more than a pipe holds
+    with pytest.raises(UserError, match=r"^workers: a process ended with exit code 9; if memory ran out"):
+        list(in_processes(EndsAtOnce(), [large] * 3, workers=2))
 
 
 PARENT = r"""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.plugins.precision import MixedPrecision
 from tiny import SMALL
 
 from nmt.commands.train import train
 from nmt.training import fit
-from nmt.training.averaging import Average, average_weights, describe_average
+from nmt.training.averaging import Average, average_weights, describe_average, validate_weights
 from nmt.training.module import TranslationTask
 
 Weights = dict[str, torch.Tensor]
@@ -112,3 +114,17 @@ def test_mean_of_weights_keeps_their_type() -> None:
     assert average_weights(models)["w"].dtype == torch.bfloat16
     text = describe_average(Average({}, [2, 3], 24.5, True), "valid_bleu", 24.0)
     assert text == "average of epochs 2, 3: valid_bleu 24.500, the best checkpoint 24.000; the average is kept"
+
+
+def test_translations_of_the_average_are_scored_in_full_precision_as_after_an_epoch() -> None:
+    """Otherwise rounding could decide whether the average is at least as good as the best checkpoint."""
+    autocast: list[bool] = []
+
+    def scores() -> dict[str, float]:
+        autocast.append(torch.is_autocast_enabled("cpu"))
+        return {"valid_bleu": 1.0}
+
+    task: Any = SimpleNamespace(model=torch.nn.Linear(1, 1), translation_scores=scores, device="cpu")
+    weights = task.model.state_dict()
+    assert validate_weights(task, weights, [], MixedPrecision("bf16-mixed", "cpu")) == {"valid_bleu": 1.0}
+    assert autocast == [False]

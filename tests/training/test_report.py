@@ -97,3 +97,11 @@ def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
     translations = (tmp_path / "test.translations.txt").read_text().split("\n")
     assert (translations[0], translations[2], len(translations)) == ("", "", 4)
     assert [file.name for file in (tmp_path / "heatmaps").iterdir()] == ["test-2.png"]
+
+
+def test_texts_with_line_breaks_have_one_line_each(tmp_path: Path) -> None:
+    pairs = [Pair("a\ndog", "ein\r\nHund"), Pair("a cat", "eine Katze"), Pair("a\u2028dog", "ein\rHund")]
+    report_on(pairs, normalising_tokenizer(), tmp_path)
+    texts = {name: (tmp_path / f"test.{name}.txt").read_bytes().decode() for name in ("source", "references")}
+    assert texts == {"source": "a dog\na cat\na\u2028dog\n", "references": "ein Hund\neine Katze\nein Hund\n"}
+    assert (tmp_path / "test.translations.txt").read_bytes().count(b"\n") == 3

@@ -19,6 +19,7 @@ import torch
 from tiny import TINY, interrupt_at, on_prepared, rates, record_batches, validations
 
 from nmt import Translator
+from nmt.commands.prepare import prepare
 from nmt.commands.runs import resumed_arguments, trust_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
@@ -257,6 +258,25 @@ def test_run_on_a_prepared_folder_resumes_with_its_case(run: Path, monkeypatch: 
     assert translator.lowercase and translator.encode("BAN Des") == translator.encode("ban des")
     with pytest.raises(UserError, match="its source tokenizer is not that of the prepared text"):
         train([*on_prepared("other"), f"init_from={run}"])
+
+
+SWAPPED = (("src", "tgt"), ("tgt", "src"))
+
+
+def test_run_whose_text_was_prepared_again_is_not_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = on_prepared("mine")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=1)
+        with pytest.raises(KeyboardInterrupt):
+            train(prepared)
+    shutil.move("mine", "first")
+    swapped = [f"data.{part}.{side}=a.{file}" for part in ("train", "valid") for side, file in SWAPPED]
+    prepare([*swapped, "tokenizer.vocab_size=276", "output=mine"])
+    with pytest.raises(UserError, match="^data: the text was prepared again since the run started; start a new run$"):
+        train(["resume=true"])
+    shutil.rmtree("mine")
+    on_prepared("mine")  # the same text with the same settings
+    train(["resume=true"])
 
 
 @pytest.mark.parametrize("step", [26, pytest.param("killed", marks=pytest.mark.slow)])

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,7 +20,9 @@ from two_ranks import torchrun_environment
 from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
 from nmt.errors import UserError
+from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.launch import detect_launch, require_launch
+from nmt.training.lock import lock_run
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
 SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
@@ -34,6 +38,8 @@ def test_launchers_are_recognised() -> None:
     assert launch.restarts == 2
     launch = detect_launch(torchrun_environment(1, 2, 29500))
     assert launch is not None and (launch.rank, launch.world_size, launch.nodes, launch.restarts) == (1, 2, 1, 0)
+    with pytest.raises(UserError, match="^SLURM_NTASKS=2: not a multiple of SLURM_NTASKS_PER_NODE=4; give srun"):
+        detect_launch({**SRUN, "SLURM_NTASKS": "2"})
     with pytest.raises(UserError, match="SLURM_NTASKS_PER_NODE: not set; give --ntasks-per-node"):
         detect_launch({name: value for name, value in SRUN.items() if name != "SLURM_NTASKS_PER_NODE"})
 
@@ -72,6 +78,19 @@ def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
     assert restarted_arguments(tmp_path, "demo", "mine", ["seed=2"]) == ["seed=2", "name=demo-2", "resume=true"]
 
 
+def test_run_that_another_step_is_training_is_left_alone(tmp_path: Path) -> None:
+    for name in ("demo", "demo-2"):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        (tmp_path / name / LAUNCH_FILE).write_text("mine\n")
+    os.utime(tmp_path / "demo" / LAUNCH_FILE, (1, 1))
+    (tmp_path / "demo" / "checkpoints" / "last.ckpt").touch()
+    with lock_run(tmp_path / "demo-2"):
+        assert restarted_arguments(tmp_path, "demo", "mine", []) == ["name=demo", "resume=true"]
+        with lock_run(tmp_path / "demo"):
+            assert restarted_arguments(tmp_path, "demo", "mine", []) == []
+    assert (tmp_path / "demo-2").exists()
+
+
 def test_restarted_processes_complete_a_run_that_looks_finished(tmp_path: Path) -> None:
     """Its summary is written before its graphs. Without a restart, the same launcher starts a second run."""
     (tmp_path / "demo" / "checkpoints").mkdir(parents=True)
@@ -82,6 +101,31 @@ def test_restarted_processes_complete_a_run_that_looks_finished(tmp_path: Path) 
     assert restarted_arguments(tmp_path, "demo", "other", [], restarted=True) == []
     assert restarted_arguments(tmp_path, "demo", "mine", [], restarted=True) == ["name=demo", "resume=true"]
     assert not (tmp_path / "demo" / "summary.json").exists()
+
+
+def test_signal_after_the_ranks_agreed_counts_from_the_next_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other rank goes on, so this one must not wait for it in a checkpoint."""
+    last = LastCheckpoint(Path("unused"), cast(Any, None))
+    saved: list[int] = []
+    monkeypatch.setattr(last, "_save", lambda trainer: saved.append(trainer.global_step))
+
+    def sums(numbers: list[float]) -> list[float]:
+        last.stop_signal = signal.SIGTERM  # as the handler does once the call returns
+        return numbers
+
+    monkeypatch.setattr("nmt.training.last_checkpoint.sums", sums)
+    trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=1, should_stop=False)
+    last.on_train_batch_end(trainer, cast(Any, None), None, None, 0)
+    assert saved == []
+    trainer.global_step = 2
+    with pytest.raises(Stopped):
+        last.on_train_batch_end(trainer, cast(Any, None), None, None, 1)
+    assert saved == [2]
+    last.stop_signal = None
+    last.on_train_epoch_end(trainer, cast(Any, None))
+    assert not trainer.should_stop
+    last.on_train_epoch_end(trainer, cast(Any, None))
+    assert trainer.should_stop
 
 
 @pytest.mark.slow

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from nmt.errors import UserError
 from nmt.inference.formats import alignment_lines, output_lines
+from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.shard import Done, Shard
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -27,6 +31,8 @@ class TranslateShard:
     search: SearchOptions
     scores: bool
     alignments: bool
+    identity: str
+    """The value of ``identify`` for the model when the command started."""
 
     def __call__(self, shard: Shard) -> Done:
         failures: list[tuple[int, str]] = []
@@ -47,7 +53,19 @@ class TranslateShard:
     def _translator(self) -> Translator:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
-            return Translator.load(self.model, **self.settings)
+            translator = Translator.load(self.model, **self.settings)
+        if identify(translator, self.model, self.settings["adapter"]) != self.identity:
+            raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
+        return translator
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_translator"}
+
+
+def identify(translator: Translator, folder: Path, adapter: Path | None) -> str:
+    """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
+    if isinstance(translator.runtime, OnnxModel):
+        return hashlib.sha256(json.dumps(translator.runtime.checksums, sort_keys=True).encode()).hexdigest()
+    from nmt.inference.adapter_file import model_identity  # imports torch
+
+    return " ".join(model_identity(place) for place in (folder, adapter) if place is not None)
