@@ -23,18 +23,19 @@ def paired_bootstrap(
 ) -> dict[str, Difference]:
     """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines.
 
-    For equal translations, p is 1; sacrebleu's smoothed estimate, 1 / (samples + 1), would look significant.
+    For equal scores, p is 1. sacrebleu's estimate for equal translations, 1 / (samples + 1), would look significant.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.significance import PairedTest
 
     metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
-    if list(baseline) == list(system):
-        return dict.fromkeys(metrics, Difference(0.0, 1.0))
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)
     _, scores = test()
     names = [name for name in scores if name != "System"]  # sacrebleu's names, in the order of the metrics
     results = zip(metrics, (cast(list[Any], scores[name]) for name in names), strict=True)
-    return {key: Difference(after.score - before.score, after.p_value) for key, (before, after) in results}
+    return {
+        key: Difference(after.score - before.score, after.p_value if after.score != before.score else 1.0)
+        for key, (before, after) in results
+    }
