@@ -42,6 +42,8 @@ class Translate:
         device: str = "auto",
         shortlist: bool = False,
         trust: Sequence[str] = (),
+        slots: int | None = None,
+        adapter: str | Path | None = None,
     ) -> None:
         # Another process may have another working directory.
         self.model = Path(model).absolute()
@@ -53,6 +55,8 @@ class Translate:
             "device": device,
             "shortlist": shortlist,
             "trust": tuple(trust),
+            "slots": slots,
+            "adapter": None if adapter is None else Path(adapter).absolute(),
         }
         self._loaded: tuple[int, Translator] | None = None
 

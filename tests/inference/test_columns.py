@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import subprocess
@@ -241,3 +242,9 @@ def test_cluster_without_ray_is_refused(run: Path, tmp_path: Path, monkeypatch: 
     with pytest.raises(UserError, match=r"^cluster=ray: the package ray is not installed; install it with pip install"):
         translate_command(words)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_setting_of_the_translator_can_be_given() -> None:
+    settings = {*inspect.signature(Translator.load).parameters} - {"folder"}
+    assert settings == {*Translate(model="x").settings}
+    assert settings <= {*inspect.signature(Translate).parameters}
