@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +12,12 @@ from typing import Any, Literal
 import sentencepiece
 
 from nmt.errors import UserError
+from nmt.text.bpe_dropout import BpeMerges
 from nmt.text.piece_training import SPACE, STAND_IN, clean_text, train_pieces
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
-MAX_SEED = 2**32 - 1  # SentencePiece takes this seed for a request to draw one
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
 
@@ -113,23 +114,31 @@ class Tokenizer:
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
-        return self._encode(texts)
+        return self._encode(texts, self._model.encode)
 
     def sample(self, text: str, *, dropout: float, seed: int) -> list[int]:
-        """Return piece ids of one sentence; the BPE model skips each merge with probability ``dropout``.
+        """Return piece ids of one sentence; each merge of the BPE model is skipped with probability ``dropout``.
 
-        The ids decode to the same text. Equal seeds (32 bits) give equal pieces. Provilkov, Emelianenko & Voita (2020),
-        BPE-Dropout, arXiv 1910.13267.
+        The ids decode to the same text. Equal seeds give equal pieces, in every process. Raises UserError for a model
+        of another kind than BPE. Provilkov, Emelianenko & Voita (2020), BPE-Dropout, arXiv 1910.13267.
         """
-        sentencepiece.set_random_generator_seed(seed % MAX_SEED)
-        return self._encode([text], enable_sampling=dropout > 0, alpha=dropout, nbest_size=-1, num_threads=1)[0]
 
-    def _encode(self, texts: list[str], **options: Any) -> list[list[int]]:
+        def sample_all(texts: list[str]) -> list[list[int]]:
+            normalised = map(self._model.normalize, texts)
+            return [self._merges.sample(text, dropout=dropout, seed=seed) for text in normalised]
+
+        return self._encode([text], sample_all)[0]
+
+    @cached_property
+    def _merges(self) -> BpeMerges:
+        return BpeMerges(self._serialized)
+
+    def _encode(self, texts: list[str], encode_clean: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
         clean = [clean_text(text) for text in texts]
         # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
         if self._stand_in_ids:
             clean = [text.replace(SPACE, STAND_IN) for text in clean]
-        encoded: list[list[int]] = self._model.encode(clean, **options)
+        encoded = encode_clean(clean)
         if self._renumbered:
             encoded = [[self._from_model[i] for i in ids] for ids in encoded]
         if self._stand_in_ids:

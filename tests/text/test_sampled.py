@@ -73,6 +73,9 @@ def test_pieces_without_merges_are_refused(prepared: Prepared) -> None:
     unigram = replace(prepared, tokenizer={**prepared.tokenizer, "kind": "unigram"})
     with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: the text has unigram pieces"):
         sampled_pieces(unigram, 0.1, seed=1)
+    given_model = Tokenizer.train(["a man in a blue shirt"] * 5, vocab_size=274, kind="unigram")
+    with pytest.raises(UserError, match=r"^batches\.bpe_dropout: unigram pieces have no merges"):
+        sampled_pieces(replace(prepared, target=given_model), 0.1, seed=1)
 
 
 def test_special_characters_survive_sampling() -> None:
