@@ -191,7 +191,12 @@ class TranslationTask(pl.LightningModule):
             self.schedule.warm_up(self.global_step)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``."""
+        """Raise UserError where the checkpoint is beyond ``training.max_epochs`` or ``training.max_steps``.
+
+        Raise it too where another model guides the run than before.
+        """
+        if self.guide is not None and checkpoint.get("guide", self.guide.identity) != self.guide.identity:
+            raise UserError("guide.model: this model has changed since the run started; start a new run")
         epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
         if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
@@ -208,3 +213,5 @@ class TranslationTask(pl.LightningModule):
         if self.trained.base is not None:
             portable["base"] = self.trained.base.identity
         checkpoint["portable"] = portable
+        if self.guide is not None:
+            checkpoint["guide"] = self.guide.identity

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
+from nmt.inference.adapter_file import model_identity
 from nmt.inference.model_folder import load_folder
 from nmt.inference.run_files import MODEL_FILE
 from nmt.text.batches import Batch
@@ -39,6 +40,7 @@ class Teacher(Guide):
         decay_steps: Count | None = None,
     ) -> None:
         super().__init__(weight=weight, decay_steps=decay_steps)
+        self.identity = model_identity(Path(model))  # before loading: the file may be replaced meanwhile
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
         for side in ("source", "target"):
             if getattr(teacher, side).to_bytes() != getattr(prepared, side).to_bytes():

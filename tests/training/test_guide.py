@@ -179,6 +179,12 @@ def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             train(guided)
     with pytest.raises(UserError, match="guide: not the same as when runs/demo was started"):
         train(["resume=true", "guide=teacher", "guide.model=runs/zero"])
+    teacher = runs / "plain" / "model.pt"
+    shutil.copy(teacher, "kept.pt")
+    shutil.copy(runs / "uninterrupted" / "model.pt", teacher)
+    with pytest.raises(UserError, match="^guide.model: this model has changed since the run started; start a new run$"):
+        train(["resume=true"])
+    shutil.copy("kept.pt", teacher)
     train(["resume=true"])
     assert same(run, runs / "uninterrupted")
     shutil.rmtree(runs / "plain")
