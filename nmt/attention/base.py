@@ -30,7 +30,7 @@ class Memory(NamedTuple):
     keys: Tensor | None = None  #: (B, R, A)  projected once; only for kinds that compare queries with keys
     mask: Tensor | None = None  #: (B, R)  True = real; None if every slot is real
     peak: Tensor | None = None  #: (B, R)  running maximum of log write weights, for a softmax over source positions
-    trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, because it grows with S
+    trace: Tensor | None = None  #: (B, R, S)  share of source s in slot r; optional, and None if slot s is state s
     order: Tensor | None = None  #: (B, ·, S)  sorted codes of the source positions; only for kinds that look up a few
 
 
@@ -38,7 +38,7 @@ class Attention(nn.Module):
     """An attention over a memory of fixed size.
 
     A kind implements ``write_weights``, ``read_weights`` and, unless it writes the states themselves, ``values``. It
-    sets the attributes below, as class or instance attributes. Other code asks for them and never for a class.
+    sets the attributes below, as class or instance attributes. Other code reads them and never checks the class.
     """
 
     context_size: int  #: D
@@ -164,7 +164,7 @@ class SourceAttention(Attention):
         raise NotImplementedError
 
     def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
-        """Return the memory of complete sources: states (B, S, E), mask (B, S)."""
+        """Return the memory of complete sources: states (B, S, E), mask (B, S). ``align`` needs no ``trace``."""
         states = clear_padding(states, mask)
         mass = mask.to(states.dtype)
         return Memory(
@@ -173,7 +173,6 @@ class SourceAttention(Attention):
             length=mask.sum(1),
             keys=self.keys(states),
             mask=mask,
-            trace=torch.diag_embed(mass) if trace else None,
         )
 
     def masked_scores(self, query: Tensor, memory: Memory) -> Tensor:

@@ -16,7 +16,7 @@ from nmt.bounds import Size
 class CovarianceAttention(Attention):
     """Attention without a softmax: queries read C q_t from the k × k matrix C = Σ_s h_s h_sᵀ of the source states.
 
-    With ``gated``, C = Σ_s f_s f_sᵀ and f_s = σ(W h_s + b) ∘ h_s, so that a state can keep itself out of the memory.
+    With ``gated``, C = Σ_s f_s f_sᵀ and f_s = σ(W h_s + b) ∘ h_s: a gate scales each number of a state first.
     The paper's C is a sum that grows with the source and saturates the decoder at high learning rates. With ``mean``,
     queries read the covariance C / S instead. A query whose size is not k is first projected to k.
     """

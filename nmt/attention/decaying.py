@@ -42,7 +42,7 @@ class DecayingAttention(Attention):
     directions: Directions = "forward"
 
     def write_in(self, directions: Directions) -> None:
-        """Choose the directions in which a source is written. A source in parts has no known end to start from."""
+        """Choose the directions in which a source is written. ``both`` cannot read a source in parts."""
         self.directions = directions
         self.streaming = directions == "forward"
         self.streaming_advice = "attention.directions=forward"

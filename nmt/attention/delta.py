@@ -44,8 +44,11 @@ class DeltaAttention(DecayingAttention):
         return unit(self.W_q(query)).to(query.dtype)
 
     def extend(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
-        """Extend the memory by chunks of √S states, so that training keeps √S memories."""
-        size = isqrt(states.shape[1]) + 1
+        """Extend the memory by chunks of √S states, so that training keeps √S memories.
+
+        A chunk has at least 32 states: shorter ones take more time for calls than they save.
+        """
+        size = max(32, isqrt(states.shape[1]) + 1)
         for chunk in zip(torch.split(states, size, dim=1), torch.split(mask, size, dim=1), strict=True):
             memory = super().extend(memory, *chunk)
         return memory

@@ -16,6 +16,8 @@ from nmt.attention.decaying import DecayingAttention, Directions, Update, projec
 from nmt.attention.scan import Tensors, scan
 from nmt.bounds import Size
 
+CHUNK = 16  #: states that are recalled from a sum over the chunk instead of from C
+
 
 class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     """Covariance attention whose earlier states decay.
@@ -65,22 +67,46 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     def _gated(self, states: Tensor, real: Tensor, covariance: Tensor) -> Tensors:
         """Return log α (B, S), β (B, S) and f (B, S, k). Padding gets log α = 0 and β = 0, so it changes nothing."""
         scores = project(self.gates, states)
-        if self.recalled is None or not states.shape[1]:
+        length = states.shape[1]
+        if self.recalled is None or not length:
             return _gates(scores, states, real)
-        return scan(_step, covariance, (scores, states, real), (self.recalled.weight.to(states.dtype),))[1]
+        size = min(length, CHUNK)
+        chunks = tuple(_split(tensor, size) for tensor in (scores, states, real))
+        _, outputs = scan(_chunk, covariance, chunks, (self.recalled.weight.to(states.dtype),))
+        log_alpha, beta, f = (output.flatten(1, 2)[:, :length] for output in outputs)
+        return log_alpha, beta, f
 
 
-def _step(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
-    """Return C (B, k, k) after one more state h, and the state's log α, β and f.
+def _split(tensor: Tensor, size: int) -> Tensor:
+    """Return chunks (B, S / size, size, …) of a tensor (B, S, …). The last one is padded with zeros."""
+    missing = -tensor.shape[1] % size
+    padded = pad(tensor, (0, 0) * (tensor.ndim - 2) + (0, missing))
+    return padded.reshape(tensor.shape[0], padded.shape[1] // size, size, *tensor.shape[2:])
 
-    ``inputs``: scores of h (B, k + 2), h (B, k), and (B,) 1 if it is real, else 0.
+
+def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
+    """Return C (B, k, k) after one more chunk of states, and the chunk's log α (B, c), β (B, c) and f (B, c, k).
+
+    ``inputs``: scores (B, c, k + 2) of the states, the states h (B, c, k), and (B, c) 1 if a state is real, else 0.
+    Within the chunk, C h_s = share · C_0 h_s + Σ_j weights_j f_j (f_jᵀ h_s) is a sum over its earlier states j, with
+    share = Π α and weights_j = β_j Π_{i>j} α_i. It costs c·k products per state instead of k².
     """
-    scores, h, real = inputs
-    recalled = (covariance @ h[..., None])[..., 0]
-    recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
-    log_alpha, beta, f = _gates(scores + linear(recalled, *parameters), h, real)
-    decayed = log_alpha.exp()[:, None, None] * covariance
-    return decayed + (beta[:, None] * f)[..., None] * f[:, None], (log_alpha, beta, f)
+    earlier = inputs[1] @ covariance.transpose(1, 2)  # C_0 h_s for all states of the chunk
+    share = torch.ones_like(inputs[2][:, :1])
+    weights, written = share[:, :0], earlier[:, :0]
+    gates = []
+    for scores, h, real, first in zip(*(tensor.unbind(1) for tensor in (*inputs, earlier)), strict=True):
+        similarities = (written @ h[..., None])[..., 0]  # f_jᵀ h_s
+        recalled = share * first + ((weights * similarities)[:, None] @ written)[:, 0]
+        recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
+        log_alpha, beta, f = _gates(scores + linear(recalled, *parameters), h, real)
+        alpha = log_alpha.exp()[:, None]
+        share = share * alpha
+        weights = torch.cat([weights * alpha, beta[:, None]], dim=1)
+        written = torch.cat([written, f[:, None]], dim=1)
+        gates.append((log_alpha, beta, f))
+    covariance = share[..., None] * covariance + (weights[..., None] * written).transpose(1, 2) @ written
+    return covariance, tuple(torch.stack(column, dim=1) for column in zip(*gates, strict=True))
 
 
 def _gates(scores: Tensor, h: Tensor, real: Tensor) -> Tensors:

@@ -30,8 +30,8 @@ class HashedAttention(SourceAttention):
     A bucket is a pair of two smaller hashes, as in the authors' code.
 
     A look-up compares and mixes at most ``rounds`` · ``chunk`` states, for a source of any length. A source of at most
-    ``chunk`` states is read as a whole. Where the queries of a call together see more states than the source has, as in
-    training, all states are compared at once and the others masked, which gives the same result.
+    ``chunk`` states is read as a whole. If the queries of a call together see more states than the source has, as in
+    training, all states are compared at once and those that a query does not see are masked. The result is the same.
     """
 
     rotations: Tensor

@@ -97,7 +97,9 @@ class KernelAttention(Attention):
             return features / memory.length.clamp(min=1)[:, None, None].to(features.dtype)
         if self.feature_map == "softmax":
             return features.softmax(2) / nonzero(memory.mass)[:, None]
-        return features / nonzero(features @ memory.mass[:, :, None])
+        exact = features.to(torch.promote_types(features.dtype, torch.float32))  # a sum over S exceeds float16
+        with torch.autocast(features.device.type, enabled=False):
+            return (exact / nonzero(exact @ memory.mass[:, :, None].to(exact.dtype))).to(features.dtype)
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         """Return the memory of these states; ``softmax`` writes exp(k_s − peak), so that it cannot overflow."""

@@ -15,7 +15,7 @@ from nmt.attention.base import Memory
 from nmt.attention.decaying import DecayingAttention, Update, project, unit
 from nmt.bounds import AtLeast, Size
 
-NEWTON_STEPS = 16  # enough for matrices whose largest eigenvalue is 4 million times the smallest
+NEWTON_STEPS = 16  # enough for eigenvalues from 1 to 4 million
 
 
 class MesaAttention(DecayingAttention):
@@ -57,12 +57,18 @@ class MesaAttention(DecayingAttention):
         """
         assert memory.keys is not None
         keys = unit(project(self.W_k, states))
-        weights = solve(memory.keys @ (keys.transpose(1, 2) @ keys), memory.keys) @ keys.transpose(1, 2)
+        exact, inverse = keys.double(), memory.keys.double()  # float32 loses all digits if λ is small
+        if not torch.compiler.is_exporting() and states.shape[1] < self.rank:
+            projected = exact @ inverse  # P' Kᵀ = P Kᵀ (I + K P Kᵀ)⁻¹ is a smaller system, and P is symmetric
+            weights = solve(projected @ exact.transpose(1, 2), projected).transpose(1, 2)
+        else:
+            weights = solve(inverse @ (exact.transpose(1, 2) @ exact), inverse) @ exact.transpose(1, 2)
+        weights = weights.to(keys.dtype)
         return Update(lambda columns: columns - weights @ (keys @ columns), weights, states)
 
 
 def solve(matrix: Tensor, right: Tensor) -> Tensor:
-    """Return (I + ``matrix``)⁻¹ ``right`` for matrices (B, R, R) with real eigenvalues ≥ 0.
+    """Return (I + ``matrix``)⁻¹ ``right`` for square matrices (B, n, n) with real eigenvalues ≥ 0.
 
     ONNX has no operator for it, so an exported graph has Newton's iteration for the inverse X ← X (2I − A X), with
     scaled steps. Pan & Schreiber (1991), An Improved Newton Iteration for the Generalized Inverse of a Matrix.

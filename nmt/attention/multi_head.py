@@ -92,7 +92,7 @@ class MultiHeadAttention(Attention):
 
     def align(self, weights: Tensor, memory: Memory) -> Tensor:
         alignments = self.inner.align(self.split_heads(weights), self.split_memory(memory))
-        return alignments.reshape(-1, self.heads, *alignments.shape[1:]).mean(1)
+        return alignments.reshape(alignments.shape[0] // self.heads, self.heads, *alignments.shape[1:]).mean(1)
 
     def split_heads(self, joined: Tensor) -> Tensor:
         """Return (B, n, H·m) as (B·H, n, m)."""
@@ -111,12 +111,12 @@ class MultiHeadAttention(Attention):
 
     def _join_heads(self, split: Tensor) -> Tensor:
         """Return (B·H, n, m) as (B, n, H·m)."""
-        return split.reshape(-1, self.heads, *split.shape[1:]).transpose(1, 2).flatten(2)
+        return split.reshape(split.shape[0] // self.heads, self.heads, *split.shape[1:]).transpose(1, 2).flatten(2)
 
     def _join_memory(self, memory: Memory) -> Memory:
         """Return the memory with one row per source; the inverse of ``split_memory``."""
         fields = {
-            name: field.reshape(-1, self.heads * field.shape[1], *field.shape[2:])
+            name: field.reshape(field.shape[0] // self.heads, self.heads * field.shape[1], *field.shape[2:])
             for name, field in memory._asdict().items()
             if field is not None and name != "length"
         }

@@ -56,6 +56,11 @@ class NestedMemoryAttention(MemoryAttention):
             raise ValueError(f"this model was trained with {self.slots} slots; use 1 to {self.slots}")
         self.used = slots
 
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        if self.training:
+            raise ValueError("NestedMemoryAttention: each write of a training step has other slots; call eval() first")
+        return super().append(memory, states, mask)
+
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
         """Return α (B, S, n)."""
         used = self.random_slots() if self.training else self.used

@@ -38,7 +38,7 @@ class _OutputLoss(torch.autograd.Function):
         ctx: Any,
         features: Tensor,
         weight: Tensor,
-        bias: Tensor,
+        bias: Tensor | None,
         pieces: Tensor,
         mask: Tensor,
         smoothing: float,
@@ -70,8 +70,12 @@ class _OutputLoss(torch.autograd.Function):
                 padded_grad[real:] = 0
                 padded_grad = padded_grad.to(x.dtype)
                 ctx.features_grad[chunk] = linear(padded_grad, weight.t())[:real]
-                grads = weight_grad(x, padded_grad).to(weight.dtype), padded_grad.sum(0).to(bias.dtype)
-                ctx.grads = [sum_.add_(grad) for sum_, grad in zip(ctx.grads, grads, strict=True)] if first else grads
+                if ctx.needs_input_grad[1]:
+                    grad = weight_grad(x, padded_grad).to(weight.dtype)
+                    ctx.weight_grad = ctx.weight_grad.add_(grad) if first else grad
+                if bias is not None and ctx.needs_input_grad[2]:
+                    grad = padded_grad.sum(0).to(bias.dtype)
+                    ctx.bias_grad = ctx.bias_grad.add_(grad) if first else grad
         ctx.count = count
         return total / count
 
@@ -81,7 +85,10 @@ class _OutputLoss(torch.autograd.Function):
         scale = grad_output / ctx.count
         features_grad = ctx.features_grad.new_zeros(*ctx.mask.shape, ctx.features_grad.shape[1])
         features_grad[ctx.mask] = ctx.features_grad * scale
-        grad, bias_grad = ctx.grads
-        # ``weight_grad`` may return a transposed tensor. This one is row-major, like the weight.
-        grad = torch.mul(grad, scale, out=grad.new_empty(grad.shape))
-        return features_grad, grad, bias_grad * scale, None, None, None, None
+        grad = bias_grad = None
+        if ctx.needs_input_grad[1]:
+            # ``weight_grad`` may return a transposed tensor. This one is row-major, like the weight.
+            grad = torch.mul(ctx.weight_grad, scale, out=ctx.weight_grad.new_empty(ctx.weight_grad.shape))
+        if ctx.needs_input_grad[2]:
+            bias_grad = ctx.bias_grad * scale
+        return features_grad, grad, bias_grad, None, None, None, None

@@ -18,8 +18,8 @@ LEAST_MULTIPLICATIONS = 1 << 19
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x weightᵀ + bias (…, out) for x (…, in), weight (out, in) and bias (out,), like ``functional.linear``.
 
-    On a CPU, oneDNN computes float32 products. torch itself uses oneDNN for LSTMs and convolutions, but not here. That
-    makes them about twice as fast on the AMD processor of benchmarks/products.py. Under autocast, oneDNN multiplies in
+    On a CPU, oneDNN computes float32 products. torch itself uses oneDNN for LSTMs and convolutions, but not here. On
+    the AMD processor of benchmarks/products.py, oneDNN takes about half the time. Under autocast, it multiplies in
     bfloat16, which is twice as fast again.
     """
     if not can_use_onednn(x, weight) or x.numel() * len(weight) < LEAST_MULTIPLICATIONS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil, exp, log, sqrt
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from nmt.attention import (
     SparseAttention,
 )
 from nmt.attention.decaying import DecayingAttention
+from nmt.attention.kernel import FeatureMap
 from nmt.attention.scan import _run, scan
 
 KEY = 5
@@ -81,6 +82,17 @@ def test_elu_features_do_not_vanish_for_very_negative_numbers(dtype: torch.dtype
     exact = attention.double()
     expected, _ = exact.read(query.double(), exact.write(states.double(), mask))
     torch.testing.assert_close(context.double(), expected, rtol=1e-5 if dtype == torch.float32 else 0.05, atol=0)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(FeatureMap) if kind != "identity"])
+def test_half_precision_reads_thousands_of_states(kind: FeatureMap) -> None:
+    torch.manual_seed(1)
+    attention = KernelAttention(state_size=16, query_size=16, key_size=64, feature_map=kind)
+    states, query, mask = torch.randn(1, 5000, 16), torch.randn(1, 3, 16), torch.ones(1, 5000, dtype=torch.bool)
+    with torch.no_grad():
+        expected, _ = attention.read(query, attention.write(states, mask))
+        context, _ = attention.half().read(query.half(), attention.write(states.half(), mask))
+    assert (context.float() - expected).norm() <= 0.05 * expected.norm()
 
 
 @pytest.mark.parametrize("size", [4, 64])

@@ -149,12 +149,13 @@ def test_algebra_of_context_slots_and_mass(attention: Attention) -> None:
     memory = attention.write(states, mask, trace=True)
     context, weights = attention.read(query, memory)
     values = attention.values(states)
-    assert memory.trace is not None
+    assert (memory.trace is None) == isinstance(attention, SourceAttention)
+    trace = torch.diag_embed(memory.mass) if memory.trace is None else memory.trace  # slot s is source state s
     assert context.shape == (len(mask), QUERIES, attention.context_size)
     assert weights.shape[2] == memory.slots.shape[1]
     assert_same(context, attention.align(weights, memory) @ values)
-    assert_same(memory.slots, memory.trace @ values)
-    assert_same(memory.mass, memory.trace.sum(2))
+    assert_same(memory.slots, trace @ values)
+    assert_same(memory.mass, trace.sum(2))
     assert memory.length.tolist() == mask.sum(1).tolist()
     assert attention.signed or (attention.align(weights, memory) >= 0).all()
 
@@ -234,6 +235,17 @@ def test_order_of_the_batch_is_irrelevant(attention: Attention) -> None:
     ):
         assert_same(ordered[order], shuffled)
     assert not torch.equal(*use(attention, states, mask, query)[0][:2])
+
+
+def test_first_part_may_be_empty(attention: Attention) -> None:
+    if not attention.streaming:
+        return
+    states, mask, query = inputs(attention)
+    memory = attention.append(attention.write(states[:, :0], mask[:, :0], trace=True), states, mask)
+    for left, right in zip(memory, attention.write(states, mask, trace=True), strict=True):
+        assert_same(left, right)
+    context, weights = attention.read(query[:, :0], memory)
+    assert context.shape[1] == attention.align(weights, memory).shape[1] == 0
 
 
 def test_arguments_are_not_changed(attention: Attention) -> None:

@@ -101,6 +101,17 @@ def test_training_with_n_slots_reaches_only_their_weights() -> None:
     assert draws == {8, 4, 2, 1}
 
 
+def test_source_in_parts_is_refused_in_training() -> None:
+    attention, mask = nested(position_encoding=False), torch.ones(1, 2, dtype=torch.bool)
+    states = torch.randn(1, 2, 5, dtype=torch.float64)
+    memory = attention.eval().write(states, mask)
+    attention.append(memory, states, mask)
+    with pytest.raises(
+        ValueError, match=r"^NestedMemoryAttention: each write of a training step .* call eval\(\) first$"
+    ):
+        attention.train().append(memory, states, mask)
+
+
 def test_number_of_slots_is_checked() -> None:
     for slots in (0, 9):
         with pytest.raises(ValueError, match="trained with 8 slots; use 1 to 8"):

@@ -14,6 +14,7 @@ from torch import nn
 
 from nmt.attention import BahdanauAttention, CovarianceAttention, LuongAttention, MemoryAttention, NoAttention
 from nmt.attention.base import Attention, Memory
+from nmt.kernels import additive
 from nmt.kernels.additive import additive_scores
 
 SCORES = ["softmax", "sigmoid"]
@@ -39,6 +40,26 @@ def test_additive_scores_are_accurate_for_small_and_large_inputs(dtype: torch.dt
     expected = torch.tanh(queries[:, :, None].double() + keys[:, None].double()) @ v.weight[0].double()
     epsilon = torch.finfo(dtype).eps
     torch.testing.assert_close(additive_scores(v, queries, keys).double(), expected, rtol=0, atol=4 * epsilon)
+
+
+@pytest.mark.parametrize("block", [1, 12, 24, 25, 36, 100, 1000])
+def test_additive_scores_do_not_depend_on_the_size_of_their_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    v = nn.Linear(3, 1, bias=False, dtype=torch.float64)
+    queries, keys = torch.randn(5, 3, 3, dtype=torch.float64), torch.randn(5, 4, 3, dtype=torch.float64)
+    expected = additive_scores(v, queries, keys)  # with gradients: all sums at once
+    sizes = []
+    monkeypatch.setattr(additive, "BLOCK", block)
+    monkeypatch.setattr(
+        additive,
+        "_scores",
+        lambda v, q, k, scores=additive._scores: sizes.append(len(q) * q.shape[1]) or scores(v, q, k),
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(additive_scores(v, queries, keys), expected)
+        assert additive_scores(v, queries[:0], keys[:0]).shape == (0, 3, 4)
+        assert additive_scores(v, queries[:, :0], keys).shape == (5, 0, 4)
+    assert max(sizes) <= max(1, block // keys[0].numel())
 
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "concat"])

@@ -178,6 +178,27 @@ def test_mesa_in_float32_stays_accurate_when_states_arrive_one_by_one() -> None:
     torch.testing.assert_close(memory.slots.double(), exact.slots, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("exporting", [False, True])
+@pytest.mark.parametrize("ridge", [1.0, 0.01])
+def test_mesa_in_float32_is_accurate_for_states_that_resemble_each_other(
+    ridge: float, exporting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(1)
+    attention = MesaAttention(state_size=16, query_size=16, key_size=32, ridge=ridge)
+    states = torch.tanh(torch.randn(1, 1000, 16) + 2 * torch.randn(16))
+    query, mask = torch.randn(1, 3, 16), torch.ones(1, 1000, dtype=torch.bool)
+    results = {}
+    for dtype in (torch.float64, torch.float32):
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.compiler, "is_exporting", lambda: exporting and dtype == torch.float32)  # noqa: B023
+            source = states.to(dtype).requires_grad_()
+            context, _ = attention.to(dtype).read(query.to(dtype), attention.write(source, mask))
+            context.square().sum().backward()
+            results[dtype] = (context.detach(), source.grad)
+    for single, double in zip(results[torch.float32], results[torch.float64], strict=True):
+        assert (single - double).norm() <= 1e-3 * double.norm()
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 def test_newton_iteration_of_exported_graphs_solves_the_system(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)

@@ -36,6 +36,27 @@ def test_loss_and_gradients_of_real_positions(rows: int, smoothing: float, monke
         torch.testing.assert_close(gradient, expected_gradient)
 
 
+@pytest.mark.parametrize(
+    ("bias", "frozen"), [(False, []), (True, ["weight"]), (True, ["bias"]), (True, ["weight", "bias"])]
+)
+def test_layer_without_bias_or_with_frozen_weights(
+    bias: bool, frozen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(1)
+    layer = nn.Linear(5, 11, bias=bias).double()
+    monkeypatch.setattr(module, "CHUNK", 4 * 11)
+    for name in frozen:
+        getattr(layer, name).requires_grad_(False)
+    features = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    pieces = torch.randint(0, 11, (9,))
+    leaves = [features, *(weight for weight in layer.parameters() if weight.requires_grad)]
+    loss = output_loss(layer, features, pieces, all_real(pieces), smoothing=0.1)
+    expected = functional.cross_entropy(layer(features), pieces, label_smoothing=0.1)
+    torch.testing.assert_close(
+        [loss, *torch.autograd.grad(loss, leaves)], [expected, *torch.autograd.grad(expected, leaves)]
+    )
+
+
 @pytest.mark.usefixtures("fast_paths")
 def test_without_gradients_only_the_loss_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     products = []
