@@ -17,6 +17,8 @@ from nmt.tasks.sources import is_prepared
 
 # Settings of the model and of its vocabulary.
 INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data.lowercase")
+# Settings that do not change the model, except by rounding.
+UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 MISSING = object()
 
 

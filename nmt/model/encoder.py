@@ -105,18 +105,21 @@ class LSTMEncoder(nn.Module):
 
     def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
         """Use packed sequences: a padded call does not return the cell state after the last real piece."""
-        lengths, size = mask.sum(1).cpu(), mask.shape[1]
-        hidden, cell = [], []
+        # A source that ended in an earlier part has length 0, which packed sequences cannot have.
+        lengths, size, ended = mask.sum(1).clamp(min=1).cpu(), mask.shape[1], ~mask.any(1)[:, None]
+        hidden: list[Tensor] = []
+        cell: list[Tensor] = []
         for layer, lstm in enumerate(self.forwards):
             if layer:
                 states = self.dropout(states)
-            start = None
-            if state is not None:
+            if state is None:
+                before = (states.new_zeros(len(states), self.state_size),) * 2
+            else:
                 assert state.cell is not None
-                start = (state.hidden[:, layer][None].contiguous(), state.cell[:, layer][None].contiguous())
+                before = (state.hidden[:, layer], state.cell[:, layer])
             packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
-            packed, (last_hidden, last_cell) = lstm(packed, start)
+            packed, last = lstm(packed, tuple(start[None].contiguous() for start in before))
             states = pad_packed_sequence(packed, batch_first=True, total_length=size)[0]
-            hidden.append(last_hidden[0])
-            cell.append(last_cell[0])
+            for ends, start, end in zip((hidden, cell), before, last, strict=True):
+                ends.append(torch.where(ended, start, end[0]))
         return states, Final(torch.stack(hidden, dim=1), torch.stack(cell, dim=1))

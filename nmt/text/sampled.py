@@ -46,6 +46,6 @@ def sampled_pieces(prepared: Prepared, dropout: float | None, *, seed: int) -> S
         return None
     if (kind := prepared.tokenizer["kind"]) != "bpe":
         raise UserError(f"batches.bpe_dropout={dropout}: the text has {kind} pieces, which have no merges; remove it")
-    for tokenizer in (prepared.source, prepared.target):  # a given model may be of another kind than configured
-        tokenizer.sample("", dropout=dropout, seed=seed)
+    for tokenizer in (prepared.source, prepared.target):
+        tokenizer.sample("", dropout=dropout, seed=seed)  # raises UserError if a model that was given is not BPE
     return SampledPieces(prepared.corpora["train"], prepared.source, prepared.target, dropout=dropout, seed=seed)

@@ -109,19 +109,22 @@ class CorpusBatches(pl.LightningDataModule):
     def updates_until(self, epochs: int) -> int:
         """Return the number of updates of a run with this number of epochs.
 
-        If the number of processes changes, so does the number of updates in the rest of the run.
+        It is computed again if a run is resumed with other epochs, or with another number of processes, because that
+        changes the number of batches in the rest of the run.
         """
         length = {"epochs": epochs, "world_size": world_size()}
         if self._length is None or any(self._length[key] != number for key, number in length.items()):
-            current = self._train_loader()
-            current.batches.set_epoch(self._epoch_start["epoch"])
+            loader = self._train_loader()
+            epoch, updates = self._epoch_start["epoch"], self._epoch_start["updates"]
+            updates += (epochs - epoch - 1) * self._updates(loader)
+            loader.batches.set_epoch(epoch)
             if self._resumed is not None:
-                current.load_state_dict(self._resumed)
-            later = (epochs - self._epoch_start["epoch"] - 1) * self._updates(self._train_loader())
-            self._length = {**length, "updates": self._epoch_start["updates"] + self._updates(current) + later}
+                loader.load_state_dict(self._resumed)
+            self._length = {**length, "updates": updates + self._updates(loader)}
         return self._length["updates"]
 
     def _updates(self, loader: EpochLoader) -> int:
+        """Return the number of updates in the epoch of the loader."""
         return math.ceil(len(loader) / int(self.batches["accumulate"]))
 
     def _train_loader(self) -> EpochLoader:

@@ -200,7 +200,8 @@ def reached_limit(training: Mapping[str, Any], epochs: int, updates: int) -> boo
 
 
 def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
-    return (
-        f"{error}: training cannot continue; lower optimizer.lr (now {config['optimizer'].get('lr')}), "
-        "raise schedule.warmup_steps, or lower training.clip_norm"
-    )
+    rate, clip_norm = config["optimizer"].get("lr"), config["training"]["clip_norm"]
+    fixes = ["lower optimizer.lr" + (f" (now {rate})" if rate is not None else "")]
+    fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config["schedule"] else []
+    fixes += ["set training.clip_norm=1" if clip_norm is None else "lower training.clip_norm"]
+    return f"{error}: training cannot continue; {', '.join(fixes[:-1])}, or {fixes[-1]}"

@@ -1,4 +1,4 @@
-"""Losses of the batch that all ranks make up together."""
+"""Losses of the joint batch of all ranks."""
 
 from __future__ import annotations
 

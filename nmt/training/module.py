@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.parametrize import cached
@@ -17,13 +18,14 @@ from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
 from nmt.inference.model_folder import TrainedModel, non_finite, pack
 from nmt.inference.translator import Translator
-from nmt.kernels.output_loss import output_loss
+from nmt.kernels.output_loss import CHUNK, output_loss
 from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
 from nmt.training.guide import Guide, alignment_loss, guided_pieces
 from nmt.training.joined_loss import join_losses
+from nmt.training.merit import merit
 from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.ranks import gather, rank, world_size
@@ -59,7 +61,7 @@ class TranslationTask(pl.LightningModule):
         """Return the losses of a batch, and the number of target pieces over which each is the mean.
 
         ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
-        ``guide_loss`` is there while the guide has a weight.
+        ``guide_loss`` is included while the guide's weight is above 0.
         """
         inputs, losses = (batch.source, batch.source_mask, batch.target_in), {}
         counts = {"train_loss": int(batch.target_mask.sum())}
@@ -103,14 +105,16 @@ class TranslationTask(pl.LightningModule):
 
         The model is given the reference's prefix.
         """
-        # The output layer skips padding: P real target pieces, logits (P, V).
+        # The output layer skips padding, and has the logits of some target pieces in memory at a time, as in training.
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
-        logits, pieces = self.model.decoder.output(features).float(), batch.target_out[batch.target_mask]
-        values = {
-            "valid_loss": functional.cross_entropy(logits, pieces),
-            "valid_accuracy": (logits.argmax(1) == pieces).float().mean(),
-        }
-        return values, len(pieces)
+        pieces, output = batch.target_out[batch.target_mask], self.model.decoder.output
+        rows = max(1, CHUNK // output.out_features)
+        loss, first = torch.zeros((), device=features.device), torch.zeros((), device=features.device)
+        for some_features, some_pieces in zip(torch.split(features, rows), torch.split(pieces, rows), strict=True):
+            logits = output(some_features).float()
+            loss += functional.cross_entropy(logits, some_pieces, reduction="sum")
+            first += (logits.argmax(1) == some_pieces).sum()
+        return {"valid_loss": loss / len(pieces), "valid_accuracy": first / len(pieces)}, len(pieces)
 
     @cached()
     def on_validation_epoch_end(self) -> None:
@@ -170,10 +174,12 @@ class TranslationTask(pl.LightningModule):
         """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
         if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
             return
-        self.lr_scheduler_step(self.schedule, self.trainer.callback_metrics[self.settings["monitor"]])
+        metrics, monitor = self.trainer.callback_metrics, self.settings["monitor"]
+        progress = merit(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
+        self.lr_scheduler_step(self.schedule, progress)
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Step the schedule. Raises UserError if its settings do not last for the whole run."""
+        """Step the schedule. Raises UserError if the schedule ends before the run."""
         try:
             step_schedule(scheduler, metric)
         except REFUSALS as error:

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.plugins import PluginPoint, construct, locate
+from nmt.training.schedules import Plateau
 
 OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))
 SCHEDULE = PluginPoint(
@@ -39,15 +40,16 @@ def build_schedule(
 ) -> LRScheduler:
     """Return the schedule that ``config['schedule']`` describes.
 
-    A class that takes ``total_steps`` gets the number of updates of the run. A plateau schedule gets ``mode``: ``min``
-    if a smaller ``training.monitor`` is better, else ``max``. The block may override both.
+    A class that takes ``total_steps`` gets the number of updates of the run. A plateau schedule, except ours, gets
+    ``mode``: ``min`` if a smaller ``training.monitor`` is better, else ``max``. The block may override both.
     """
     block = {key: value for key, value in config["schedule"].items() if key != "interval"}
     supplied: dict[str, Any] = {"optimizer": optimizer}
     target = locate(block["_target_"], SCHEDULE, trust=trust)
-    if _takes_total_steps(config, trust):
+    if "total_steps" not in block and _takes_total_steps(config, trust):
         supplied["total_steps"] = total_steps()
-    if isinstance(target, type) and issubclass(target, ReduceLROnPlateau):  # CyclicLR's mode is something else
+    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)  # CyclicLR's mode is something else
+    if plateau and not issubclass(target, Plateau):  # type: ignore[arg-type]
         supplied["mode"] = "min" if config["training"]["monitor"] == "valid_loss" else "max"
     schedule: LRScheduler = construct(block, SCHEDULE, trust=trust, **supplied)
     return schedule
@@ -59,6 +61,9 @@ def optimizer_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) 
     if limits == [None, None] and "total_steps" not in config["schedule"] and _takes_total_steps(config, trust):
         name = config["schedule"]["_target_"].rpartition(".")[2]
         yield f"training.max_epochs=null: {name} needs the number of updates; set training.max_steps or max_epochs"
+        return
+    if config["schedule"].get("interval") == "epoch" and _counts_updates(config, trust):
+        yield f"schedule.interval=epoch: {config['schedule']['_target_']} counts updates; remove it"
         return
     part = "optimizer"
     device = "cuda" if config["device"] != "cpu" and torch.cuda.is_available() else "cpu"
@@ -78,6 +83,14 @@ def optimizer_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) 
 def _takes_total_steps(config: Mapping[str, Any], trust: Sequence[str]) -> bool:
     target = locate(config["schedule"]["_target_"], SCHEDULE, trust=trust)
     return "total_steps" in signature(target).parameters
+
+
+def _counts_updates(config: Mapping[str, Any], trust: Sequence[str]) -> bool:
+    target = locate(config["schedule"]["_target_"], SCHEDULE, trust=trust)
+    plateau = isinstance(target, type) and issubclass(target, ReduceLROnPlateau)
+    if "warmup_steps" in signature(target).parameters and not plateau:
+        return True
+    return "total_steps" not in config["schedule"] and _takes_total_steps(config, trust)
 
 
 def step_schedule(schedule: LRScheduler, metric: Any) -> None:

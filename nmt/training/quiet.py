@@ -11,6 +11,7 @@ ADVICE = (
     "The '.*dataloader' does not have many workers",  # a batch takes well under a millisecond
     "The number of training batches .* is smaller than the logging interval",
     ".*LeafSpec.* is deprecated",
+    "Be aware that when using `ckpt_path`, callbacks",  # such as a Timer, which only limits one session
     "Checkpoint directory .* exists and is not empty",  # expected when resuming
     ".*lr_scheduler.step.* before .*optimizer.step",
 )

@@ -39,7 +39,7 @@ def report(
 ) -> dict[str, Any]:
     """Write every result file of a run into ``folder`` and return the contents of ``summary.json``.
 
-    ``origin`` is the ``provenance`` of the run.
+    ``origin`` is the ``provenance`` of the run and the checksum of its text.
     """
     attention = config["attention"]["_target_"].rpartition(".")[2]
     if (folder / run_files.METRICS_FILE).is_file():

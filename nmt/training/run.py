@@ -35,7 +35,8 @@ SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the u
 class TrainingResult(NamedTuple):
     """The outcome of ``train_into``.
 
-    A run that the signal ``stop_signal`` stopped has a model, but no ``summary``. Only rank 0 has a ``summary``.
+    A run that the signal ``stop_signal`` stopped has a model, which may not be ``validated`` yet, but no ``summary``.
+    Only rank 0 has a ``summary``.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class TrainingResult(NamedTuple):
     summary: dict[str, Any] | None
     seconds: float
     stop_signal: int | None = None
+    validated: bool = True
 
 
 def train_into(
@@ -101,14 +103,16 @@ def _train(
     }
     if rank() == 0:
         store_config(config)
-    origin = provenance(config["device"])  # of the code that trains, which may change until the end
+    # The code that trains may change until the end.
+    origin = {**provenance(config["device"]), "text_checksum": prepared.checksum}
     if tracker is not None:
         tracker.start(config, folder, resumed=config["resume"])
     fitted = fit(config, prepared, folder, resume=config["resume"], tracker=tracker)
     if fitted is None:
         return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:
-        return TrainingResult(folder, config, None, time.perf_counter() - started, fitted.stop_signal)
+        seconds = time.perf_counter() - started
+        return TrainingResult(folder, config, None, seconds, fitted.stop_signal, fitted.best is not None)
     _log_outcome(fitted, config["training"], log)
     test = prepared.corpora.get("test")
     if test is not None:

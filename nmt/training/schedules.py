@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from math import inf
+from typing import Annotated, Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
@@ -28,7 +29,7 @@ class InverseSqrt(LambdaLR):
 
 
 class Linear(LambdaLR):
-    """Warm up, then fall linearly to 0 at the last update, ``total_steps``."""
+    """Warm up, then fall linearly, to 0 after the last update, ``total_steps``."""
 
     def __init__(self, optimizer: Optimizer, *, total_steps: int, warmup_steps: WarmupSteps = 200) -> None:
         super().__init__(optimizer, linear(warmup_steps, total_steps))
@@ -37,21 +38,32 @@ class Linear(LambdaLR):
 class Plateau(ReduceLROnPlateau):
     """Warm up, then multiply the rate by ``factor`` after ``patience`` validations without progress.
 
-    ``mode`` says whether a smaller (``min``) or a larger (``max``) value of ``training.monitor`` is progress.
+    A validation is progress if its merit is larger than all before, as for ``training.patience``.
     """
 
     def __init__(
         self,
         optimizer: Optimizer,
         *,
-        mode: Literal["min", "max"],
         warmup_steps: WarmupSteps = 200,
         factor: Annotated[float, Within(0, 1)] = 0.5,
         patience: Annotated[int, AtLeast(0)] = 1,
     ) -> None:
-        super().__init__(optimizer, mode=mode, factor=factor, patience=patience)
+        super().__init__(optimizer, mode="max", threshold=0, threshold_mode="abs", factor=factor, patience=patience)
+        self.best_merit: Any = None
+        self.improvements = 0  # torch's class sees this number, which grows with every progress
         self.warmup_steps = warmup_steps
         self.peak_rates = [group["lr"] for group in optimizer.param_groups]
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Count a validation, whose merit is ``metrics``."""
+        if self.best_merit is None or metrics > self.best_merit:
+            self.best_merit, self.improvements = metrics, self.improvements + 1
+        super().step(self.improvements, epoch)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state. That of an earlier version has a score as ``best``, which is forgotten."""
+        super().load_state_dict(state_dict if "improvements" in state_dict else {**state_dict, "best": -inf})
 
     def warm_up(self, update: int) -> None:
         """Set the rate of this update, from 0, while warming up: torch's class only knows validations."""

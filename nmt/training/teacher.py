@@ -17,7 +17,6 @@ from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
 from nmt.inference.adapter_file import model_identity
 from nmt.inference.model_folder import load_folder
-from nmt.inference.run_files import MODEL_FILE
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.training.guide import Guide, normalise
@@ -60,8 +59,8 @@ class Teacher(Guide):
     @staticmethod
     def problems(settings: Mapping[str, Any]) -> Iterator[str]:
         """Yield a message if there is no such model."""
-        if not (Path(settings["model"]) / MODEL_FILE).is_file():
-            yield f"guide.model={settings['model']}: has no {MODEL_FILE}; name a folder that nmt-train has finished"
+        if not model_identity(Path(settings["model"])):
+            yield f"guide.model={settings['model']}: has no model; name a folder that nmt-train has finished"
 
     @torch.no_grad()
     def targets(self, batch: Batch) -> Tensor:

@@ -66,6 +66,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
     ("words", "message"),
     [
         (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
+        (["search.top_k=3"], "search.top_k: no such key; did you mean search.n_best?"),  # not its own group, search
         (["attention=luong", "attention.scor=dot"], "attention.scor: no such key; did you mean attention.score?"),
         (["attention=memroy"], "did you mean memory?"),
         (["+attention.slot=3"], "attention.slot=3: no such key; did you mean slots?"),
@@ -79,7 +80,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["optimizer.lr=nan"], "optimizer.lr=nan: must be greater than 0"),
         (["optimizer.lr=inf"], "optimizer.lr=inf: must be finite (conf/optimizer/adam.yaml)"),
         (["optimizer.lr=-inf"], "optimizer.lr=-inf: must be greater than 0"),
-        (["search.coverage_penalty=inf"], "search.coverage_penalty=inf: must be finite (conf/search/beam.yaml)"),
+        (["search.coverage_penalty=inf"], "search.coverage_penalty=inf: must be at most 1000 (conf/search/beam.yaml)"),
         (["search.length_penalty=1e9"], "search.length_penalty=1000000000.0: must be at most 100"),
         (["encoder.dropout=1.0"], "encoder.dropout=1.0: must be at least 0 and less than 1"),
         (["encoder.hidden_size=7"], "must be even"),

@@ -173,6 +173,10 @@ def test_class_without_a_signature_is_refused() -> None:
         (["schedule=halving", "+schedule.evry=2"], "schedule.evry=2: no such key; did you mean every?"),
         (["schedule=halving", "+schedule.optimizer=x"], "schedule.optimizer=x: no such key"),
         (["schedule=halving", "+schedule.interval=week"], "schedule.interval=week: must be update | epoch"),
+        (
+            ["schedule=linear", "+schedule.interval=epoch"],
+            "schedule.interval=epoch: nmt.training.schedules.Linear",
+        ),
         (["schedule=cosine", "+schedule.T_mx=2"], "schedule.T_mx=2: no such key; did you mean T_max?"),
         (["schedule=one_cycle", "+schedule.max_rl=2"], "schedule.max_rl=2: no such key; did you mean max_lr?"),
         (["schedule=plateau_epoch", "+schedule.patienc=2"], "schedule.patienc=2: no such key; did you mean patience?"),

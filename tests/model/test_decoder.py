@@ -238,6 +238,19 @@ def test_resumed_encoder_equals_one_call() -> None:
     torch.testing.assert_close(final.cell, end.cell)
 
 
+def test_sources_that_end_in_an_earlier_part_keep_their_final_state() -> None:
+    model = build(bidirectional=False, encoder_layers=2)
+    embedded = model.embedding(sources()[0])[:, :4]
+    mask = torch.arange(4) < torch.tensor([4, 1, 2])[:, None]
+    expected, end = model.encoder(embedded, mask, resumable=True)
+    parts, state = [], None
+    for s in range(4):
+        states, state = model.encoder(embedded[:, s : s + 1], mask[:, s : s + 1], state, resumable=True)
+        parts.append(states)
+    torch.testing.assert_close(torch.cat(parts, dim=1)[mask], expected[mask])
+    torch.testing.assert_close(state, end)
+
+
 def test_padded_encoder_equals_packed_encoder() -> None:
     model = build(bidirectional=False, encoder_layers=2)
     ids, mask = sources()

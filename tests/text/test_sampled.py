@@ -10,6 +10,7 @@ import pytest
 from sharded import in_shards, random_pairs
 
 from nmt.errors import UserError
+from nmt.text.pair import Pair
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import SampledPieces, sampled_pieces
 from nmt.text.tokenizer import Tokenizer
@@ -57,6 +58,14 @@ def test_pieces_depend_on_seed_epoch_and_row_only(prepared: Prepared) -> None:
     assert first != epoch(2, 0)
     for row, sides in first.items():
         assert tuple(map(prepared.source.decode, sides)) == prepared.corpora["train"].texts(row)
+
+
+def test_both_sides_have_their_own_draws(tmp_path: Path) -> None:
+    pairs = [Pair(pair.source, pair.source) for pair in random_pairs(60)]
+    corpus = (prepared := in_shards(tmp_path / "data", pairs, size=100)).corpora["train"]
+    pieces = SampledPieces(corpus, prepared.source, prepared.target, dropout=0.5, seed=1)
+    sides = [[side.tolist() for side in pieces.ids(row)] for row in range(len(corpus)) if len(corpus.ids(row)[0]) > 5]
+    assert len(sides) > 10 and sum(source != target for source, target in sides) > len(sides) / 2
 
 
 def test_a_sampled_source_is_not_longer_than_the_longest_of_the_corpus(prepared: Prepared) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,11 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from tiny import SMALL
 
 from nmt.commands.train import train
+from nmt.text.batches import Batch
 from nmt.training import fit
 from nmt.training.averaging import Average, average_weights, describe_average, validate_weights
+from nmt.training.checkpoints import Kept
+from nmt.training.merit import merit
 from nmt.training.module import TranslationTask
 
 Weights = dict[str, torch.Tensor]
@@ -116,15 +120,43 @@ def test_mean_of_weights_keeps_their_type() -> None:
     assert text == "average of epochs 2, 3: valid_bleu 24.500, the best checkpoint 24.000; the average is kept"
 
 
-def test_translations_of_the_average_are_scored_in_full_precision_as_after_an_epoch() -> None:
-    """Otherwise rounding could decide whether the average is at least as good as the best checkpoint."""
+def test_average_is_validated_in_the_precision_of_training_and_translates_in_full_precision() -> None:
+    """As after an epoch. Otherwise rounding could decide whether the average is at least as good as the best."""
     autocast: list[bool] = []
+    losses = iter([(1.0, 1), (4.0, 3)])
+
+    def values(batch: Batch) -> tuple[dict[str, torch.Tensor], int]:
+        autocast.append(torch.is_autocast_enabled("cpu"))
+        loss, pieces = next(losses)
+        return {"valid_loss": torch.tensor(loss)}, pieces
 
     def scores() -> dict[str, float]:
         autocast.append(torch.is_autocast_enabled("cpu"))
         return {"valid_bleu": 1.0}
 
-    task: Any = SimpleNamespace(model=torch.nn.Linear(1, 1), translation_scores=scores, device="cpu")
-    weights = task.model.state_dict()
-    assert validate_weights(task, weights, [], MixedPrecision("bf16-mixed", "cpu")) == {"valid_bleu": 1.0}
-    assert autocast == [False]
+    model = torch.nn.Linear(1, 1)
+    task: Any = SimpleNamespace(model=model, translation_scores=scores, validation_values=values, device="cpu")
+    batches = [Batch(*[torch.zeros(1)] * 6)] * 2
+    validated = validate_weights(task, model.state_dict(), batches, MixedPrecision("bf16-mixed", "cpu"))
+    assert validated == {"valid_loss": 13 / 4, "valid_bleu": 1.0}
+    assert autocast == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("loss", "bleu", "kept"),
+    [(2.0, 30.0, True), (2.1, 30.0, False), (1.9, 30.0, True), (2.1, 30.1, True), (math.nan, 31.0, False)],
+)
+def test_average_is_kept_if_it_is_at_least_as_good(
+    loss: float, bleu: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = {"valid_loss": loss, "valid_bleu": bleu}
+    monkeypatch.setattr(fit, "validate_weights", lambda *_: scores)
+    models = [Kept({"w": torch.ones(1)}, epoch, bleu) for epoch in (3, 2)]
+    best: Any = SimpleNamespace(monitor="valid_bleu", read_best=lambda count, model: models[:count])
+    best.best_merit = lambda: merit({"valid_loss": 2.0, "valid_bleu": 30.0}, "valid_bleu")
+    task: Any = SimpleNamespace(model=None, to=lambda device: None)
+    data: Any = SimpleNamespace(all_valid=lambda: [])
+    trainer: Any = SimpleNamespace(precision_plugin=None)
+    config = {"training": {"average_checkpoints": 2}, "device": "cpu"}
+    average: Any = fit._average(config, best, task, data, trainer)
+    assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)

@@ -71,7 +71,7 @@ def test_without_a_finite_model_there_is_an_error_and_no_model(
 
 def test_weight_that_no_validation_reads_is_noticed(run: Path, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ruin_weights_at(monkeypatch, step=updates)
-    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(1.0))
+    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_, **__: torch.tensor(1.0))
     with pytest.raises(UserError, match=r"weight model\.\S+ is not finite after update"):
         train(ONE_EPOCH)
 

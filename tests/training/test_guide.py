@@ -188,7 +188,7 @@ def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(["resume=true"])
     assert same(run, runs / "uninterrupted")
     shutil.rmtree(runs / "plain")
-    with pytest.raises(UserError, match=r"guide\.model=runs/plain: has no model\.pt; name a folder"):
+    with pytest.raises(UserError, match=r"guide\.model=runs/plain: has no model; name a folder"):
         train([*guided, "name=other"])
     assert not (runs / "other").exists()
 

@@ -117,3 +117,12 @@ def test_metrics_are_written_for_tensorboard_too(run: Path) -> None:
     with (run / "metrics.csv").open(newline="") as file:
         (row,) = (row for row in csv.DictReader(file) if row["valid_loss"])
     assert logged.step == int(row["step"]) and logged.value == pytest.approx(float(row["valid_loss"]), rel=1e-6)
+
+
+@pytest.mark.parametrize("step", ["-1", str(1 << 63), "9" * 400])
+def test_impossible_step_is_damage(step: str, tmp_path: Path) -> None:
+    """A picture of such a curve fails: its axis has no such number."""
+    file = tmp_path / "metrics.csv"
+    file.write_text(f"{HEADER}\n3,0,5.5,,,,,\n{step},0,5.5,,,,,\n")
+    rows, damaged = read_rows(file)
+    assert ([row[0] for row in rows], damaged) == (["3"], 1)

@@ -101,7 +101,7 @@ def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPat
             train([*TINY, "batches.max_tokens=300", "training.monitor=valid_loss"])
     best = torch.load(run / "model.pt")["weights"]
     run.rename(run.parent / "moved")
-    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_: torch.tensor(100.0))
+    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_, **__: torch.tensor(1e6))
     train(["name=moved", "resume=true"])  # every later epoch is worse
     summary = json.loads((run.parent / "moved" / "summary.json").read_text())
     assert summary["valid_best"] < 100
@@ -263,6 +263,16 @@ def test_run_on_a_prepared_folder_resumes_with_its_case(run: Path, monkeypatch: 
 SWAPPED = (("src", "tgt"), ("tgt", "src"))
 
 
+@pytest.mark.parametrize(("step", "kept"), [(1, "a model that was not validated yet"), (30, "the best model so far")])
+def test_stopped_run_says_what_its_model_is(
+    run: Path, step: int, kept: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_at(monkeypatch, step=step)
+    with pytest.raises(KeyboardInterrupt):
+        train([*TINY, "batches.max_tokens=300"])
+    assert f"stopped; {kept} is in runs/demo\n" in capsys.readouterr().err
+
+
 def test_run_whose_text_was_prepared_again_is_not_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = on_prepared("mine")
     with monkeypatch.context() as patch:
@@ -282,7 +292,7 @@ def test_run_whose_text_was_prepared_again_is_not_resumed(run: Path, monkeypatch
 @pytest.mark.parametrize("step", [26, pytest.param("killed", marks=pytest.mark.slow)])
 def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss"]
-    words += ["optimizer.lr=1e-6", "schedule.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
+    words += ["optimizer.lr=2", "schedule.warmup_steps=1", "training.max_epochs=5", "batches.max_tokens=300"]
     train([*words, "name=uninterrupted"])
     with monkeypatch.context() as patch:
         if isinstance(step, int):
@@ -292,7 +302,7 @@ def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeyp
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             train(words)
     train(["resume=true"])
-    assert rates(run)[-1][1] < 1e-6 / 4  # the rate was lowered
+    assert rates(run)[-1][1] < 2  # the rate was lowered
     assert dict(rates(run)) == dict(rates(run.parent / "uninterrupted"))
 
 

@@ -76,3 +76,14 @@ def test_extended_run_has_more_updates(prepared: Prepared, monkeypatch: pytest.M
     run = Run(prepared, 1, 1, monkeypatch)
     run.resume(before)
     assert run.data.updates_until(EPOCHS) == 2 * total
+
+
+def test_checkpoint_of_an_earlier_version_is_resumed(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has neither the length of the run nor the checksum of the text."""
+    before, run = (Run(prepared, 1, 1, monkeypatch) for _ in range(2))
+    total = before.data.updates_until(EPOCHS)
+    before.train(1)
+    run.data.text = 1
+    state = before.data.state_dict()
+    run.data.load_state_dict({key: state[key] for key in ("epoch", "updates", "loader")})
+    assert run.data.updates_until(EPOCHS) == total

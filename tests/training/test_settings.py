@@ -17,9 +17,15 @@ from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import Batch
 from nmt.training import module
+from nmt.training.merit import merit
 from nmt.training.module import TranslationTask
+from nmt.training.optimizers import build_schedule
 from nmt.training.schedules import warm_up
 from nmt.training.trainer import build_trainer
+
+
+class OtherPlateau(torch.optim.lr_scheduler.ReduceLROnPlateau):
+    """A schedule of another package."""
 
 
 def task_of(*words: str, step: int = 0) -> Any:
@@ -51,9 +57,69 @@ def test_plateau_lowers_the_rate_without_progress(monitor: str, better: str) -> 
     plateau, (group,) = configured["lr_scheduler"]["scheduler"], configured["optimizer"].param_groups
     rates = []
     for value in (5, 6, 7, 8, 9, 9, 9) if better == "max" else (9, 8, 7, 6, 5, 5, 5):
-        plateau.step(value)
+        plateau.step(merit({"valid_loss": 1.0, monitor: value}, monitor))
         rates.append(group["lr"])
     assert rates == [1] * 6 + [0.25]
+
+
+def test_plateau_keeps_the_rate_while_only_the_loss_improves() -> None:
+    """A BLEU below 1 says nothing, as for the best checkpoint and for ``training.patience``."""
+    words = ["training.monitor=valid_bleu", "schedule=plateau", "schedule.patience=0", "optimizer.lr=1"]
+    task = task_of(*words)
+    configured = task.configure_optimizers()
+    task._trainer = SimpleNamespace(
+        sanity_checking=False, lr_scheduler_configs=[SimpleNamespace(scheduler=configured["lr_scheduler"]["scheduler"])]
+    )
+    rates = []
+    for bleu, loss in ((0.0, 5.0), (0.5, 4.0), (0.0, 3.0), (0.4, 3.0), (2.0, 3.1)):
+        task._trainer.callback_metrics = {"valid_bleu": bleu, "valid_loss": loss}
+        task.on_validation_end()
+        rates.append(configured["optimizer"].param_groups[0]["lr"])
+    assert rates == [1, 1, 1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("monitor", "mode"), [("valid_loss", "min"), ("valid_bleu", "max")])
+@pytest.mark.parametrize("name", ["torch.optim.lr_scheduler.ReduceLROnPlateau", f"{__name__}.OtherPlateau"])
+def test_other_plateau_schedules_learn_which_values_are_better(name: str, monitor: str, mode: str) -> None:
+    config = {"schedule": {"_target_": name}, "training": {"monitor": monitor}}
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule: Any = build_schedule(config, optimizer, total_steps=lambda: 1, trust=[__name__])
+    assert schedule.mode == mode
+
+
+def test_plateau_continues_from_a_state_of_earlier_versions() -> None:
+    configured = task_of("schedule=plateau", "schedule.patience=0", "optimizer.lr=1").configure_optimizers()
+    plateau, (group,) = configured["lr_scheduler"]["scheduler"], configured["optimizer"].param_groups
+    state = {key: value for key, value in plateau.state_dict().items() if key not in ("improvements", "best_merit")}
+    plateau.load_state_dict({**state, "best": 31.5})
+    plateau.step((31.6, -1.0))
+    assert group["lr"] == 1
+    plateau.step((31.6, -1.0))
+    assert group["lr"] == 0.5
+
+
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+def test_validation_does_not_depend_on_the_size_of_its_chunks(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, output, features = task_of(), torch.nn.Linear(6, 9), torch.randn(3, 5, 6)
+    del task.model
+    task.model = SimpleNamespace(features=lambda *_: features, decoder=SimpleNamespace(output=output))
+    pieces, mask = torch.randint(9, (3, 5)), torch.arange(5) < torch.tensor([5, 2, 4])[:, None]
+    batch: Any = SimpleNamespace(source=pieces, source_mask=mask, target_in=pieces, target_out=pieces, target_mask=mask)
+    monkeypatch.setattr(module, "CHUNK", rows * 9)
+    values, count = task.validation_values(batch)
+    logits = output(features[mask])
+    assert count == 11
+    torch.testing.assert_close(values["valid_loss"], torch.nn.functional.cross_entropy(logits, pieces[mask]))
+    torch.testing.assert_close(values["valid_accuracy"], (logits.argmax(1) == pieces[mask]).float().mean())
+
+
+def test_schedule_with_its_own_length_needs_no_limit_of_the_run() -> None:
+    words = ["schedule=linear", "+schedule.total_steps=100", "schedule.warmup_steps=0", "training.max_epochs=null"]
+    configured = task_of(*words, "optimizer.lr=1").configure_optimizers()
+    configured["optimizer"].step()
+    for _ in range(50):
+        configured["lr_scheduler"]["scheduler"].step()
+    assert configured["optimizer"].param_groups[0]["lr"] == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize("step", [0, 3, 6, 9, 12])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 from tiny import TINY, interrupt_at, record_batches
 
+from nmt.commands.prepare import prepare
 from nmt.commands.sweep import _valid_loss
 from nmt.commands.sweep_table import group_by_seed
 from nmt.commands.train import train
 from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml
 from nmt.errors import UserError
+from nmt.storage import write_lines
 from nmt.training.lock import lock_run
 
 SMALL = [word for word in TINY if "slots" not in word]
@@ -47,6 +50,18 @@ def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a finished job was trained again")
 
     monkeypatch.setattr("nmt.training.run.fit", fit)
+
+
+def prepared_text(folder: Path, seed: int) -> str:
+    """Write generated text with nmt-prepare; replaces a folder."""
+    rng = np.random.default_rng(seed)
+    for side in ("src", "tgt"):
+        lines = [" ".join(rng.choice(["red", "green", "blue", "big"], 4)) for _ in range(60)]
+        write_lines(folder / f"{side}.txt", lines)
+    files = [f"data.{part}.{side}={folder}/{side}.txt" for part in ("train", "valid") for side in ("src", "tgt")]
+    shutil.rmtree(folder / "text", ignore_errors=True)
+    prepare([*files, "tokenizer.vocab_size=280", f"output={folder}/text"])
+    return str(folder / "text")
 
 
 def summary(folder: Path) -> Any:
@@ -194,3 +209,27 @@ def test_sweep_runs_once_at_a_time(swept: Path, monkeypatch: pytest.MonkeyPatch)
     forbid_training(monkeypatch)
     with lock_run(swept), pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"):
         train(["-m", *SWEPT])
+
+
+def test_finished_job_whose_text_was_prepared_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = prepared_text(tmp_path, seed=1)
+    monkeypatch.chdir(tmp_path)
+    small = [word for word in SMALL if not word.startswith(("data.", "tokenizer."))]
+    words = [
+        "-m",
+        *small,
+        "training.monitor=valid_loss",
+        "data=prepared",
+        f"data.folder={text}",
+        "seed=1",
+        "name=kinds",
+    ]
+    train(words)
+    forbid_training(monkeypatch)
+    prepared_text(tmp_path, seed=1)  # the same text with the same settings
+    train(words)
+    prepared_text(tmp_path, seed=2)
+    with pytest.raises(UserError, match=rf"^runs/kinds/run: was trained before data\.folder={text} was prepared again"):
+        train(words)
+    shutil.rmtree(text)
+    train(words)

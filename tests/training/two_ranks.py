@@ -23,6 +23,7 @@ from nmt.training import run
 from nmt.training.last_checkpoint import LastCheckpoint
 from nmt.training.module import TranslationTask
 
+TIMEOUT_S = 400  # after which the two processes certainly wait for each other
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 NO_REPORT = {"test": None, "tokens_per_s": 0, "epochs": 0, "updates": 0}  # drawing alignments takes seconds
 
@@ -49,7 +50,11 @@ def train_on_two_ranks(jobs: list[list[str]], *, stop_at: dict[str, int], rank_t
     for child in children:
         child.start()
     for child in children:
-        child.join()
+        child.join(TIMEOUT_S)
+    waiting = [child for child in children if child.is_alive()]
+    for child in waiting:
+        child.kill()
+    assert not waiting, f"{len(waiting)} of 2 processes still run after {TIMEOUT_S} s: they wait for each other"
     records = [torch.load(f"rank-{rank}.pt", weights_only=False) for rank in range(2)]
     assert [record["error"] for record in records] == [None, None]
     return records
