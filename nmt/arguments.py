@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from math import isnan
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -59,7 +60,10 @@ class TypeCheck:
         messages = list(self.problems(value, inner, name))
         if not messages and isinstance(value, Real):  # text may be allowed too, as in Annotated[int | str, …]
             number = int(value) if isinstance(value, Integral) else float(value)  # NumPy's numbers fit too
-            messages = [f"{name}={self.show(value)}: {message}" for message in violations(number, notes)]
+            bounds = violations(number, notes)
+            if isnan(number):  # it violates every bound
+                del bounds[1:]
+            messages = [f"{name}={self.show(value)}: {message}" for message in bounds]
         yield from messages
 
     def _union(self, value: Any, choices: Sequence[Any], name: str) -> Iterator[str]:

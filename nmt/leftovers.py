@@ -19,7 +19,7 @@ try:
 except ImportError:  # Windows has no such locks: temporary files of killed processes stay there
     fcntl = None  # type: ignore[assignment]
 
-ABANDONED_S = 3600  # a temporary folder this old is abandoned even if another process has its writer's number now
+ABANDONED_S = 3600  # a temporary folder this old is abandoned even if another process now has its writer's number
 TEMPORARY = re.compile(r"\.(?P<target>.+)\.(?P<process>[0-9]+)(\.old)?\.partial")
 
 

@@ -16,7 +16,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 
 
-# Atomic files and folders.
-
-
 @contextmanager
 def replace_file(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block succeeds and is deleted when it fails.
 
-    A symbolic link stays a link: the file it points to is replaced. Devices and pipes such as ``/dev/stdout`` are
+    A symbolic link stays a link: the file it points to is replaced. Devices and pipes such as ``/dev/null`` are
     written directly. A ``durable`` file survives a power failure that follows. Raises UserError if ``path`` cannot be
     written.
     """
@@ -104,15 +101,19 @@ def replace_folder(path: Path) -> Iterator[Path]:
         # A folder cannot replace a full one in one step, so the old one is renamed first and deleted last.
         old = temporary.with_suffix(".old.partial")
         shutil.rmtree(old, ignore_errors=True)
-        if target.is_dir():
-            os.replace(target, old)
+        with suppress(FileNotFoundError):  # another process may replace it too
+            if target.is_dir():
+                os.replace(target, old)
         try:
             os.replace(temporary, target)
-        except BaseException:
+        except BaseException as error:
             if old.exists() and not target.exists():
                 os.replace(old, target)
+            elif isinstance(error, OSError) and target.is_dir():
+                raise UserError(f"{path}: another process has replaced it meanwhile; run the command again") from None
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
@@ -146,9 +147,6 @@ def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False
         open_text = gzip.open if str(path).endswith(".gz") else open
         with open_text(temporary, "wt", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{line}\n" for line in lines)
-
-
-# Models and checkpoints.
 
 
 def write_checkpoint(path: Path, checkpoint: Mapping[str, Any]) -> None:
@@ -186,9 +184,6 @@ def read_checkpoint(path: Path, *, keys: Mapping[str, type] | None = None) -> di
     if wrong := [key for key, kind in (keys or {}).items() if not isinstance(checkpoint.get(key), kind)]:
         raise UserError(f"{path}: has no valid {wrong[0]!r}; it is not a checkpoint that nmt-train wrote")
     return checkpoint
-
-
-# Integrity and format versions.
 
 
 def checksum(file: Path) -> int:

@@ -165,7 +165,7 @@ SEARCH: dict[str, list[Any]] = {
     "beam_size": ["many", 0, -1, 1.5, None, True, 1001, 10**12],
     "n_best": [0, 10_001, "x", None],
     "length_penalty": ["x", -1, 101, float("nan"), float("inf"), None],
-    "coverage_penalty": ["x", -1, float("inf"), None],
+    "coverage_penalty": ["x", -1, 1001, float("nan"), None],
     "max_length": ["x", 0, 1001, 2.5],
     "temperature": [0, "x", 2000, float("nan")],
     "top_k": [0, "x", 1.5],

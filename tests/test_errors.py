@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nmt.errors import counted
+from nmt.errors import counted, suggest_fix
 
 ROOT = Path(__file__).resolve().parents[1]
 NOUNS = (
@@ -68,3 +69,8 @@ def test_messages_use_the_function_that_counts() -> None:
         name = str(path.relative_to(ROOT))
         wrong = [noun for noun in plurals(path.read_text("utf-8")) if noun not in ALLOWED.get(name, "")]
         assert not wrong, f"{name}: {wrong}; use nmt.errors.counted"
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN])
+def test_missing_memory_has_its_own_advice(number: int) -> None:
+    assert suggest_fix(OSError(number, "")) == "memory or processes ran out: lower workers= or threads="

@@ -216,6 +216,27 @@ def test_a_failed_rename_restores_the_old_folder(tmp_path: Path, monkeypatch: py
     assert content(tmp_path) == {"onnx/a": "old"}
 
 
+def test_folder_that_another_process_has_replaced_meanwhile_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "a").write_text("old")
+    rename = os.replace
+
+    def replaced_before_the_second_rename(source: Path, target: Path) -> None:
+        if (Path(source) / "a").read_text() == "new":
+            (tmp_path / "onnx").mkdir()
+            (tmp_path / "onnx" / "a").write_text("theirs")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", replaced_before_the_second_rename)
+    message = f"^{tmp_path}/onnx: another process has replaced it meanwhile; run the command again$"
+    with pytest.raises(UserError, match=message), replace_folder(tmp_path / "onnx") as temporary:
+        (temporary / "a").write_text("new")
+    assert content(tmp_path) == {"onnx/a": "theirs"}
+    assert [path.name for path in tmp_path.iterdir()] == ["onnx"]
+
+
 def test_a_symbolic_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_text("old")

@@ -84,15 +84,16 @@ def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the pairs of stdin as soon as they arrive."""
+    """Yield the pairs of stdin as soon as they arrive. Raises UserError for a wrong line, after the pairs before it."""
     done = 0
     for lines in input_groups(None):
-        sides = [line.split("\t") if line else ["", ""] for line in lines]
-        for number, fields in enumerate(sides, start=done + 1):
-            if len(fields) != 2:
-                tabs = counted(len(fields) - 1, "tab")
-                raise UserError(f"{STDIN}:{number}: {tabs}; write a source, one tab and a translation on each line")
-        yield [source for source, _ in sides], [target for _, target in sides]
+        sides = [line.split("\t") if line.strip() else ["", ""] for line in lines]
+        wrong = next((row for row, fields in enumerate(sides) if len(fields) != 2), len(sides))
+        if wrong:
+            yield [source for source, _ in sides[:wrong]], [target for _, target in sides[:wrong]]
+        if wrong < len(sides):
+            place, tabs = f"{STDIN}:{done + wrong + 1}", counted(len(sides[wrong]) - 1, "tab")
+            raise UserError(f"{place}: {tabs}; write a source, one tab and a translation on each line")
         done += len(lines)
 
 

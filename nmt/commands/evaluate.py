@@ -82,6 +82,8 @@ class Evaluate:
                 f"links={self.links}: AER needs alignments; replace hypotheses= by model=FOLDER src=FILE"
                 " or alignments=FILE"
             )
+        if self.hypotheses is not None and self.src is not None:
+            raise UserError(f"src={self.src}: hypotheses={self.hypotheses} needs no source text; remove it")
         if self.tgt is None:
             raise UserError("tgt=null: no references; add tgt=FILE")
 

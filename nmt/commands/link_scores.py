@@ -1,4 +1,4 @@
-"""Score word links against gold links, and notice links that are read in the wrong way."""
+"""Score word links against gold links, and warn about a wrong base or direction of the links."""
 
 from __future__ import annotations
 

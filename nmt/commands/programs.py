@@ -75,8 +75,8 @@ def _run(name: str) -> NoReturn:
 def _limit_spinning() -> None:
     """Let the threads of torch sleep soon when they wait, unless the user has chosen how they wait.
 
-    OpenMP reads this when torch is loaded. By default, a waiting thread looks 300,000 times whether it can continue. If
-    another program uses a core, it takes that time from the thread that it waits for, and training is slower.
+    OpenMP reads this when torch is loaded. By default, a waiting thread checks 300,000 times whether it can continue.
+    If another program uses a core, these checks take time from the thread that it waits for, and training is slower.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import MISSING, flatten, key_of, read_yaml
+from nmt.config.init_from import MISSING, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.reading import read_json, read_text, refuse_links
@@ -29,8 +29,6 @@ FIXED = (
     *("training.ema_decay", "training.average_checkpoints"),
 )
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
-# Settings without influence on the model, except for rounding.
-PLACES = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
 
@@ -159,13 +157,13 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
     ``arguments`` are the overrides in ``config``. A run of an earlier version may lack keys that they do not set.
     """
     given = {key_of(word) for word in arguments}
-    before = read_yaml(folder / CONFIG_FILE)
+    started = read_yaml(folder / CONFIG_FILE)
     for block in ("guide", "adapt"):
-        if config.get(block) != before.get(block):
+        if config.get(block) != started.get(block):
             raise UserError(
                 f"resume=true: {block}: not the same as when {folder} was started; remove it or start a new run"
             )
-    stored = flatten(before)
+    stored = flatten(started)
     for key, value in flatten(config).items():
         if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):
             continue  # the prepared folder decides, whatever the configuration says
@@ -173,16 +171,16 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
             continue
         if key not in stored:
             group = key.partition(".")[0]
-            if key not in given and group in before:
+            if key not in given and group in started:
                 continue
             raise UserError(
-                f"resume=true: {folder}/{CONFIG_FILE} has no {key if group in before else group}: damaged or of "
+                f"resume=true: {folder}/{CONFIG_FILE} has no {key if group in started else group}: damaged or of "
                 "another version; start a new run"
             )
         if value != stored[key]:
+            now, before = ("null" if setting is None else setting for setting in (value, stored[key]))
             raise UserError(
-                f"resume=true: {key}={value}: {folder} was started with {key}={stored[key]}; "
-                "remove it or start a new run"
+                f"resume=true: {key}={now}: {folder} was started with {key}={before}; remove it or start a new run"
             )
 
 
@@ -192,13 +190,28 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
         if (
-            key.partition(".")[0] in PLACES
+            key.partition(".")[0] in UNRELATED
             or key.startswith(ignored)
             or stored.get(key, MISSING) == wanted.get(key, MISSING)
         ):
             continue
         before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
+
+
+def refuse_other_text(data: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError where the finished run in ``folder`` was trained on prepared text that was replaced since."""
+    from nmt.text.prepare import text_checksum
+
+    if not is_prepared(data) or not (folder / SUMMARY_FILE).is_file():
+        return
+    trained_on = read_json(folder / SUMMARY_FILE).get("text_checksum")  # missing in runs of earlier versions
+    current = text_checksum(Path(data["folder"]))
+    if None not in (trained_on, current) and trained_on != current:
+        raise UserError(
+            f"{folder}: was trained before data.folder={data['folder']} was prepared again; choose another name=, "
+            "or delete that folder"
+        )
 
 
 def trust_arguments(arguments: Sequence[str]) -> list[str]:

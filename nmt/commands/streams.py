@@ -109,15 +109,24 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
     """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
 
-    Stdout is flushed after each call. The file (gzipped if its name ends in ``.gz``) is written atomically.
+    Stdout is flushed after each call. The file (gzipped if its name ends in ``.gz``) is written atomically, unless it
+    is the one that stdout is redirected to.
     """
-    if path is None:
+    if path is None or _is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
     opened = gzip.open if str(path).endswith(".gz") else open
     with replace_file(path) as temporary, opened(temporary, "wb") as stream:
         yield lambda lines: _write(stream, lines)
+
+
+def _is_stdout(path: str) -> bool:
+    """Return whether ``path``, such as ``/dev/stdout``, is the file of stdout: a new file would lose what it holds."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError, AttributeError):  # no such file, or stdout is closed or replaced
+        return False
 
 
 def _write_to_stdout(lines: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from nmt.commands.runs import join_options, refuse_other_settings
+from nmt.commands.runs import join_options, refuse_other_settings, refuse_other_text
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
@@ -45,7 +45,7 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
     """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
 
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
-    before any job starts, and JobsFailed after all have run.
+    before any job starts, and JobsFailed if jobs failed, after all have run.
     """
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
@@ -95,10 +95,11 @@ def _check(multirun: Multirun) -> None:
 
 
 def _job_config(job: Job) -> dict[str, Any]:
-    """Return the checked configuration of a job. Raises UserError if its folder holds a run with other settings."""
+    """Return the checked configuration of a job. Raises UserError if its folder holds another run."""
     config = train_config(_arguments(job))
     if (job.folder / CONFIG_FILE).is_file():
         refuse_other_settings(config, job.folder)
+        refuse_other_text(config["data"], job.folder)
     return config
 
 

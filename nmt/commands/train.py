@@ -183,7 +183,8 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
     runs = result.config["runs"]
     words = [*([] if runs == "runs" else [f"runs={runs}"]), f"name={result.folder.name}", "resume=true"]
-    print_message(f"stopped; the best model so far is in {result.folder}")
+    kept = "the best model so far" if result.validated else "a model that was not validated yet"
+    print_message(f"stopped; {kept} is in {result.folder}")
     print_message(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}")
 
 

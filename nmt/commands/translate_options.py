@@ -44,7 +44,7 @@ def require_consistent(options: Translate) -> None:
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
     if options.memory is not None and options.slots is not None:
-        raise UserError(f"slots={options.slots}: a stored memory keeps the slots that it has; remove slots=")
+        raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
     if options.address is not None and options.cluster is None:
         raise UserError(f"address={options.address}: belongs to a cluster; add cluster=ray, or remove address=")
     if options.workers is not None:

@@ -192,5 +192,5 @@ def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> in
     if total <= LEAST_TOKENS:
         return limit
     rounds = -(-total // (workers * limit))
-    even = total // (workers * rounds) + max(lengths)  # the longest more, so that no sentence is left for a last batch
+    even = total // (workers * rounds) + max(lengths)  # plus the longest sentence, so that no extra batch is needed
     return min(limit, max(LEAST_TOKENS, even))

@@ -14,10 +14,13 @@ from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
 from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.inference.translator import Translator
+from nmt.machine import available_memory
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 
 Result = TypeVar("Result")
+BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: the alignment and its copies
+BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
 
 class ForcedDecoding(NamedTuple):
@@ -116,6 +119,7 @@ def _decode_batches(
     for rows in batches_by_length(lengths, max_tokens=4096):
         source = _pad([source_ids[row] for row in rows]).to(device)
         target = _pad([target_ids[row] for row in rows]).to(device)
+        _require_memory(target.numel() * (source.shape[1] * BYTES_PER_LINK + len(trained.target) * BYTES_PER_SCORE))
         shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
         memory, final = model.encode(source, source != PAD, trace=True)
         logits, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
@@ -132,6 +136,16 @@ def _decode_batches(
                 log_probs[batch_row],
             )
             yield row, decoding
+
+
+def _require_memory(needed: int) -> None:
+    """Raise MemoryError if the machine has less than ``needed`` bytes of free memory.
+
+    Linux would grant the memory and then kill this process, or another one, while it is used.
+    """
+    available = available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(f"{needed} bytes needed, {available} available")
 
 
 def _pad(rows: list[list[int]]) -> torch.Tensor:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
@@ -58,10 +58,11 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
     blank = str(line.source is None).lower()
     metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     try:
-        save_file(tensors, path, {**metadata, "digest": _digest(metadata, tensors)})
+        # save_file would hide the file from other users.
+        path.write_bytes(save(tensors, {**metadata, "digest": _digest(metadata, tensors)}))
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path}: cannot be written ({_one_line(error)}); free some space or choose another place"
+            f"{path}: cannot be written ({_reason(error)}); free some space or choose another place"
         ) from None
 
 
@@ -90,7 +91,10 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
         final_fields = _fields(tensors, "final")
         final = Final(final_fields["hidden"], final_fields.get("cell"))
         seed, ids = int(metadata["seed"]), tensors["ids"].tolist() if "ids" in tensors else None
-        valid = _shapes(memory, final) == _expected_shapes(trained, int(memory.length), trace=memory.trace is not None)
+        expected = _expected_shapes(trained, int(memory.length), trace=memory.trace is not None)
+        if expected[Memory._fields.index("trace")] is None:  # earlier versions stored one that nothing reads
+            memory = memory._replace(trace=None)
+        valid = _shapes(memory, final) == expected
     except (TypeError, KeyError, ValueError, RuntimeError):
         valid = False
     if not valid or not 0 <= seed < 2**32 or (ids is not None and not _valid_ids(ids, int(memory.length), trained)):
@@ -136,12 +140,13 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise UserError(f"{path}: no such file; name a file or folder that nmt-encode wrote") from None
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path}: cannot be read as a memory ({_one_line(error)}); it may be truncated, encode again"
+            f"{path}: cannot be read as a memory ({_reason(error)}); it may be truncated, encode again"
         ) from None
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return " ".join(text.split())[:120]
 
 
 def _fields(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

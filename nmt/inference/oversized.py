@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
 """Called with the row of an oversized line, counted from 0, and the reason."""
 
-# A text is the only sign: torch has no exception class for this on a CPU, and onnxruntime has none at all.
+# Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
 # "can't allocate memory" is torch's text on Linux.
 OUT_OF_MEMORY = ("not enough memory", "out of memory", "allocate memory", "bad_alloc")
 

@@ -54,8 +54,9 @@ class TorchEngine:
 
     @torch.inference_mode()
     def init(self, source: Source) -> Live:
-        """Return the state with one empty hypothesis per sentence."""
-        return Live(source.memory, self.model.decoder.init(source.final, source.memory))
+        """Return the state with one empty hypothesis per sentence, without the trace, which only ``align`` needs."""
+        memory = source.memory._replace(trace=None)
+        return Live(memory, self.model.decoder.init(source.final, memory))
 
     @torch.inference_mode()
     def step(

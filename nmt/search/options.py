@@ -27,7 +27,7 @@ class SearchOptions:
     """Live hypotheses per sentence (N)."""
     length_penalty: Annotated[float, AtLeast(0), AtMost(100)] = 1.0
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
-    coverage_penalty: Annotated[float, AtLeast(0)] = 0.0
+    coverage_penalty: Annotated[float, AtLeast(0), AtMost(1000)] = 0.0
     """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
     """Translations returned per sentence, best first; when sampling, the number of draws."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# A line is foreign if another language is this many times as probable. For most names and very short lines none is.
+# A line is foreign if another language is this many times as probable. Most names and very short lines are not.
 RATIO = 10.0
 
 

@@ -154,11 +154,15 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     for name in TOKENIZER_FILES:
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
-    sizes = (len(source), len(target))
-    corpora = {part: _open_part(folder, part, checksums, sizes) for part in PARTS if files[part]}
+    corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
     accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
-    checksum = _own_checksum(settings)
-    return Prepared(source, target, corpora, settings["lowercase"], settings["tokenizer"], accounts, checksum)
+    lowercase, tokenizer = settings["lowercase"], settings["tokenizer"]
+    return Prepared(source, target, corpora, lowercase, tokenizer, accounts, _own_checksum(settings))
+
+
+def text_checksum(folder: Path) -> int | None:
+    """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
+    return _own_checksum(_settings(folder)) if (folder / SETTINGS_FILE).is_file() else None
 
 
 def _files(part: str, checksums: Mapping[str, int]) -> list[str]:
@@ -192,9 +196,9 @@ def _settings(folder: Path) -> dict[str, Any]:
         valid = settings.pop("checksum", None) == _own_checksum(settings) and _are_valid(settings)
     except (OSError, ValueError, AttributeError):  # AttributeError: not an object
         valid = False
-    if not valid:
-        raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
-    return settings
+    if valid:
+        return settings
+    raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
 
 
 def _are_valid(settings: Mapping[str, Any]) -> bool:

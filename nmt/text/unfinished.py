@@ -35,9 +35,10 @@ class Unfinished:
         """Keep the finished files if they belong to the same ``job``: text, settings and versions. Delete others."""
         if self.read(JOB) == job:
             return
-        others = [path for path in self.folder.iterdir() if path != self._progress]
-        for path in others + [self._progress] * self._progress.exists():  # last: it marks the folder as ours
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in self.folder.iterdir():
+            if path != self._progress:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(self._progress, ignore_errors=True)  # last: it shows that nmt-prepare has written the folder
         self._progress.mkdir()
         self.write(JOB, job)
 

@@ -40,6 +40,11 @@ def test_scores_without_links() -> None:
     assert alignment_scores([{(0, 0)}], [nothing]) == (0, 1, 1)
 
 
+def test_repeated_links_count_once() -> None:
+    golds = parse_links(["0-0 1-1 2p1"], "gold")
+    assert alignment_scores([[(0, 0), (2, 2), (2, 2)]], golds) == alignment_scores([{(0, 0), (2, 2)}], golds)
+
+
 @pytest.mark.parametrize("shift", [0, 1, -1])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_reading_that_fits_gold_links_better_is_found(swapped: bool, shift: int) -> None:

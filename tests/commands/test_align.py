@@ -60,6 +60,14 @@ def test_empty_input_gives_empty_output(model: Path, tmp_path: Path, pipe_in: Pi
     assert read_output() == []
 
 
+def test_pairs_before_a_wrong_line_are_aligned(model: Path, pipe_in: Pipe, read_output: Read) -> None:
+    pipe_in(b"the dog\tder Hund\n   \nthe\tdog\tder Hund\nthe cat\tdie Katze\n")
+    with pytest.raises(UserError, match=r"^<stdin>:3: 2 tabs; write a source"):
+        align([f"model={model}"])
+    first, blank = read_output()
+    assert len(first.split()) == 2 and not blank
+
+
 def test_pairs_of_stdin_are_aligned_as_they_arrive(model: Path) -> None:
     code = "from nmt.commands.align import main; main()"
     arguments = [sys.executable, "-c", code, f"model={model}", "threads=1"]

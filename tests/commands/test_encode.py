@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
         translate([f"model={model}", f"memory={tmp_path}/{folder}"])
     lines = read_output()
     assert lines[:4] == lines[4:] and all(lines[row] for row in (0, 2, 3))
+
+
+def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
+    pipe_in(TEXT)
+    before = os.umask(0o022)
+    try:
+        encode([f"model={model}", f"output={tmp_path}/memories"])
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "memories").iterdir()} == {0o644}
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,7 @@ def test_model_trained_on_lower_case_is_scored_without_case(
         (["tgt=tgt", "hypotheses=guess", "model=MODEL"], "give only one of them"),
         (["tgt=tgt", "model=MODEL"], "add src=FILE"),
         (["tgt=tgt", "hypotheses=guess", "links=links"], "AER needs alignments; replace hypotheses= by model=FOLDER"),
+        (["tgt=tgt", "hypotheses=guess", "src=src"], "src=src: hypotheses=guess needs no source text; remove it"),
         (["tgt=short", "hypotheses=guess"], "guess has 4 lines, short has 1 line"),
         (["tgt=short", "model=MODEL", "src=src"], "src has 4 lines, short has 1 line"),
         (["tgt=nowhere", "hypotheses=guess"], "nowhere: No such file"),

@@ -224,3 +224,21 @@ def test_too_many_shards_are_refused_before_any_work(files: Path, monkeypatch: p
     with pytest.raises(UserError, match="^shard_pairs=2: gives 3 shards; set shard_pairs=3 or more$"):
         prepare(SHARDED)
     assert not Path("mine.partial").exists()
+    prepare([*TRAIN, "shard_pairs=3"])  # as the message advises
+    assert len(list(Path("mine").glob("train-*.arrow"))) == 2
+
+
+def test_changed_text_is_noticed_if_the_sample_does_not_hold_it(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a part that needs no shards is read twice too."""
+    monkeypatch.setattr(survey_module, "SAMPLE_PAIRS", 4)
+    original = survey_module.survey
+
+    def survey(pairs: Any) -> Any:
+        surveyed = original(pairs)
+        Path("a.en").write_text(Path("a.en").read_text().replace("red", "blue"))
+        return surveyed
+
+    monkeypatch.setattr(survey_module, "survey", survey)
+    with pytest.raises(UserError, match="^data.train: the text changed while it was read; run the command again"):
+        prepare(TRAIN)
+    assert not Path("mine").exists()

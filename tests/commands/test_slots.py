@@ -86,5 +86,5 @@ def test_other_numbers_and_models_are_refused(nested: Path, model: Path, tmp_pat
     source = tmp_path / "a.en"
     source.write_text("a cat sleeps\n")
     encode([f"model={nested}", f"input={source}", f"output={tmp_path / 'memories'}"])
-    with pytest.raises(UserError, match=r"slots=2: a stored memory keeps the slots that it has; remove slots="):
+    with pytest.raises(UserError, match=r"slots=2: a stored memory has a fixed number of slots; remove slots="):
         translate([f"model={nested}", "slots=2", f"memory={tmp_path / 'memories'}"])

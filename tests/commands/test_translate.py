@@ -253,6 +253,15 @@ def test_closed_stdout_does_not_matter_for_an_output_file(model: Path, tmp_path:
     assert (process.returncode, process.stderr) == (0, b"") and (tmp_path / "out").read_text().count("\n") == 1
 
 
+@pytest.mark.parametrize("redirection", [">", ">>"])
+def test_output_to_the_redirected_stdout_keeps_what_it_holds(model: Path, redirection: str, tmp_path: Path) -> None:
+    script = f'(echo before; "$@"; echo after) {redirection} log'
+    command = ["sh", "-c", script, "sh", *COMMAND, f"model={model}", "output=/dev/stdout"]
+    subprocess.run(command, input=b"a cat\na dog\n", cwd=tmp_path, check=True)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 4 and (lines[0], lines[-1]) == ("before", "after")
+
+
 def test_closed_stderr_loses_only_warnings(model: Path) -> None:
     command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *COMMAND, f"model={model}"]
     process = subprocess.run(command, input=b"a cat\n\na dog\n", stdout=subprocess.PIPE)

@@ -19,6 +19,7 @@ from nmt.errors import UserError
 from nmt.inference import adapter_file
 from nmt.inference.adapter_file import Base, model_identity, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.shards.text import identify
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge
@@ -214,3 +215,12 @@ def test_named_pipe_is_refused(base: Path, adapter: Path) -> None:
     os.mkfifo(adapter / "adapter.safetensors")
     with pytest.raises(UserError, match="has no adapter.safetensors"):
         load_folder(base, adapter=adapter)
+
+
+def test_shards_of_another_adapter_have_another_identity(base: Path, adapter: Path) -> None:
+    """nmt-translate workers= continues shards of the same model with the same adapter only."""
+    make_adapter(base.parent / "c", base, seed=2)
+    translator = Translator.load(base, engine="torch")
+    identities = [identify(translator, base, place) for place in (None, adapter, base.parent / "c")]
+    assert len({*identities, identify(translator, save_base(base.parent / "d", seed=2), None)}) == 4
+    assert identities == [identify(translator, base, place) for place in (None, adapter, base.parent / "c")]

@@ -85,6 +85,20 @@ def test_a_trace_preserves_alignments(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(from_memory.alignment, from_text.alignment, atol=1e-7)
 
 
+def test_traces_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
+    translator = make_translator("attention=luong", encoder="bilstm")
+    line = encode_line(translator, LINES[0], trace=True)
+    assert line.source is not None and line.source.memory.trace is None
+    memory = line.source.memory._replace(trace=torch.diag_embed(line.source.memory.mass))
+    model = fingerprint(translator.trained)
+    stored = line._replace(source=line.source._replace(memory=memory))
+    save_memory(tmp_path / "old", stored, kind=translator.attention.class_name, model=model)
+    loaded = load_memory(tmp_path / "old", translator.trained, model=model)
+    [from_memory] = translate_encoded(translator, [loaded], OPTIONS["beam"], alignments=True)
+    [direct] = translator.translate(LINES[:1], OPTIONS["beam"])
+    np.testing.assert_allclose(from_memory.alignment, direct.alignment, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_coverage_penalty_is_the_same(name: str, tmp_path: Path) -> None:
     if name == "none":

@@ -123,6 +123,16 @@ def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.M
         encode_line(make_translator("bahdanau"), LONG)
 
 
+def test_pair_whose_alignment_needs_more_than_the_free_memory_is_reported(
+    monkeypatch: pytest.MonkeyPatch, failures: Failures, on_failure: Callable[[int, str], None]
+) -> None:
+    pieces = len(TOKENIZER.encode(LONG)) + 1  # with </s>
+    monkeypatch.setattr(forced_decoding, "available_memory", lambda: 290 * pieces * forced_decoding.BYTES_PER_SCORE)
+    links = forced_links(make_translator("bahdanau"), [*LINES, LONG], [*TARGETS, LONG], on_failure=on_failure)
+    assert failures == [(5, "not enough memory for this line of 60 words")]
+    assert [bool(pairs) for pairs in links] == [True, False, True, True, True, False]
+
+
 def test_other_errors_are_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("shapes differ")

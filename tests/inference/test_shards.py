@@ -221,3 +221,12 @@ def test_second_process_is_refused(tmp_path: Path) -> None:
             holder.kill()
     with open_store(tmp_path / "out.shards", {}):  # a dead process holds no lock
         pass
+
+
+@pytest.mark.parametrize("settings", [{"beam": 5}, {"beam": 5, "scores": False, "slots": 8}])
+def test_shards_of_a_call_with_other_keys_are_refused(settings: dict[str, object], tmp_path: Path) -> None:
+    """An earlier version of the toolkit may know fewer settings, or others."""
+    store = ShardStore(tmp_path)
+    store.check_settings({"beam": 5, "scores": False})
+    with pytest.raises(UserError, match="holds shards of another call"):
+        store.check_settings(settings)

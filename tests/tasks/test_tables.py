@@ -155,7 +155,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_end_of_a_name_decides_its_format(tmp_path: Path) -> None:
-    for name in ("a.tsv.jsonl", "a.tsv.parquet"):
+    for name in ("a.tsv.jsonl", "a.tsv.parquet", "a.parquet.jsonl"):
         data = {"_target_": TABLES, "train": name, "valid": name, "columns": ["en", "de"], "folder": str(tmp_path)}
         rows = [{"en": source, "de": target} for source, target in PAIRS]
         if name.endswith("parquet"):

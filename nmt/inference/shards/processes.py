@@ -74,7 +74,7 @@ class ProcessWorkers:
 
 def _cause(exit_code: int | None) -> str:
     if exit_code == -getattr(signal, "SIGKILL", 9):
-        return "their worker was killed, as happens when memory runs out"
+        return "their worker was killed, probably because memory ran out"
     return f"their worker ended with exit code {exit_code}"
 
 

@@ -1,0 +1,96 @@
+"""Unfinished output of nmt-prepare: kept for the same job only, while it is undamaged, and written by one process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.storage import checksum
+from nmt.text.unfinished import PROGRESS, Unfinished, unfinished_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = {"text": "a", "pairs": 2}
+
+
+def with_a_shard(folder: Path) -> tuple[Unfinished, dict[str, Any]]:
+    """Return a folder of the job ``JOB`` with one finished shard, and the shard's record."""
+    (folder / PROGRESS).mkdir(parents=True)
+    unfinished = Unfinished(folder)
+    unfinished.begin(JOB)
+    (folder / "train-00000.arrow").write_bytes(b"pairs")
+    record = {"account": {"kept": 2}, "files": {"train-00000.arrow": checksum(folder / "train-00000.arrow")}}
+    unfinished.write("00000", record)
+    return unfinished, record
+
+
+def test_finished_shards_are_kept_for_the_same_job_only(tmp_path: Path) -> None:
+    unfinished, record = with_a_shard(tmp_path)
+    unfinished.begin(dict(JOB))
+    assert unfinished.read("00000") == record
+    unfinished.begin({**JOB, "pairs": 3})
+    assert unfinished.read("00000") is None
+    assert [path.name for path in tmp_path.iterdir()] == [PROGRESS]
+
+
+@pytest.mark.parametrize("name", ["train-00000.arrow", f"{PROGRESS}/00000.json"])
+def test_damaged_shard_or_record_counts_as_missing(name: str, tmp_path: Path) -> None:
+    unfinished, record = with_a_shard(tmp_path)
+    complete = (tmp_path / name).read_bytes()
+    for place in range(len(complete)):
+        (tmp_path / name).write_bytes(complete[:place] + bytes([complete[place] ^ 1]) + complete[place + 1 :])
+        assert unfinished.read("00000") in (None, record)  # a space may change in the record only
+    (tmp_path / name).write_bytes(complete.replace(b"2", b"3").replace(b"p", b"q"))
+    assert unfinished.read("00000") is None
+    (tmp_path / name).unlink()
+    assert unfinished.read("00000") is None
+
+
+def test_command_that_is_killed_while_it_deletes_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of records goes last: without it, the other files look like someone else's."""
+    with_a_shard(tmp_path / "out.partial")
+    remove, removed = shutil.rmtree, []
+
+    def record(path: Any, *arguments: Any, **options: Any) -> None:
+        removed.append((Path(path).name, [*(tmp_path / "out.partial").glob("*.arrow")]))
+        remove(path, *arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", record)
+    Unfinished(tmp_path / "out.partial").begin({"text": "b"})
+    assert removed == [(PROGRESS, [])]
+
+
+def test_symbolic_link_is_refused_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "thesis" / PROGRESS).mkdir(parents=True)
+    (tmp_path / "out.partial").symlink_to(tmp_path / "thesis")
+    with (
+        pytest.raises(UserError, match=r"out\.partial: a symbolic link; remove it$"),
+        unfinished_folder(tmp_path / "out"),
+    ):
+        pass
+    assert (tmp_path / "out.partial").is_symlink()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no flock")
+def test_second_command_is_refused(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from nmt.text.unfinished import unfinished_folder\n"
+        "with unfinished_folder(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    )
+    command, environment = [sys.executable, "-c", code, str(tmp_path / "out")], {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
+        try:
+            assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+            message = r"out\.partial: another nmt-prepare is writing it; wait until it ends$"
+            with pytest.raises(UserError, match=message), unfinished_folder(tmp_path / "out"):
+                pass
+        finally:
+            holder.kill()
+    with unfinished_folder(tmp_path / "out"):  # a dead process holds no lock
+        pass
