@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vPX"
-LINES = ("-", "--", "-.", ":")  # models differ in more than colour
+LINES = ("-", "--", "-.", ":")
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.2}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
@@ -69,6 +69,14 @@ def colours(labels: Sequence[str]) -> dict[str, Any]:
     return {label: palette[index % len(palette)] for index, label in enumerate(labels)}
 
 
+def line_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return colour and kind of line for each model; the kind helps readers who do not see the colours."""
+    return {
+        label: {"color": colour, "linestyle": line}
+        for (label, colour), line in zip(colours(labels).items(), cycle(LINES), strict=False)
+    }
+
+
 def draw_curves(curves: Curves) -> Figure | None:
     """Draw validation loss and BLEU against updates, one line per run; None if no run has metrics."""
     metrics = [("valid_loss", "validation loss, nats per piece"), ("valid_bleu", "validation BLEU, greedy")]
@@ -76,11 +84,10 @@ def draw_curves(curves: Curves) -> Figure | None:
     if not metrics:
         return None
     figure = new_figure(5.2 * len(metrics), 4)
-    shades = colours([*curves])
+    styles = line_styles([*curves])
     for axes, (metric, title) in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
-        for line, (label, runs) in zip(cycle(LINES), curves.items(), strict=False):
-            style = {"color": shades[label], "linestyle": line, "marker": "o", "markersize": 3}
-            style["alpha"] = 1.0 if len(runs) == 1 else 0.6
+        for label, runs in curves.items():
+            style = {**styles[label], "marker": "o", "markersize": 3, "alpha": 1.0 if len(runs) == 1 else 0.6}
             for number, run in enumerate(runs):
                 if points := run.get(metric):
                     name = _safe(label) if number == 0 else "_"
@@ -140,15 +147,19 @@ def draw_lengths(
 ) -> Figure:
     """Draw BLEU and milliseconds per sentence for each bucket of source lengths. ``how`` names engine and beam size."""
     figure = new_figure(10.4, 4)
-    shades = colours([row.label for row in rows])
+    styles = line_styles([row.label for row in rows])
     panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
     for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
-        for line, row in zip(cycle(LINES), rows, strict=False):
+        for row in rows:
             values = [mean_and_deviation(row.values.get(column.key, [])) for column in columns]
-            # A bar of width nan is not drawn: one run has no deviation.
-            shown = [(place, mean, bar or math.nan) for place, (mean, bar) in enumerate(values) if mean is not None]
+            # One run has no deviation. matplotlib draws no bar of length nan.
+            shown = [
+                (place, mean, math.nan if deviation is None else deviation)
+                for place, (mean, deviation) in enumerate(values)
+                if mean is not None
+            ]
             if shown:
-                style = {"color": shades[row.label], "linestyle": line, "marker": "o", "capsize": 2}
+                style = {**styles[row.label], "marker": "o", "capsize": 2}
                 axes.errorbar(*zip(*shown, strict=True), label=_safe(row.label), **style)
         axes.set_xticks(range(len(labels)), labels)
         axes.set_xlim(-0.4, len(labels) - 0.6)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.config.init_from import MISSING, flatten, read_yaml, value_at
+from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
 from nmt.errors import UserError, counted
 from nmt.inference.run_files import (
     CONFIG_FILE,
@@ -27,7 +27,7 @@ from nmt.text.files import read_lines
 from nmt.text.links import Links, parse_links
 
 # Settings in which the runs of one model may differ.
-IGNORED = ("seed", "name", "runs", "resume", "trust", "export", "logger", "threads", "device")
+IGNORED = ("seed", *UNRELATED)
 # Values of config.yaml and summary.json that the report reads, if they are there: they may come from a stranger.
 NUMBER = int | float | None
 CONFIG_TYPES = {"search": dict, "training": dict, "seed": int | None, "training.max_minutes": NUMBER}

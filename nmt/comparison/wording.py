@@ -33,7 +33,7 @@ def describe_budget(rows: Sequence[Row]) -> str:
     if len(counts) == 1 and all(updates.values()):
         return f"Budget: {counted(counts[0], 'update')} each."
     by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
-    if all(counts == by_seed[0] for counts in by_seed) and all(updates.values()):
+    if all(seeds == by_seed[0] for seeds in by_seed) and all(updates.values()):
         return f"Budget: the same updates for each seed, {_range(counts)}."
     listed = "; ".join(f"{label} {_range(numbers)}" for label, numbers in updates.items())
     minutes = {run.config.get("training", {}).get("max_minutes") for row in rows for run in row.runs}

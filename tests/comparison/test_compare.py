@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ from nmt.comparison.alignments import slot_weights
 from nmt.comparison.figures import draw_lengths
 from nmt.comparison.models import Model, Run, differing_settings, folder_label, group_runs, read_run
 from nmt.comparison.page import Page, comparison_page
-from nmt.comparison.results import Column, Difference, Row
+from nmt.comparison.results import Column, Difference, Row, _paired_run
 from nmt.comparison.store import Measurements
-from nmt.comparison.wording import describe_budget
+from nmt.comparison.wording import describe_budget, explain_conditions
 from nmt.comparison.worker import measure
 from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
@@ -374,6 +375,13 @@ def test_a_run_given_twice_counts_once(report: Path, monkeypatch: pytest.MonkeyP
     assert table(Path("runs/twice"))["luong"]["n"] == "1"
 
 
+def test_missing_examples_are_explained(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    monkeypatch.setattr("nmt.comparison.report.LONGEST_EXAMPLE", 1)
+    compare(["models=[runs/report]", "name=long", *TIMED])
+    assert "None is drawn: every test source has more than" in Path("runs/long/report.html").read_text(encoding="utf-8")
+
+
 def test_engine_that_fails_is_named_in_the_report(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(job: Any) -> dict[str, Any]:
         raise UserError("out of <memory>")
@@ -485,8 +493,67 @@ def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytes
     base = report / "attention=luong"
     words = [f"init_from={base}", "adapt=lora", "adapt.rank=2", "training.max_epochs=1", "training.decode_sentences=2"]
     train([*words, "name=adapter", "search.max_length=6", "device=cpu", "threads=1"])
-    train([*words, "name=adapter", "search.max_length=6", "device=cpu", "threads=1"])
     compare([f"models=[{base},runs/adapter]", "name=adapters", "engines=[torch,onnx]", "beams=[1]", "rounds=1"])
     row = table(Path("runs/adapters"))["adapter"]
     assert float(row["sentences_per_s_torch_beam_1_mean"]) > 0
     assert float(row["sentences_per_s_onnx_beam_1_mean"]) > 0
+
+
+def test_runs_are_paired_by_their_seeds_or_else_by_their_places() -> None:
+    first, *others = runs = [Run(Path(str(seed)), {"seed": seed}, {}) for seed in (1, 2, 3)]
+    baseline = Model("base", runs)
+    assert [_paired_run(Run(Path("x"), {"seed": seed}, {}), baseline, 0) for seed in (3, 2, 1)] == runs[::-1]
+    other = Run(Path("x"), {"seed": 9}, {})
+    assert [_paired_run(other, baseline, index) for index in range(5)] == [first, *others, first, first]
+
+
+def test_conditions_say_which_weights_each_run_kept() -> None:
+    summaries: list[dict[str, Any]] = [{"kept_epoch": 4}, {"kept_epoch": 4, "averaged_epochs": [3, 5]}, {}]
+    configs: list[dict[str, Any]] = [{"training": {"ema_decay": None}}] * 3
+    summaries.append({"kept_epoch": 2})
+    configs.append({"training": {"ema_decay": 0.9}})
+    rows = [
+        Row(name, [Run(Path(name), *kept)], {}, {})
+        for name, kept in zip("abcd", zip(configs, summaries, strict=True), strict=True)
+    ]
+    conditions = {
+        "machine": {"processor": "p", "threads": 1, "device": "cpu", "system": "s"},
+        "versions": {},
+        "toolkit": "1",
+    }
+    facts = dict(explain_conditions(rows, conditions, "nmt-compare"))
+    assert [facts[name].partition(";")[0] for name in "abcd"] == [
+        "a (epoch 4)",
+        "b (mean of epochs 3, 5)",
+        "c",
+        "d (epoch 2, moving average of the weights with decay 0.9)",
+    ]
+
+
+@pytest.mark.parametrize("words", [[], ["training.patience=2"], ["training.max_minutes=3"]])
+def test_runs_stop_early_only_on_request(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[list[str]] = []
+
+    def record(arguments: list[str], train: Any) -> None:
+        calls.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nmt.commands.sweep.sweep", record)
+    with pytest.raises(KeyboardInterrupt):
+        compare(["attention=none,luong", "name=report", *words])
+    assert ("training.patience=null" in calls[0]) is (not words)
+
+
+@pytest.mark.parametrize(("beams", "strength"), [([1, 3], 0.0), ([3], 0.2)])
+def test_all_beam_sizes_have_the_same_coverage_penalty(
+    beams: list[int], strength: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Greedy search has none."""
+    jobs: list[Any] = []
+    monkeypatch.setattr(speed, "run_worker", lambda job: jobs.append(job) or {"beams": {}})
+    model = Model("a", [Run(Path("a"), {"search": {"coverage_penalty": 0.2}}, {})])
+    test: Any = SimpleNamespace(sources=["x"], references=["y"])
+    timing = speed.Timing(["torch"], beams, 1, [[0]], "cpu", 1, [], {})
+    speed._measure(model, "torch", timing, test, 0, lambda run: run.folder)
+    assert [job["search"]["coverage_penalty"] for job in jobs] == [strength]

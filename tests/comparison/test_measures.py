@@ -69,6 +69,7 @@ def test_drawn_sentences_are_spread_from_short_to_long() -> None:
     assert spread_rows([5, 50, 2, 9], 9, longest=10) == [2, 0, 3]
     assert spread_rows([5, 1, 9], 9, longest=10) == [0, 2]  # length 1 is an empty line
     assert spread_rows([50], 3, longest=10) == []
+    assert spread_rows([11, 10, 2], 9, longest=10) == [2, 1]
 
 
 @pytest.mark.parametrize("system", [BAD, REFERENCES])
