@@ -4,8 +4,8 @@ Each kind of conf/attention, and some variants, trains on the generated corpus w
 falls to 0 within two epochs of small batches, about 2,130 updates, which take two to three minutes on one core. With
 half as many updates, some seeds had not yet learned to align: Luong general reached BLEU 86, 4 and 49 (LOG.md). Each
 model translates the test set with beam search, and AER compares its alignments with the gold links. The script writes a
-table and heatmaps of the same test sentence. An interrupted benchmark continues where it stopped. It trains all kinds
-with the first seed, then with the next one.
+table and heatmaps of the same test sentence. It trains all kinds with the first seed, then with the next one. An
+interrupted benchmark continues where it stopped; results/records keeps the scores of finished runs.
 
     python benchmarks/attentions.py
     python benchmarks/attentions.py --seeds 1 --only memory 'luong general'
@@ -23,7 +23,7 @@ from typing import Any
 
 from kinds import kinds, paper_settings
 from report import argument_parser, header, row, save, table_head
-from runs import train
+from runs import Runs
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf", "AER": "aer"}
 TASK = ["schedule=linear", "training.monitor=valid_loss", "training.decode_sentences=0", "batches.max_tokens=1024"]
@@ -45,34 +45,39 @@ def main() -> None:
     args = parser.parse_args()
     labels = args.only or list(settings)
 
+    runs = Runs(args.runs, args.output / "records", threads=args.threads)
+
     def train_cell(cell: tuple[int, str]) -> dict[str, Any]:
         seed, label = cell
         words = [*settings[label], *TASK, *RATES.get(label, []), f"training.max_epochs={args.epochs}", f"seed={seed}"]
-        summary = train(args.runs, run_name(label, seed, args.epochs), words, threads=args.threads)
+        summary = runs.train(run_name(label, seed, args.epochs), words)
         print(f"{label}, seed {seed}: BLEU {summary['test']['bleu']:.1f}, {summary['seconds']:.0f} s", flush=True)
         return summary
 
     cells = list(itertools.product(args.seeds, labels))
     with ThreadPoolExecutor(args.jobs) as pool:
         summaries = dict(zip(cells, pool.map(train_cell, cells), strict=True))
-    save(args.output / "attentions.md", report(summaries, args))
+    save(args.output / "attentions.md", report(summaries, args, runs.commits()))
     for label in HEATMAPS & {*labels}:
-        copy_heatmap(args.runs / run_name(label, args.seeds[0], args.epochs), label, args.output)
+        folder = args.runs / run_name(label, args.seeds[0], args.epochs)
+        if folder.is_dir():  # otherwise it was trained on another machine, which has written the picture
+            copy_heatmap(folder, label, args.output)
 
 
-def report(summaries: dict[tuple[int, str], dict[str, Any]], args: argparse.Namespace) -> list[str]:
+def report(summaries: dict[tuple[int, str], dict[str, Any]], args: argparse.Namespace, commits: str) -> list[str]:
     """Return the table: mean ± standard deviation over the seeds."""
     updates = {round(summary["metrics"]["step"]) + 1 for summary in summaries.values()}
     counts, seeds_text = ("/".join(map(str, sorted(updates))), ", ".join(map(str, args.seeds)))
     facts = f"{counts} updates on the generated corpus, falling learning rate; seeds: {seeds_text}"
     note = "mean ± standard deviation over the seeds; the papers' settings have their own learning rates"
     note += f", and {' and '.join(RATES)} have optimizer.lr=0.001 instead of 0.005"
-    lines = header("Every attention after equal updates", facts, note)
-    lines += table_head("attention", *SCORES)
+    lines = header("Every attention after equal updates", facts, note, commits)
+    lines += table_head("attention", *SCORES, "BLEU of each seed")
     for label in dict.fromkeys(label for _, label in summaries):
         tests = [summaries[seed, label]["test"] for seed in args.seeds]
         columns = {score: [test[key] for test in tests] for score, key in SCORES.items()}
-        lines.append(row(label, *(spread(values, 3 if score == "AER" else 1) for score, values in columns.items())))
+        cells = [spread(values, 3 if score == "AER" else 1) for score, values in columns.items()]
+        lines.append(row(label, *cells, ", ".join(f"{bleu:.1f}" for bleu in columns["BLEU"])))
     signatures = next(reversed(summaries.values()))["signatures"]
     return [*lines, "", f"AER: {signatures['aer']}.", f"BLEU: {signatures['bleu']}."]
 

@@ -12,17 +12,15 @@ says where the corpora come from.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from report import argument_parser, header, save, table
-from runs import finished, train
+from runs import Runs, evaluate
 
 from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
@@ -37,6 +35,7 @@ TESTS = {"tatoeba": "test", "multi30k": "test2016"}
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 SCRATCH_RANKS = (8, 64)
 SIZES = ["tokenizer.vocab_size=4000", "embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"]
+BASE = "the model itself"
 LIMITS = ["training.max_epochs=null", "training.patience=null", "training.decode_sentences=200", "schedule=linear"]
 COLUMNS = ("trained", "parameters", "share", "loss", "BLEU, new corpus", "BLEU, old corpus", "minutes")
 
@@ -59,19 +58,24 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     directions = [CORPORA, CORPORA[::-1]]
+    runs = Runs(args.runs, args.output / "records", threads=args.threads)
+
+    def is_missing(cell: tuple[str, str]) -> bool:
+        return runs.finished(cell[0]) is None
+
     for old, new in [] if args.report_only else directions[: 1 if args.first_only else 2]:
         for name, label in cells(args, old, new):
             settings = cell_settings(args, old, new, name, label)
-            train(args.runs, name, settings, threads=args.threads)
-            for corpus in (new, old):
-                score(args, args.runs / name, corpus)
-            write_report(args, directions)
-    write_report(args, directions)
+            if "-scratch-" in name and is_missing((name, label)):
+                write_untrained(args.runs / f"{old}-base")
+            runs.train(name, settings, model=label == BASE and any(map(is_missing, cells(args, old, new))))
+            write_report(args, runs, directions)
+    write_report(args, runs, directions)
 
 
 def cells(args: argparse.Namespace, old: str, new: str) -> Iterator[tuple[str, str]]:
     """Yield the name of each run of a direction, and what it trains. The model that is adapted comes first."""
-    yield f"{old}-base", "the model itself"
+    yield f"{old}-base", BASE
     yield f"{old}-{new}-full", "all weights"
     yield from ((f"{old}-{new}-r{rank}", f"r = {rank}") for rank in args.ranks)
     yield from ((f"{old}-{new}-scratch-r{rank}", f"from scratch, r = {rank}") for rank in args.scratch_ranks)
@@ -122,8 +126,13 @@ def file_of(args: argparse.Namespace, corpus: str, stem: str, language: str) -> 
 
 
 def untrained(base: Path) -> Path:
-    """Return the folder of a model like that in ``base``, with random weights."""
-    folder = base.with_name(f"{base.name}-untrained")
+    """Return the folder of the model like that in ``base`` that has random weights."""
+    return base.with_name(f"{base.name}-untrained")
+
+
+def write_untrained(base: Path) -> None:
+    """Write a model like that in ``base``, with random weights, into the folder ``untrained(base)``."""
+    folder = untrained(base)
     if not (folder / MODEL_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(base / "config.yaml", folder)
@@ -132,48 +141,42 @@ def untrained(base: Path) -> Path:
         sizes = {"source_vocabulary": len(trained.source), "target_vocabulary": len(trained.target)}
         model = build_model(trained.config, **sizes, longest_source=trained.longest_source)
         save_folder(folder, TrainedModel(model, trained.source, trained.target, trained.config, trained.longest_source))
-    return folder
 
 
-def score(args: argparse.Namespace, run: Path, corpus: str) -> float:
-    """Return the BLEU of nmt-evaluate on the test set of a corpus; it is kept in the folder of the run."""
-    file = run / f"test-{corpus}.json"
-    if not file.is_file():
-        sides = {"src": "en", "tgt": "de"}
-        places = [f"{side}={file_of(args, corpus, TESTS[corpus], language)}" for side, language in sides.items()]
-        words = [f"model={run}", *places, "json=true", "engine=torch", "search=greedy", f"threads={args.threads}"]
-        command = [sys.executable, "-m", "nmt.commands.evaluate", *words]
-        file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
-    scores: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    bleu: float = scores["bleu"]
-    return bleu
+def test_scores(run: Path, args: argparse.Namespace, corpus: str) -> dict[str, Any]:
+    """Return the scores of the run on the test set of a corpus."""
+    sides = {"src": "en", "tgt": "de"}
+    places = [f"{side}={file_of(args, corpus, TESTS[corpus], language)}" for side, language in sides.items()]
+    return evaluate(f"model={run}", *places, "engine=torch", "search=greedy", f"threads={args.threads}")
 
 
-def write_report(args: argparse.Namespace, directions: list[tuple[str, ...]]) -> None:
+def write_report(args: argparse.Namespace, runs: Runs, directions: list[tuple[str, ...]]) -> None:
     """Write the tables of the finished runs."""
-    lines = header(
-        "Low-rank adapters against full fine-tuning, English to German",
+    facts = (
         f"{args.base_updates:,} updates on the old corpus, {args.updates:,} on the new one; one seed, greedy",
         f"learning rates: adapters {args.lr}, all weights {args.full_lr}; adapt.alpha=16, adapt.to: all parts",
         "loss: of the validation set of the corpus that the run was trained on, in nats per piece",
     )
     model = build_on_meta(train_config([*SIZES, *args.settings]))
     total = sum(weight.numel() for weight in model.parameters())
+    tables: list[str] = []
     shapes = [tuple(matrix.weight.shape) for matrix in matrices(model).values()]
     for old, new in directions:
         rows = []
         for name, label in cells(args, old, new):
-            run = finished(args.runs, name)
+            run = runs.finished(name)
             rank = int(label.rpartition(" ")[2]) if "=" in label else None
             count = total if rank is None else sum(min(rank, *shape) * sum(shape) for shape in shapes)
             row = [label, f"{count:,}", f"{count / total:.1%}"]
             if run is None:
                 rows.append([*row, *["not run"] * 4])
                 continue
-            bleu = [f"{score(args, args.runs / name, corpus):.1f}" for corpus in (new, old)]
+            scores = [runs.score(name, text, partial(test_scores, args=args, corpus=text)) for text in (new, old)]
+            bleu = [f"{score['bleu']:.1f}" for score in scores]
             rows.append([*row, f"{run['metrics']['valid_loss']:.3f}", *bleu, f"{run['seconds'] / 60:.1f}"])
-        lines += [f"{old} to {new}:", "", *table(COLUMNS, rows), ""]
-    save(args.output / "lora.md", lines[:-1], show=False)
+        tables += ["", f"{old} to {new}:", "", *table(COLUMNS, rows)]
+    title = "Low-rank adapters against full fine-tuning, English to German"
+    save(args.output / "lora.md", [*header(title, *facts, runs.commits())[:-1], *tables], show=False)
 
 
 if __name__ == "__main__":

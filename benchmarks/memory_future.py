@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from report import argument_parser, header, row, save, table_head
-from runs import train
+from runs import Runs
 
 SLOTS = (8, 32, 64)
 SCORES = ("BLEU", "chrF", "AER")
@@ -39,9 +39,11 @@ def main() -> None:
     else:
         text = ["+experiment=multi30k", f"data.folder={args.data}"]
 
+    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+
     def run(name: str, *settings: str) -> dict[str, Any]:
         """Return the test scores of a run, trained now or before, and its validation loss."""
-        summary = train(args.runs, name, [*text, *args.settings, *settings], threads=args.threads)
+        summary = runs.train(name, [*text, *args.settings, *settings], model=name in ("bahdanau", "nested"))
         scores = {**summary["test"], "loss": summary["metrics"]["valid_loss"]}
         print(row(name, *cells(scores)), flush=True)
         return scores

@@ -14,7 +14,7 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 
 from report import argument_parser, header, row, save, table_head
-from runs import train
+from runs import Runs
 
 SCORES = ("sigmoid", "softmax")
 ENCODINGS = {
@@ -30,13 +30,14 @@ def main() -> None:
     parser = argument_parser(__doc__, "memory_settings.md", threads=None, runs="runs/memory_settings")
     parser.add_argument("--seeds", type=int, default=2, help="number of seeds; default: %(default)s")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output.parent / "records")
 
     def train_cell(cell: tuple[int, str, str, str]) -> tuple[float, float]:
         """Return validation loss and number of the last step."""
         seed, write, read, encoding = cell
         settings = [f"attention.write_score={write}", f"attention.read_score={read}", *ENCODINGS[encoding]]
         settings += [*TASK, f"seed={seed}"]
-        metrics = train(args.runs, "-".join(map(str, cell)), settings, threads=1)["metrics"]
+        metrics = runs.train("-".join(map(str, cell)), settings)["metrics"]
         return metrics["valid_loss"], metrics["step"]
 
     cells = list(itertools.product(range(1, args.seeds + 1), SCORES, SCORES, ENCODINGS))

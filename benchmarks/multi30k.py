@@ -2,8 +2,9 @@
 
 The script trains ``+experiment=multi30k`` or ``multi30k_transformer`` with each kind and seed, translates test2016 by
 beam search and scores it lower-cased, as the models were trained. Then the models take turns in translating test2016
---rounds times. It writes a table and the learning curves. An interrupted benchmark continues where it stopped. A kind
-without a finished run says "not run". Runs are named m30k-KIND-sSEED, so that runs trained by hand are used too.
+--rounds times, as far as their folders are there. It writes a table and the learning curves. An interrupted benchmark
+continues where it stopped; results/records keeps the scores of finished runs. A kind without a finished run says "not
+run". Runs are named m30k-KIND-sSEED, so that runs trained by hand are used too.
 
     python benchmarks/multi30k.py --data data/multi30k --precision bf16
     python benchmarks/multi30k.py --runs runs/multi30k --report-only
@@ -12,11 +13,8 @@ without a finished run says "not run". Runs are named m30k-KIND-sSEED, so that r
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -25,7 +23,7 @@ import torch
 from decode import in_turns
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table, with_quartiles
-from runs import finished, train
+from runs import Runs, evaluate
 
 from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
@@ -63,12 +61,14 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32", help="default: %(default)s")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
+    parser.add_argument("--name", default="multi30k", help="of the results files; default: %(default)s")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("valid_bleu",))
     for kind, seed in [] if args.report_only else cells(args.kinds):
         settings = [*KINDS[kind], f"data.folder={args.data.resolve()}", f"seed={seed}"]
-        train(args.runs, run_name(kind, seed), [*settings, f"precision={args.precision}"], threads=args.threads)
-        write_report(args)
-    write_report(args, decoding=True)
+        runs.train(run_name(kind, seed), [*settings, f"precision={args.precision}"])
+        write_report(args, runs)
+    write_report(args, runs, decoding=True)
 
 
 def cells(kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -83,33 +83,34 @@ def run_name(kind: str, seed: int) -> str:
     return f"m30k-{kind}-s{seed}"
 
 
-def write_report(args: argparse.Namespace, *, decoding: bool = False) -> None:
+def write_report(args: argparse.Namespace, runs: Runs, *, decoding: bool = False) -> None:
     """Write table and learning curves of the finished runs, with the ``decoding`` times if they are wanted."""
-    lines = header("Multi30k English to German", f"test2016, beam {BEAM}, both sides lower-cased; mean ± deviation")
     rows, signatures, curves, models = [], {}, {}, {}
     for kind in args.kinds:
         name = NAMES.get(kind, kind)
-        runs = {seed: finished(args.runs, run_name(kind, seed)) for seed in SEEDS.get(kind, (1,))}
-        summaries = {seed: summary for seed, summary in runs.items() if summary is not None}
-        if not summaries:
+        names = [run_name(kind, seed) for seed in SEEDS.get(kind, (1,))]
+        finished = {name: run for name in names if (run := runs.finished(name)) is not None}
+        if not finished:
             rows.append([name, 0, *["not run"] * (len(COLUMNS) - 2)])
             continue
-        folders = [args.runs / run_name(kind, seed) for seed in summaries]
-        scores = [evaluate(folder, args.data) for folder in folders]
+        scores = [runs.score(run, f"test2016-beam{BEAM}", partial(test2016, data=args.data)) for run in finished]
         signatures = scores[0]["signatures"]
-        curves[name] = valid_bleu(folders[0] / "metrics.csv")
-        models[name] = folders[0]
+        bleu = [[value for _, value in run["curves"]["valid_bleu"]] for run in finished.values()]
+        curves[name] = bleu[0]
+        if (folder := args.runs / [*finished][0]).is_dir():
+            models[name] = folder
         cell = [spread([score[key] for score in scores]) for key in ("bleu", "chrf", "ter")]
-        cell.append(spread([max(bleu for _, bleu in valid_bleu(folder / "metrics.csv")) for folder in folders]))
-        cell.append(spread([summary["tokens_per_s"] for summary in summaries.values()], ",.0f"))
-        cell.append(spread([summary["seconds"] / 60 for summary in summaries.values()], ".0f"))
-        rows.append([name, f"{len(summaries)} of {len(runs)}", *cell])
-    lines += [*table(COLUMNS, rows), ""]
+        cell.append(spread([max(values) for values in bleu]))
+        cell.append(spread([run["tokens_per_s"] for run in finished.values()], ",.0f"))
+        cell.append(spread([run["seconds"] / 60 for run in finished.values()], ".0f"))
+        rows.append([name, f"{len(finished)} of {len(names)}", *cell])
+    facts = f"test2016, beam {BEAM}, both sides lower-cased; mean ± deviation"
+    lines = [*header("Multi30k English to German", facts, runs.commits()), *table(COLUMNS, rows), ""]
     if decoding and models:
         lines += decoding_times(models, args)
-    lines += [*(f"- {text}" for text in signatures.values()), "", "![learning curves](multi30k.png)"]
-    save(args.output / "multi30k.md", lines)
-    plot(curves, args.output / "multi30k.png")
+    lines += [*(f"- {text}" for text in signatures.values()), "", f"![learning curves]({args.name}.png)"]
+    save(args.output / f"{args.name}.md", lines)
+    plot(curves, args.output / f"{args.name}.png")
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
@@ -118,15 +119,10 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
     return f"{mean(values):{form}}{deviation}"
 
 
-def evaluate(model: Path, data: Path) -> dict[str, Any]:
-    """Return the scores of test2016 from nmt-evaluate; they are kept in the folder of the run."""
-    file = model / f"test2016-beam{BEAM}.json"
-    if not file.is_file() or file.stat().st_mtime < (model / "model.pt").stat().st_mtime:
-        words = [f"model={model}", f"src={data / 'test2016.en.gz'}", f"tgt={data / 'test2016.de.gz'}", "lowercase=true"]
-        command = [sys.executable, "-m", "nmt.commands.evaluate", *words, f"search.beam_size={BEAM}", "json=true"]
-        file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
-    scores: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return scores
+def test2016(model: Path, data: Path) -> dict[str, Any]:
+    """Return the scores of the model on test2016."""
+    words = [f"model={model}", f"src={data / 'test2016.en.gz'}", f"tgt={data / 'test2016.de.gz'}", "lowercase=true"]
+    return evaluate(*words, f"search.beam_size={BEAM}")
 
 
 def decoding_times(models: dict[str, Path], args: argparse.Namespace) -> list[str]:
@@ -141,18 +137,12 @@ def decoding_times(models: dict[str, Path], args: argparse.Namespace) -> list[st
     return [title, "", *table(("attention", "mean", "median (quartiles)"), rows), ""]
 
 
-def valid_bleu(file: Path) -> list[tuple[int, float]]:
-    """Return (epoch from 1, greedy validation BLEU) from a metrics file."""
-    with file.open(newline="", encoding="utf-8") as rows:
-        return [(int(row["epoch"]) + 1, float(row["valid_bleu"])) for row in csv.DictReader(rows) if row["valid_bleu"]]
-
-
-def plot(curves: dict[str, list[tuple[int, float]]], file: Path) -> None:
-    """Draw the learning curves of the first seed."""
+def plot(curves: dict[str, list[float]], file: Path) -> None:
+    """Draw the learning curves of the first seed: greedy validation BLEU after each epoch."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot()
-    for name, points in curves.items():
-        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    for name, values in curves.items():
+        axes.plot(range(1, len(values) + 1), values, marker="o", label=name)
     axes.set_xlabel("epoch")
     axes.set_ylabel("BLEU of valid, greedy, lower-cased")
     axes.grid(alpha=0.3)

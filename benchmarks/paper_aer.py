@@ -11,15 +11,13 @@ the text comes from. The gold links are in a folder with test.de, test.en and go
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from report import argument_parser, header, save, table
-from runs import finished, train
+from runs import Runs, evaluate
 
 from nmt.storage import write_lines
 from nmt.text.files import read_pairs
@@ -47,10 +45,11 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output / "records", threads=args.threads)
     for kind in [] if args.report_only else args.kinds:
-        train(args.runs, kind, [*settings(args), *KINDS[kind], *args.settings], threads=args.threads)
-        write_report(args)
-    write_report(args)
+        runs.train(kind, [*settings(args), *KINDS[kind], *args.settings])
+        write_report(args, runs)
+    write_report(args, runs)
 
 
 def settings(args: argparse.Namespace) -> list[str]:
@@ -71,32 +70,28 @@ def settings(args: argparse.Namespace) -> list[str]:
     return ["+experiment=multi30k", *words, *limits, "training.decode_sentences=500", f"precision={args.precision}"]
 
 
-def write_report(args: argparse.Namespace) -> None:
+def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write the table of the finished runs, next to published values."""
     rows = []
     for kind in args.kinds:
-        run = finished(args.runs, kind)
+        run = runs.finished(kind)
         if run is None:
             rows.append([kind, "not run", "–", "–", "–"])
             continue
-        cells = [f"{aer(args.runs / kind, args.gold):.3f}", f"{run['test']['bleu']:.1f}"]
+        gold = runs.score(kind, "gold", partial(gold_scores, gold=args.gold))
+        cells = [f"{gold['aer']:.3f}", f"{run['test']['bleu']:.1f}"]
         rows.append([kind, *cells, f"{run['updates']:,}", f"{run['seconds'] / 60:.0f}"])
     rows += [[name, value, "–", "–", "–"] for name, value in PUBLISHED]
     facts = ["508 Europarl sentences, German to English, lower-cased; one link per target word, no symmetrisation"]
     facts.append("one seed; trained on Tatoeba and Multi30k, which have shorter sentences and no Europarl")
+    facts.append(runs.commits())
     save(args.output / "paper_aer.md", [*header("AER on gold alignments", *facts), *table(COLUMNS, rows)], show=False)
 
 
-def aer(model: Path, gold: Path) -> float:
-    """Return the AER of the model from nmt-evaluate; it is kept in the folder of the run."""
-    file = model / "gold-aer.json"
-    if not file.is_file() or file.stat().st_mtime < (model / "model.pt").stat().st_mtime:
-        words = [f"model={model}", f"src={gold / 'test.de'}", f"tgt={gold / 'test.en'}", "lowercase=true"]
-        words += [f"links={gold / 'gold.talp'}", "links_base=1", "json=true"]
-        command = [sys.executable, "-m", "nmt.commands.evaluate", *words]
-        file.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout, encoding="utf-8")
-    scores: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return float(scores["aer"])
+def gold_scores(model: Path, gold: Path) -> dict[str, Any]:
+    """Return the scores of the model on the gold alignments."""
+    words = [f"model={model}", f"src={gold / 'test.de'}", f"tgt={gold / 'test.en'}", "lowercase=true"]
+    return evaluate(*words, f"links={gold / 'gold.talp'}", "links_base=1")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ each cell, and an interrupted benchmark continues where it stopped. A cell witho
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from decode import decode_steps, in_turns
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table, with_quartiles
-from runs import finished, train
+from runs import Runs
 
 from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel
@@ -74,12 +73,13 @@ def main() -> None:
     if args.decoding_only:
         save(args.output / "paper_copy_decoding.md", decoding_times(args))
         return
+    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("train_loss",))
     if not args.report_only:
-        train_cells(args)
-    write_report(args)
+        train_cells(args, runs)
+    write_report(args, runs)
 
 
-def train_cells(args: argparse.Namespace) -> None:
+def train_cells(args: argparse.Namespace, runs: Runs) -> None:
     """Train all cells, --jobs at the same time; a cell that --minutes leaves no time for is not run."""
     started, longest = time.monotonic(), 0.0
 
@@ -89,12 +89,12 @@ def train_cells(args: argparse.Namespace) -> None:
         if args.minutes is not None and begun - started + longest > 60 * args.minutes:
             print(f"{name}: not run, because it would end after {args.minutes:g} minutes", flush=True)
             return
-        train(args.runs, name, settings(args, *cell), threads=args.threads)
+        runs.train(name, settings(args, *cell))
         longest = max(longest, time.monotonic() - begun)
 
     with ThreadPoolExecutor(args.jobs) as pool:
         for _ in pool.map(run, cells(args)):
-            write_report(args)
+            write_report(args, runs)
 
 
 def cells(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
@@ -116,22 +116,22 @@ def settings(args: argparse.Namespace, length: int, kind: str) -> list[str]:
     return [f"+experiment={experiment}", f"data.max_words={length}", *KINDS[kind], *args.settings]
 
 
-def write_report(args: argparse.Namespace) -> None:
+def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write tables of BLEU, decoding and training time, and the learning curves."""
     bleu: list[list[str]] = []
     for kind in KINDS:
         row = [kind]
         for length in sorted(LENGTHS):
-            summary = finished(args.runs, run_name(args.size, length, kind))
+            summary = runs.finished(run_name(args.size, length, kind))
             row.append(NOT_RUN if summary is None else f"{summary['test']['bleu']:.2f}")
         bleu.append(row)
     columns = ["attention", *(f"L = {length}" for length in sorted(LENGTHS))]
     lines = header(f"Toy copy, {args.size}", *facts(args))
     lines += ["BLEU of the test set with beam 10:", "", *table(columns, bleu), ""]
-    lines += ["Cost of each run:", "", *table(*costs(args)), ""]
+    lines += ["Cost of each run:", "", *table(*costs(args, runs)), ""]
     name = f"paper_copy_{args.size}"
     save(args.output / f"{name}.md", [*lines, f"![learning curves]({name}.png)"], show=False)
-    plot_curves(args, args.output / f"{name}.png")
+    plot_curves(args, runs, args.output / f"{name}.png")
 
 
 def facts(args: argparse.Namespace) -> list[str]:
@@ -146,23 +146,27 @@ def facts(args: argparse.Namespace) -> list[str]:
     ]
 
 
-def costs(args: argparse.Namespace) -> tuple[tuple[str, ...], list[list[str]]]:
+def costs(args: argparse.Namespace, runs: Runs) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return columns and rows: accuracy, updates, minutes and commit of each finished run."""
     rows = []
     for length in sorted(LENGTHS):
         for kind in KINDS:
             name = run_name(args.size, length, kind)
-            if (summary := finished(args.runs, name)) is not None:
+            if (summary := runs.finished(name)) is not None:
                 accuracy = summary["metrics"].get("valid_accuracy", float("nan"))
                 cost = [f"{summary['updates']:,}", f"{summary['seconds'] / 60:.1f}", summary["toolkit"]["commit"][:7]]
                 rows.append([f"L = {length}, {kind}", f"{accuracy:.4f}", *cost])
     return ("cell", "accuracy of valid, teacher-forced", "updates", "training, minutes", "commit"), rows
 
 
-def plot_curves(args: argparse.Namespace, file: Path) -> None:
+def plot_curves(args: argparse.Namespace, runs: Runs, file: Path) -> None:
     """Draw the training loss of each run, a running mean, against its updates, one panel per length."""
     curves = {
-        length: {kind: losses(metrics) for kind in KINDS if (metrics := metrics_file(args, length, kind)).is_file()}
+        length: {
+            kind: run["curves"]["train_loss"]
+            for kind in KINDS
+            if (run := runs.finished(run_name(args.size, length, kind))) is not None
+        }
         for length in sorted(LENGTHS)
     }
     shown = [length for length in curves if curves[length]]
@@ -186,10 +190,6 @@ def plot_curves(args: argparse.Namespace, file: Path) -> None:
     figure.savefig(file, dpi=120)
 
 
-def metrics_file(args: argparse.Namespace, length: int, kind: str) -> Path:
-    return args.runs / run_name(args.size, length, kind) / "metrics.csv"
-
-
 def line_style(kind: str) -> dict[str, Any]:
     """Return a shade for each K, dashes without position encodings, and grey tones for other attentions."""
     if not kind.startswith("memory"):
@@ -197,12 +197,6 @@ def line_style(kind: str) -> dict[str, Any]:
     slots = int(kind.split("K=")[1].split(",")[0])
     shade = 0.9 - 0.85 * SLOTS.index(slots) / (len(SLOTS) - 1)
     return {"color": colormaps["viridis"](shade), "linestyle": "--" if "no encodings" in kind else "-"}
-
-
-def losses(file: Path) -> list[tuple[int, float]]:
-    """Return (updates, training loss) from a metrics file."""
-    with file.open(newline="", encoding="utf-8") as rows:
-        return [(int(row["step"]) + 1, float(row["train_loss"])) for row in csv.DictReader(rows) if row["train_loss"]]
 
 
 def decoding_times(args: argparse.Namespace) -> list[str]:

@@ -2,8 +2,8 @@
 
 The training pairs are shuffled once, and each size takes the first ones. Both attentions train with the sizes of
 +experiment=multi30k for the same number of updates; the epoch with the best validation BLEU is kept. The script writes
-a table and a figure of the gap. An interrupted benchmark continues where it stopped; a run that has not finished says
-"not run". data/README.md says where the text comes from.
+a table and a figure of the gap. An interrupted benchmark continues where it stopped; results/records keeps the scores
+of finished runs. A run that has not finished says "not run". data/README.md says where the text comes from.
 
     python benchmarks/paper_data.py --data data/tatoeba-de-en --precision bf16
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table
-from runs import finished, train
+from runs import Runs
 
 from nmt.storage import write_lines
 from nmt.text.files import read_pairs
@@ -35,12 +35,13 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output / "records", threads=args.threads)
     for size in [] if args.report_only else args.sizes:
         for kind in KINDS:
             words = [*settings(args, size), f"attention={kind}", *args.settings]
-            train(args.runs, f"{kind}-{size}", words, threads=args.threads)
-            write_report(args)
-    write_report(args)
+            runs.train(f"{kind}-{size}", words)
+            write_report(args, runs)
+    write_report(args, runs)
 
 
 def settings(args: argparse.Namespace, size: int) -> list[str]:
@@ -67,19 +68,20 @@ def write_text(data: Path, folder: Path, size: int) -> None:
     write_lines(folder / f"{size}.en", [pair.target for pair in pairs[:size]])
 
 
-def write_report(args: argparse.Namespace) -> None:
+def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write the table and the figure of the finished runs."""
     rows, gaps = [], {}
     for size in args.sizes:
-        runs = [finished(args.runs, f"{kind}-{size}") for kind in KINDS]
-        scores = [None if run is None else run["test"]["bleu"] for run in runs]
+        cells_of_size = [runs.finished(f"{kind}-{size}") for kind in KINDS]
+        scores = [None if run is None else run["test"]["bleu"] for run in cells_of_size]
         finished_scores = [score for score in scores if score is not None]
         if len(finished_scores) == len(KINDS):
             gaps[size] = finished_scores[0] - finished_scores[1]
         cells = ["not run" if score is None else f"{score:.2f}" for score in scores]
-        minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in runs]
+        minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in cells_of_size]
         rows.append([f"{size:,}", *cells, f"{gaps[size]:+.2f}" if size in gaps else "–", *minutes])
     facts = [f"one seed, {args.updates:,} updates each, {args.precision}, lower-cased, beam 5; gap: Bahdanau − memory"]
+    facts.append(runs.commits())
     lines = [*header("Gap between Bahdanau and memory attention by training size", *facts), *table(COLUMNS, rows)]
     save(args.output / "paper_data.md", [*lines, "", "![gap by training size](paper_data.png)"], show=False)
     figure = Figure(figsize=(5, 3.2), layout="constrained")

@@ -10,7 +10,6 @@ interrupted benchmark continues where it stopped; a run that has not finished sa
 from __future__ import annotations
 
 import argparse
-import csv
 import shutil
 from itertools import product
 from pathlib import Path
@@ -18,7 +17,7 @@ from statistics import mean, stdev
 
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table
-from runs import finished, train
+from runs import Runs
 
 SCORES = ("sigmoid", "softmax")
 COMBINATIONS = tuple(product(SCORES, SCORES))  # write, read
@@ -31,42 +30,43 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output / "records", threads=args.threads, curves=("valid_loss",))
     for seed in [] if args.report_only else args.seeds:
         for write, read in COMBINATIONS:
             words = [f"attention.write_score={write}", f"attention.read_score={read}", f"seed={seed}", *args.settings]
-            train(args.runs, run_name(write, read, seed), ["+experiment=paper/scoring", *words], threads=args.threads)
-            write_report(args)
-    write_report(args)
+            runs.train(run_name(write, read, seed), ["+experiment=paper/scoring", *words])
+            write_report(args, runs)
+    write_report(args, runs)
 
 
 def run_name(write: str, read: str, seed: int) -> str:
     return f"{write}-{read}-s{seed}"
 
 
-def write_report(args: argparse.Namespace) -> None:
+def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write the table of the finished runs, their curves and an alignment of each combination."""
-    rows = []
+    rows, curves = [], {}
     for write, read in COMBINATIONS:
-        summaries = {seed: finished(args.runs, run_name(write, read, seed)) for seed in args.seeds}
-        runs = {seed: summary for seed, summary in summaries.items() if summary is not None}
-        if not runs:
+        names = [run_name(write, read, seed) for seed in args.seeds]
+        finished = {name: run for name in names if (run := runs.finished(name)) is not None}
+        if not finished:
             rows.append([f"{write} / {read}", 0, *["not run"] * (len(COLUMNS) - 2)])
             continue
-        losses = [min(valid_loss(args.runs / run_name(write, read, seed) / "metrics.csv")) for seed in runs]
-        tests = [summary["test"] for summary in runs.values()]
-        cells = [spread(losses, ".3f"), spread([test["bleu"] for test in tests], ".1f")]
+        losses = [[loss for _, loss in run["curves"]["valid_loss"]] for run in finished.values()]
+        curves[f"{write} / {read}"] = losses
+        tests = [run["test"] for run in finished.values()]
+        cells = [spread([min(values) for values in losses], ".3f"), spread([test["bleu"] for test in tests], ".1f")]
         cells += [spread([test["aer"] for test in tests], ".3f")]
-        cells += [spread([summary[key] / scale for summary in runs.values()], ".0f") for key, scale in TIMES]
-        rows.append([f"{write} / {read}", f"{len(runs)} of {len(args.seeds)}", *cells])
-        pictures = sorted((args.runs / run_name(write, read, next(iter(runs))) / "heatmaps").glob("*.png"))
+        cells += [spread([summary[key] / scale for summary in finished.values()], ".0f") for key, scale in TIMES]
+        rows.append([f"{write} / {read}", f"{len(finished)} of {len(names)}", *cells])
+        pictures = sorted((args.runs / next(iter(finished)) / "heatmaps").glob("*.png"))
         if pictures:
             shutil.copy(pictures[len(pictures) // 2], args.output / f"paper_scoring-{write}-{read}.png")
-    lines = header(
-        "Score functions of memory attention", "mean ± standard deviation over seeds; valid loss of the best epoch"
-    )
+    facts = "mean ± standard deviation over seeds; valid loss of the best epoch"
+    lines = header("Score functions of memory attention", facts, runs.commits())
     lines += [*table(COLUMNS, rows), "", "![validation loss](paper_scoring.png)"]
     save(args.output / "paper_scoring.md", lines, show=False)
-    plot(args)
+    plot(curves, args.output / "paper_scoring.png")
 
 
 TIMES = (("epochs", 1), ("seconds", 60))
@@ -77,29 +77,20 @@ def spread(values: list[float], form: str) -> str:
     return f"{mean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
 
 
-def valid_loss(file: Path) -> list[float]:
-    """Return the validation loss of each epoch."""
-    with file.open(newline="", encoding="utf-8") as rows:
-        return [float(row["valid_loss"]) for row in csv.DictReader(rows) if row["valid_loss"]]
-
-
-def plot(args: argparse.Namespace) -> None:
-    """Draw the validation loss of every run, one colour per combination."""
+def plot(curves: dict[str, list[list[float]]], file: Path) -> None:
+    """Draw the validation loss of every run after each epoch, one colour per combination."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot()
-    for index, (write, read) in enumerate(COMBINATIONS):
-        label: str | None = f"{write} / {read}"
-        for seed in args.seeds:
-            file = args.runs / run_name(write, read, seed) / "metrics.csv"
-            if file.is_file() and (losses := valid_loss(file)):
-                axes.plot(range(1, len(losses) + 1), losses, color=f"C{index}", label=label)
-                label = None
+    for index, (combination, runs) in enumerate(curves.items()):
+        for number, losses in enumerate(runs):
+            label = None if number else combination
+            axes.plot(range(1, len(losses) + 1), losses, color=f"C{index}", label=label)
     axes.set(xlabel="epoch", ylabel="loss of valid, nats per piece")
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.set_yscale("log")
         axes.legend()
-    figure.savefig(args.output / "paper_scoring.png", dpi=120)
+    figure.savefig(file, dpi=120)
 
 
 if __name__ == "__main__":

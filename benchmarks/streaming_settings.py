@@ -11,11 +11,12 @@ stopped.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
 from report import argument_parser, header, row, save, table_head
-from runs import train
+from runs import Runs
 
 from nmt import Translator
 from nmt.tasks.grammar import generate
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, nargs="+", default=[3, 10], help="per document; default: 3 10")
     parser.add_argument("--epochs", type=int, default=2, help="default: %(default)s")
     args = parser.parse_args()
+    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
     facts = f"{args.train_sentences:,} sentences, {args.epochs} epochs; nats per target piece, mean (lowest–highest)"
     lines = header("Memory attention that streams", facts, f"seeds: {', '.join(map(str, args.seeds))}")
     lines += table_head("setting", "sentences per document", "updates", "trained length", "twice that length")
@@ -48,8 +50,9 @@ def main() -> None:
             for seed in args.seeds:
                 run = f"{sentences}-{name.replace('=', '-')}-{seed}"
                 words = [*files(folder), *TASK, *settings, f"training.max_epochs={args.epochs}", f"seed={seed}"]
-                metrics = train(args.runs, run, words, threads=args.threads)["metrics"]
-                losses.append((metrics["valid_loss"], loss(args.runs / run, longer)))
+                metrics = runs.train(run, words)["metrics"]
+                twice = runs.score(run, "twice the length", partial(loss, documents=longer))
+                losses.append((metrics["valid_loss"], twice["loss"]))
                 updates = round(metrics["step"]) + 1
             cells = (mean_and_range(column) for column in zip(*losses, strict=True))
             lines.append(row(name, sentences, updates, *cells))
@@ -88,10 +91,10 @@ def files(folder: Path) -> list[str]:
     return ["data=text", f"data.folder={folder.resolve()}", *words]
 
 
-def loss(run: Path, documents: list[Document]) -> float:
-    """Return the cross-entropy of the documents in nats per target piece, ``</s>`` included."""
+def loss(run: Path, documents: list[Document]) -> dict[str, float]:
+    """Return as ``loss`` the cross-entropy of the documents in nats per target piece, ``</s>`` included."""
     scores = Translator.load(str(run), engine="torch", threads=1).score(documents)
-    return -sum(score.log_prob for score in scores) / sum(len(score.tokens) for score in scores)
+    return {"loss": -sum(score.log_prob for score in scores) / sum(len(score.tokens) for score in scores)}
 
 
 def mean_and_range(values: tuple[float, ...]) -> str:
