@@ -111,6 +111,24 @@ def test_shard_that_always_fails_stops_the_rest_and_keeps_what_is_finished(
     assert run(lines, 2, tmp_path, repaired) == list("ABCDEF") and repaired.done == [2]
 
 
+def test_workers_that_die_at_the_start_do_not_use_up_the_attempts_of_one_shard(tmp_path: Path) -> None:
+    class DiesFirst(Unreliable):
+        """A worker that dies three times before one lives."""
+
+        deaths = ATTEMPTS
+
+        def end(self, shard: Shard) -> Done | Failed:
+            if self.deaths:
+                self.running.remove(shard)
+                self.deaths -= 1
+                return Failed("killed")
+            return super().end(shard)
+
+    workers = DiesFirst(1)
+    assert run(list("abcdef"), 1, tmp_path, workers) == list("ABCDEF")
+    assert workers.done == [3, 0, 1, 2, 4, 5]
+
+
 def test_error_that_another_attempt_would_repeat_is_raised_at_once(tmp_path: Path) -> None:
     workers = Unreliable(1)
     workers.wait = lambda: [(workers.running.pop().number, Failed("runs/x: gone", final=True))]  # type: ignore[method-assign]

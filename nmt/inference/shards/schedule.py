@@ -40,7 +40,9 @@ def run_shards(shards: Iterable[Shard], store: ShardStore, workers: Workers) -> 
     """Yield the results of the shards in order. ``store`` keeps each result as soon as it exists.
 
     Shards that the store holds already are not translated again. A shard that fails is given to another worker, up to
-    ``ATTEMPTS`` times in total; then UserError is raised. An error of ``shards`` is raised at once.
+    ``ATTEMPTS`` times in total; then UserError is raised. The worker that replaces a dead one gets a new shard if there
+    is one: a worker that dies while it loads the model, which takes longer than a shard, must not use up the attempts
+    of one shard. An error of ``shards`` is raised at once.
     """
     return _Schedule(store, workers).results(shards)
 
@@ -53,13 +55,14 @@ class _Schedule:
         self.running: dict[int, Shard] = {}
         self.again: deque[Shard] = deque()
         self.failures: Counter[int] = Counter()
+        self.replacements = 0  # workers to start in place of those that failed
 
     def results(self, shards: Iterable[Shard]) -> Generator[Done]:
         unfinished = self._unfinished(shards)
         with closing(self.workers):
             while True:
                 while len(self.running) < self.workers.count:
-                    shard = self.again.popleft() if self.again else next(unfinished, None)
+                    shard = self._next(unfinished)
                     if shard is None:
                         self.workers.dismiss()
                         break
@@ -70,6 +73,14 @@ class _Schedule:
                     return
                 for number, result in self.workers.wait():
                     self._end(self.running.pop(number), result)
+
+    def _next(self, unfinished: Iterator[Shard]) -> Shard | None:
+        """Return the shard for the next free worker, or None if there is none."""
+        if self.again and not self.replacements:
+            return self.again.popleft()
+        self.replacements = max(0, self.replacements - 1)
+        shard = next(unfinished, None)
+        return self.again.popleft() if shard is None and self.again else shard
 
     def _unfinished(self, shards: Iterable[Shard]) -> Iterator[Shard]:
         for shard in shards:
@@ -101,3 +112,4 @@ class _Schedule:
             raise UserError(f"{shard.place}: failed {ATTEMPTS} times ({result.reason}); give fewer workers=")
         print_message(f"warning: {shard.place}: {result.reason}; they are translated again")
         self.again.append(shard)
+        self.replacements += 1
