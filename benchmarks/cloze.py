@@ -4,7 +4,8 @@ A recurrent encoder reads a document once. Each of its 16 questions is one look-
 candidates. Documents hold n facts, up to 50 in training and more in the test. With distractors, a document also holds
 facts that no question asks about. Every attention of conf/attention gets a row. With --babi, the first bAbI task is
 also trained; there, a question is answered from the part of the story before it. An interrupted benchmark continues
-where it stopped. Its tables hold all finished cells, and it names the rows that were not run.
+where it stopped: the CSV file of the results keeps every finished cell. To train cells again, remove their lines. The
+tables hold all finished cells, and the report names the rows that were not run.
 
     python benchmarks/cloze.py --kinds none covariance gated_covariance "luong score=dot"
 """
@@ -12,23 +13,22 @@ where it stopped. Its tables hold all finished cells, and it names the rows that
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from cloze_kinds import kinds
 from cloze_model import train_on_babi, train_on_facts
-from cloze_report import UPDATES, Cells, write_report
+from cloze_report import UPDATES, Cells, read_csv, report_file, write_csv, write_report
 from cloze_task import read_babi
 from machine import commit
-from report import argument_parser, writable
+from report import argument_parser
 
 
 class Cell(NamedTuple):
@@ -37,12 +37,6 @@ class Cell(NamedTuple):
     task: str
     kind: str
     seed: int
-    updates: int
-
-    def file(self, runs: Path) -> Path:
-        """Return the file of the cell's results."""
-        name = self.kind.replace(" ", ",")
-        return runs / f"{self.updates}-updates" / f"{self.task}-{name}-{self.seed}.json"
 
 
 def main() -> None:
@@ -51,16 +45,22 @@ def main() -> None:
     if unknown := [kind for kind in args.kinds if kind not in rows]:
         close = get_close_matches(unknown[0], rows, 1) or rows[:1]
         sys.exit(f"--kinds {unknown[0]!r}: unknown; did you mean {close[0]!r}?")
-    missing = [cell for cell in wanted(args) if not finished(cell, args)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(args.jobs, context) as pool:
-        for line in pool.map(train_cell, missing, [args] * len(missing)):
-            print(line, flush=True)
-    write_report(args, rows, read_cells(args, rows))
+    file = report_file(args, "csv")
+    cells: Cells = read_csv(file)
+    missing = [cell for cell in wanted(args) if not finished(cell, cells, args)]
+    with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(train_cell, cell, args): cell for cell in missing}
+        for training in as_completed(running):
+            cell, result = running[training], training.result()
+            cells[cell] = {**result, "commit": commit()}
+            write_csv(cells, args.updates, file)
+            scores = {count: share if share is None else round(share, 3) for count, share in result["accuracy"].items()}
+            print(f"{cell.kind}, task {cell.task}, seed {cell.seed}: {scores}, {result['seconds']:.0f} s", flush=True)
+    write_report(args, rows, in_order(cells, rows, args))
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argument_parser(__doc__, threads=None, runs="runs/cloze")
+    parser = argument_parser(__doc__, threads=None)
     parser.add_argument("--kinds", nargs="+", default=kinds(), help="rows to train; default: all")
     help_text = "numbers of facts in the test documents; default: %(default)s"
     parser.add_argument("--facts", type=int, nargs="+", default=[10, 50, 200, 1_000], help=help_text)
@@ -90,51 +90,31 @@ def wanted(args: argparse.Namespace) -> Iterator[Cell]:
     """Yield the cells to train, all kinds of one seed before the next seed."""
     tasks = [*map(str, args.distractors), *(["babi"] if args.babi is not None else [])]
     for seed, task, kind in product(args.seeds, tasks, args.kinds):
-        yield Cell(task, kind, seed, args.updates)
+        yield Cell(task, kind, seed)
 
 
-def finished(cell: Cell, args: argparse.Namespace) -> bool:
-    """Return whether the cell's file has an accuracy for every number of facts."""
-    file = cell.file(args.runs)
-    counts = ["babi"] if cell.task == "babi" else map(str, args.facts)
-    return file.is_file() and set(counts) <= set(json.loads(file.read_text(encoding="utf-8"))["accuracy"])
+def finished(cell: Cell, cells: Cells, args: argparse.Namespace) -> bool:
+    """Return whether the cell has an accuracy for every number of facts."""
+    counts = {"babi"} if cell.task == "babi" else set(map(str, args.facts))
+    return cell in cells and counts <= set(cells[cell]["accuracy"])
 
 
-def train_cell(cell: Cell, args: argparse.Namespace) -> str:
-    """Train and test one attention with one seed, write the results, and return one line about them."""
+def train_cell(cell: Cell, args: argparse.Namespace) -> dict[str, Any]:
+    """Train and test one attention with one seed, and return the results."""
     torch.set_num_threads(1)
     if cell.task == "babi":
         stories = read_babi(args.babi / "qa1_train.txt.gz")
         test = read_babi(args.babi / "qa1_test.txt.gz", stories)
-        result = train_on_babi(cell.kind, cell.seed, cell.updates, stories, test)
-    else:
-        result = train_on_facts(cell.kind, cell.seed, cell.updates, int(cell.task), args.facts)
-    file = cell.file(args.runs)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = writable(str(file.with_suffix(".part")))
-    unfinished.write_text(json.dumps({**result, "commit": commit()}), encoding="utf-8")
-    unfinished.replace(file)
-    scores = {count: share if share is None else round(share, 3) for count, share in result["accuracy"].items()}
-    return f"{cell.kind}, task {cell.task}, seed {cell.seed}: {scores}, {result['seconds']:.0f} s"
+        return train_on_babi(cell.kind, cell.seed, args.updates, stories, test)
+    return train_on_facts(cell.kind, cell.seed, args.updates, int(cell.task), args.facts)
 
 
-def read_cells(args: argparse.Namespace, rows: list[str]) -> Cells:
-    """Return the results of all finished cells with these updates, of this call or an earlier one."""
+def in_order(cells: Cells, rows: list[str], args: argparse.Namespace) -> Cells:
+    """Return the cells of this report: by task, row and seed."""
     tasks = [*map(str, args.distractors), "babi"]
-    files = {}
-    for file in Cell("", "", 0, args.updates).file(args.runs).parent.glob("*.json"):
-        task, _, rest = file.stem.partition("-")
-        kind, _, seed = rest.rpartition("-")
-        files[task, kind.replace(",", " "), int(seed)] = file
-    order = sorted(
-        (tasks.index(task), rows.index(kind), seed, task, kind)
-        for task, kind, seed in files
-        if task in tasks and kind in rows
-    )
-    return {
-        (task, kind, seed): json.loads(files[task, kind, seed].read_text(encoding="utf-8"))
-        for *_, seed, task, kind in order
-    }
+    known = [Cell(*cell) for cell in cells if cell[0] in tasks and cell[1] in rows]
+    known.sort(key=lambda cell: (tasks.index(cell.task), rows.index(cell.kind), cell.seed))
+    return {cell: cells[cell] for cell in known}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ SIZE = 64  # of every state, embedding and key
 FOLDER = Path(__file__).parents[1] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
 VARIANTS = [
+    "abc slots=100",
     "delta directions=both",
     "gated_covariance mean=false",
     "gated_delta directions=both",

@@ -82,7 +82,7 @@ def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts:
     seconds = time.process_time() - started
     limit = model.attention.max_source_length or 10**9
     fits = {count: FACT * count * (1 + distractors) <= limit for count in counts}
-    scores = {count: accuracy(model, [test(count)]) if fits[count] else None for count in counts}
+    scores = {str(count): accuracy(model, [test(count)]) if fits[count] else None for count in counts}
     return {"accuracy": scores, "curve": curve, "seconds": seconds}
 
 

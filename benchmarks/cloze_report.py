@@ -16,20 +16,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from report import header, save, table
 
-UPDATES = 1_000  # another number gets another file
+from nmt.storage import write_lines
+
+UPDATES = 1_000  # another number gets other files
+COLUMNS = ["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"]
 Cells = dict[tuple[str, str, int], dict[str, Any]]
-"""(task, kind, seed) -> accuracy, curve, seconds, commit"""
+"""(task, kind, seed) -> accuracy by number of facts, curve, seconds, commit"""
 
 # As in the paper's Figure 1: no attention, linear, gated, softmax.
 FIGURE = ["none", "covariance_paper", "gated_covariance mean=false", "general_covariance mean=false", "luong score=dot"]
 
 
-def write_report(args: argparse.Namespace, rows: list[str], cells: Cells) -> None:
-    """Write tables, all figures as CSV and a picture into the results folder, and print the tables."""
+def report_file(args: argparse.Namespace, suffix: str) -> Path:
+    """Return the results file with this suffix; each number of updates has its own files."""
     name = "cloze" if args.updates == UPDATES else f"cloze_{args.updates}"
-    plot(args, cells, args.output / f"{name}.png")
-    write_csv(args, cells, args.output / f"{name}.csv")
-    save(args.output / f"{name}.md", report(args, rows, cells, f"{name}.png"))
+    folder: Path = args.output
+    return folder / f"{name}.{suffix}"
+
+
+def write_report(args: argparse.Namespace, rows: list[str], cells: Cells) -> None:
+    """Write tables and a picture into the results folder, and print the tables."""
+    picture = report_file(args, "png")
+    plot(args, cells, picture)
+    save(report_file(args, "md"), report(args, rows, cells, picture.name))
 
 
 def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str) -> list[str]:
@@ -86,19 +95,33 @@ def mean_and_range(shares: list[float | None]) -> str:
     return f"{mean(known):.0f}" + (f" ({min(known):.0f}–{max(known):.0f})" if len(known) > 1 else "")
 
 
-def write_csv(args: argparse.Namespace, cells: Cells, output: Path) -> None:
-    """Write one line for each cell and number of facts, and one for each point of its learning curve."""
-    with output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"])
-        for (task, kind, seed), cell in cells.items():
-            for updates, loss, accuracy in cell["curve"]:
-                facts = "babi" if task == "babi" else CURVE_FACTS
-                writer.writerow([task, kind, seed, updates, facts, f"{accuracy:.4f}", f"{loss:.4f}", "", ""])
-            for count, share in cell["accuracy"].items():
-                number = "" if share is None else f"{share:.4f}"
-                last = [f"{cell['seconds']:.1f}", cell["commit"]]
-                writer.writerow([task, kind, seed, args.updates, count, number, "", *last])
+def write_csv(cells: Cells, updates: int, output: Path) -> None:
+    """Write one line for each point of a cell's learning curve, and one for each number of facts in its test."""
+    lines = [",".join(COLUMNS)]
+    for (task, kind, seed), cell in sorted(cells.items(), key=lambda item: item[0]):
+        curve_facts = "babi" if task == "babi" else CURVE_FACTS
+        for update, loss, share in cell["curve"]:
+            lines.append(f"{task},{kind},{seed},{update},{curve_facts},{share:.4f},{loss:.4f},,")
+        for count, share in cell["accuracy"].items():
+            number = "" if share is None else f"{share:.4f}"
+            lines.append(f"{task},{kind},{seed},{updates},{count},{number},,{cell['seconds']:.1f},{cell['commit']}")
+    write_lines(output, lines)
+
+
+def read_csv(file: Path) -> Cells:
+    """Return the cells that ``write_csv`` has written; none if there is no file."""
+    cells: Cells = {}
+    if not file.is_file():
+        return cells
+    with file.open(newline="", encoding="utf-8") as lines:
+        for line in csv.DictReader(lines):
+            cell = cells.setdefault((line["task"], line["attention"], int(line["seed"])), {"accuracy": {}, "curve": []})
+            if line["loss"]:
+                cell["curve"].append((int(line["updates"]), float(line["loss"]), float(line["accuracy"])))
+            else:
+                cell["accuracy"][line["facts"]] = float(line["accuracy"]) if line["accuracy"] else None
+                cell |= {"seconds": float(line["seconds"]), "commit": line["commit"]}
+    return cells
 
 
 def plot(args: argparse.Namespace, cells: Cells, output: Path) -> None:

@@ -87,7 +87,7 @@ def seconds(run: Callable[[], Any], repeats: int) -> float:
 def accuracy(name: str, args: argparse.Namespace) -> list[str]:
     """Return the table row of a trained kind: the accuracy for each number of facts, mean over the seeds, in %."""
     results = [train_on_facts(CLOZE[name], seed, args.updates, 0, FACTS) for seed in args.seeds]
-    means = [100 * sum(result["accuracy"][count] for result in results) / len(results) for count in FACTS]
+    means = [100 * sum(result["accuracy"][str(count)] for result in results) / len(results) for count in FACTS]
     row = [name, *(f"{mean:.0f}" for mean in means), f"{median(result['seconds'] for result in results):.0f}"]
     print(*row, flush=True)
     return row

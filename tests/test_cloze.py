@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 from cloze_kinds import FOLDER, build, kinds  # noqa: E402
+from cloze_report import read_csv, write_csv  # noqa: E402
 from cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts  # noqa: E402
 
 
@@ -52,3 +53,19 @@ def test_every_attention_has_a_row_that_can_be_built() -> None:
     assert "kernel feature_map=taylor" in rows
     attention = build("memory slots=100 position_encoding=false", longest=9)
     assert attention.W_alpha.weight.shape[0] == 100
+
+
+def test_csv_keeps_cells_for_the_next_call(tmp_path: Path) -> None:
+    curve = [(50, 3.5, 0.25), (100, 3.0, 0.5)]
+    cells = {
+        ("0", "kernel feature_map=elu", 2): {
+            "accuracy": {"10": 0.5, "200": None},
+            "curve": curve,
+            "seconds": 12.5,
+            "commit": "0123456",
+        },
+        ("babi", "none", 1): {"accuracy": {"babi": 0.125}, "curve": curve, "seconds": 3.0, "commit": "0123456"},
+    }
+    write_csv(cells, 100, tmp_path / "cloze.csv")
+    assert read_csv(tmp_path / "cloze.csv") == cells
+    assert read_csv(tmp_path / "missing.csv") == {}

@@ -75,7 +75,7 @@ class _Schedule:
                     self._end(self.running.pop(number), result)
 
     def _next(self, unfinished: Iterator[Shard]) -> Shard | None:
-        """Return the shard for the next free worker, or None if there is none."""
+        """Return the shard for the next free worker. None: all shards were started."""
         if self.again and not self.replacements:
             return self.again.popleft()
         self.replacements = max(0, self.replacements - 1)
