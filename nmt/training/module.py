@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.parametrize import cached
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
@@ -49,6 +50,8 @@ class TranslationTask(pl.LightningModule):
         self.settings = config["training"]
         self.divergence: str | None = None  # of a validation; all ranks raise it together
         self.target_pieces = 0  # in the last batch, of all ranks together
+        self.loss = math.nan  # mean over these pieces, with the guide's
+        self.accumulated_pieces = 0  # since the last update
         count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
@@ -77,20 +80,27 @@ class TranslationTask(pl.LightningModule):
 
     @cached()
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the loss of a batch, scaled for gradient accumulation and for the mean over ranks."""
+        """Return the loss of a batch, scaled so that ranks and accumulated batches give the joined gradient."""
         own, counts = self.losses(batch)
         losses, means, self.target_pieces = join_losses(own, counts)
-        loss, mean = losses["train_loss"], means["train_loss"]
+        loss, self.loss = losses["train_loss"], means["train_loss"]
         if self.guide is not None and "guide_loss" in losses:
             weight = self.guide.weight_at(self.global_step)
-            loss, mean = loss + weight * losses["guide_loss"], mean + weight * means["guide_loss"]
-        if not math.isfinite(mean):
-            raise Diverged(f"loss is {mean} at update {self.global_step}")
+            loss, self.loss = loss + weight * losses["guide_loss"], self.loss + weight * means["guide_loss"]
+        if not math.isfinite(self.loss):
+            raise Diverged(f"loss is {self.loss} at update {self.global_step}")
         self.log_dict(means, batch_size=counts["train_loss"], on_step=True, on_epoch=False)
-        # Lightning divides by accumulate_grad_batches even where the last update of an epoch has fewer batches.
-        batches, accumulated = int(self.trainer.num_training_batches), self.trainer.accumulate_grad_batches
-        rest = batches % accumulated
-        return loss * (accumulated / rest) if batch_idx >= batches - rest else loss
+        if (batches := self.trainer.accumulate_grad_batches) == 1:
+            return loss
+        self.accumulated_pieces += self.target_pieces
+        return loss * (batches * self.target_pieces)  # Lightning divides by the number of batches
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of accumulated batches by the number of their pieces, before they are clipped."""
+        if self.accumulated_pieces:
+            gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+            torch._foreach_div_(gradients, self.accumulated_pieces)
+            self.accumulated_pieces = 0
 
     @cached()
     def validation_step(self, batch: Batch, _: int) -> None:

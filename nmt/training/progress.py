@@ -78,7 +78,7 @@ class LiveProgress(pl.Callback):
                 self.task,
                 advance=1,
                 epoch=trainer.current_epoch + 1,
-                loss=float(outputs["loss"]) * trainer.accumulate_grad_batches,
+                loss=pl_module.loss,
                 rate=self.tokens_per_s,
             )
 

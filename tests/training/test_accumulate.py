@@ -1,0 +1,75 @@
+"""``batches.accumulate``: the gradient of an update is that of one batch with the pairs of all its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import SMALL
+from torch.nn import functional
+from two_ranks import NO_REPORT
+
+from nmt.commands.train import train
+from nmt.config import train_config
+from nmt.text.batches import collate
+from nmt.text.prepare import open_prepared
+from nmt.training.module import TranslationTask
+from nmt.training.new_model import new_model
+
+WORDS = [*SMALL, "batches.max_tokens=150", "batches.accumulate=3", "training.max_epochs=1", "schedule=constant"]
+WORDS += ["encoder.dropout=0", "decoder.dropout=0", "training.label_smoothing=0"]
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def joined_gradients(run: Path, weights: dict[str, torch.Tensor], rows: list[int]) -> dict[str, torch.Tensor]:
+    """Return the gradients of one batch with these rows."""
+    prepared = open_prepared(run / "data")
+    model = new_model(train_config(WORDS), prepared).model.train()
+    model.load_state_dict(weights, strict=False)
+    batch = collate(prepared.corpora["train"], rows)
+    features = model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
+    functional.cross_entropy(model.decoder.output(features), batch.target_out[batch.target_mask]).backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.01])
+def test_gradients_are_those_of_the_joined_batch(
+    run: Path, clip_norm: float | None, float64: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[list[int]] = [[]]
+    updates: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
+    step, optimizer_step = TranslationTask.training_step, TranslationTask.optimizer_step
+
+    def training_step(self: TranslationTask, batch: Any, index: int) -> torch.Tensor:
+        rows[-1] += batch.index.tolist()
+        return step(self, batch, index)
+
+    def keep(self: TranslationTask, epoch: int, index: int, optimizer: Any, closure: Any) -> None:
+        weights = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        optimizer_step(self, epoch, index, optimizer, closure)
+        updates.append((weights, {name: weight.grad.clone() for name, weight in self.model.named_parameters()}))  # type: ignore[union-attr]
+        rows.append([])
+
+    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    monkeypatch.setattr(TranslationTask, "optimizer_step", keep)
+    monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
+    train([*WORDS, f"training.clip_norm={'null' if clip_norm is None else clip_norm}"])
+
+    assert sorted(row for batches in rows for row in batches) == list(range(60))
+    assert len(updates) >= 2 and len(rows[len(updates) - 1]) < len(rows[0])  # the last update has fewer batches
+    for batch_rows, (weights, gradients) in zip(rows, updates, strict=False):
+        expected = joined_gradients(run, weights, batch_rows)
+        assert gradients.keys() == expected.keys()
+        norm = torch.stack([gradient.norm() for gradient in expected.values()]).norm()
+        scale = 1.0 if clip_norm is None else min(1.0, clip_norm / float(norm))
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, scale * expected[name], rtol=1e-5, atol=1e-9, msg=name)
