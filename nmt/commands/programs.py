@@ -67,6 +67,9 @@ def _run(name: str) -> NoReturn:
     from nmt.commands.shell import run
 
     def command(arguments: list[str]) -> None:
+        if arguments == ["--version"]:
+            print("nmt-memory-attention", import_module("nmt").__version__)
+            return
         getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
 
     run(command)

@@ -106,7 +106,8 @@ def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
         config = require_plain(OmegaConf.to_container(OmegaConf.create(text), resolve=False))
         assert isinstance(config, dict)
     except FileNotFoundError:
-        raise UserError(f"{place}: has no {file.name}; name a folder that nmt-train has finished") from None
+        problem = f"has no {file.name}" if file.parent.is_dir() else "no such folder"
+        raise UserError(f"{place}: {problem}; name a folder that nmt-train has finished") from None
     except Exception:  # a damaged file raises any exception
         raise UserError(f"{place}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
     return {str(key): value for key, value in config.items()}

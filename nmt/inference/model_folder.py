@@ -65,13 +65,13 @@ def choose_device(name: str) -> torch.device:
     """Return the device ``name``; ``auto`` selects a GPU if there is one. Raises UserError if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise UserError(f"device={name}: must be auto | cpu | cuda")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
         raise UserError(f"device={name}: not available here; use device=cpu or device=auto") from None
-    if device.type not in ("cpu", "cuda"):
-        raise UserError(f"device={name}: must be auto | cpu | cuda")
     return device
 
 

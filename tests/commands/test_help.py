@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nmt.commands.train import train
 from nmt.config import config_dir, read_yaml, train_config
 from nmt.errors import UserError
 
+ROOT = config_dir().parent
 COMMANDS = sorted(file.stem for file in (config_dir() / "..").resolve().glob("scripts/*.py"))
 
 
@@ -30,6 +32,13 @@ def test_ascii_terminal_shows_help_and_errors() -> None:
     assert process.returncode == 0, process.stderr
     assert (process.stdout + process.stderr).isascii()
     assert process.stderr.count(b"s\\xf6") == len(COMMANDS)
+
+
+def test_version_is_that_of_the_installed_package() -> None:
+    process = subprocess.run(
+        [sys.executable, "scripts/train.py", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert process.stdout == f"nmt-memory-attention {version('nmt-memory-attention')}\n" and process.returncode == 0
 
 
 @pytest.mark.parametrize(

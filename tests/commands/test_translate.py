@@ -193,7 +193,8 @@ def test_failure_keeps_the_old_output_file(model: Path, tmp_path: Path) -> None:
         (["model=MODEL", "search.n_best=6"], "search.n_best=6: must be at most search.beam_size=5"),
         (["model=MODEL", "search.beam_sise=3"], "did you mean search.beam_size"),
         (["model=MODEL", "scores=maybe"], "scores=maybe: must be true or false"),
-        (["model=MODEL", "device=tpux"], "device=tpux: not available"),
+        (["model=MODEL", "device=gpu"], "device=gpu: must be auto | cpu | cuda"),
+        (["model=MODEL", "device=cuda:99"], "device=cuda:99: not available"),
         (["model=nowhere", "output=."], ".: cannot write: Is a directory"),  # checked before the model is loaded
         (["model=MODEL", "output=x", "alignments=x"], "alignments=x: same file as output=x; choose"),
         (["model=MODEL", "output=x", "alignments=./x"], "alignments=./x: same file as output=x; choose"),
