@@ -240,7 +240,7 @@ class TestRun:
         (run / "config.yaml").write_text("a: [")
         with pytest.raises(UserError, match=r"init_from=.*demo: its config\.yaml is damaged; name a folder"):
             train([*second, f"init_from={run}"])
-        with pytest.raises(UserError, match=r"init_from=nowhere: has no config\.yaml; name a folder"):
+        with pytest.raises(UserError, match=r"init_from=nowhere: no such folder; name a folder"):
             train([*second, "init_from=nowhere"])
 
     def test_nan_loss_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,38 +162,6 @@ def test_each_epoch_has_new_batches(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(rows[:300]) == list(range(300)) and rows[:300] != rows[300:]
 
 
-def test_accumulated_gradients_are_the_mean_over_the_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in the last update of an epoch, which has fewer batches."""
-    batches: list[Batch] = []
-    updates: list[tuple[int, dict[str, torch.Tensor]]] = []
-    tasks: list[TranslationTask] = []
-    original = TranslationTask.training_step
-
-    def step(self: TranslationTask, batch: Batch, batch_idx: int) -> torch.Tensor:
-        batches.append(batch)
-        return original(self, batch, batch_idx)
-
-    def update(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
-        tasks[:] = [self]
-        grads = {name: weight.grad.clone() for name, weight in self.named_parameters() if weight.grad is not None}
-        updates.append((len(batches), grads))
-
-    monkeypatch.setattr(TranslationTask, "training_step", step)
-    monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", update)
-    constant = ["encoder.dropout=0", "decoder.dropout=0", "optimizer.lr=1e-30", "training.clip_norm=null"]
-    train([*TINY, *constant, "training.max_epochs=1", "batches.accumulate=4", "batches.max_tokens=700"])
-    task, first = tasks[0].train(), 0
-    assert [count % 4 == 0 for count, _ in updates] == [True] * (len(updates) - 1) + [False]
-    for count, grads in updates:
-        task.zero_grad()
-        losses = [task.losses(batch)[0]["train_loss"] for batch in batches[first:count]]
-        (sum(losses[1:], losses[0]) / len(losses)).backward()
-        first = count
-        for name, weight in task.named_parameters():
-            if name in grads:
-                torch.testing.assert_close(grads[name], weight.grad, rtol=1e-4, atol=1e-6, msg=name)
-
-
 @pytest.mark.parametrize(
     ("monitor", "values"),
     [("valid_accuracy", (0.1, 0.3, 0.2, 0.2, 0.2)), ("valid_loss", (3.0, 1.0, 2.0, 2.0, 2.0))],
