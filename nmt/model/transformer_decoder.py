@@ -85,7 +85,7 @@ class TransformerDecoder(nn.Module):
 
     def init(self, final: Final, memory: Memory) -> TransformerState:
         """Return the initial state of one hypothesis (N = 1) for each sentence."""
-        position = torch.zeros(len(final.hidden), 1, dtype=torch.int64, device=final.hidden.device)
+        position = torch.zeros(final.hidden.shape[0], 1, dtype=torch.int64, device=final.hidden.device)
         return TransformerState(position, tuple(block.self_attention.start(final.hidden) for block in self._layers()))
 
     def forward(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:

@@ -114,11 +114,28 @@ def test_engines_agree_with_every_output_layer(output_layer: str, tmp_path: Path
     )
 
 
-@pytest.mark.parametrize(("encoder", "decoder"), [("softmax", "linear"), ("linear", "softmax")])
-def test_engines_agree_for_transformers(encoder: str, decoder: str, tmp_path: Path) -> None:
-    words = ["attention=memory", f"encoder.self_attention={encoder}", f"decoder.self_attention={decoder}"]
-    for part in ("encoder", "decoder"):
-        words += [f"{part}=transformer", f"{part}.layers=1", f"{part}.feedforward_size=24"]
+def transformer(part: str, self_attention: str) -> list[str]:
+    """Return settings that make the encoder or decoder a Transformer."""
+    return [
+        f"{part}=transformer",
+        f"{part}.layers=1",
+        f"{part}.feedforward_size=24",
+        f"{part}.self_attention={self_attention}",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*transformer("encoder", "softmax"), *transformer("decoder", "linear")],
+        [*transformer("encoder", "linear"), *transformer("decoder", "softmax")],
+        ["encoder=lstm", *transformer("decoder", "softmax")],
+        ["encoder=bilstm", *transformer("decoder", "linear")],
+    ],
+    ids=lambda words: ",".join(word for word in words if "layers" not in word and "size" not in word),
+)
+def test_engines_agree_for_transformers(words: list[str], tmp_path: Path) -> None:
+    words = ["attention=memory", *words]
     pair = exported(tmp_path, *words)
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
     assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
