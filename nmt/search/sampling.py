@@ -41,8 +41,8 @@ def sampling_search(
         state, log_probs, ids, weights = engine.step(state, tokens, parents, k, BANNED)
         # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
-        choice, gain = _sample(log_probs[:, parents[0]], uniforms[rows, time], options.temperature or 1.0)
-        tokens = np.take_along_axis(ids[:, parents[0]], choice[..., None], axis=2)[..., 0]
+        choice, gain = _sample(log_probs, parents, uniforms[rows, time], options.temperature or 1.0)
+        tokens = ids[np.arange(len(rows))[:, None], parents, choice]
         history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)
@@ -82,17 +82,26 @@ def _uniform_numbers(seeds: Sequence[int], limits: Integers, draws: int, seed: i
     return uniforms
 
 
-def _sample(log_probs: Floats, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
-    """Choose one of the k candidates (b,N,k) by each uniform number (b,N).
+def _sample(log_probs: Floats, parents: Integers, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
+    """Choose one of the k candidates (b,M,k) of each parent (b,N) by its uniform number (b,N).
 
     Return (choice (b,N), log-probability (b,N)). The log-probability is the model's, before the temperature; it is
     -inf if no candidate is possible.
     """
+    # One sentence at a time: for a whole vocabulary, the arrays in float64 take seven times the memory of log_probs.
+    sentences = zip(log_probs, parents, uniforms, strict=True)
+    choices = [_sample_sentence(candidates[rows], numbers, temperature) for candidates, rows, numbers in sentences]
+    choice, gain = zip(*choices, strict=True)
+    return np.stack(choice), np.stack(gain)
+
+
+def _sample_sentence(log_probs: Floats, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
+    """Choose one of the k candidates (N,k) by each uniform number (N,). Return choice (N,) and log-probability (N,)."""
     possible = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
-    peak = possible.max(axis=2, keepdims=True)
+    peak = possible.max(axis=1, keepdims=True)
     mass = np.exp((possible - np.where(np.isfinite(peak), peak, 0.0)) / temperature)
-    mass = mass.cumsum(axis=2)
+    mass = mass.cumsum(axis=1)
     # Uniform numbers are below 1 and impossible candidates add no mass, so the count stops at a possible candidate.
-    choice = (mass <= uniforms[..., None] * mass[..., -1:]).sum(axis=2)
-    choice = np.minimum(choice, log_probs.shape[2] - 1)
-    return choice, np.take_along_axis(possible, choice[..., None], axis=2)[..., 0]
+    choice = (mass <= uniforms[:, None] * mass[:, -1:]).sum(axis=1)
+    choice = np.minimum(choice, log_probs.shape[1] - 1)
+    return choice, np.take_along_axis(possible, choice[:, None], axis=1)[:, 0]

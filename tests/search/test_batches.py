@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
@@ -9,6 +10,7 @@ import pytest
 from toy import ToyEngine, forced_weights, ragged_sources
 
 from nmt.search import SearchOptions, search, search_all
+from nmt.search.sampling import _sample
 from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
 
@@ -93,3 +95,14 @@ def test_batch_has_a_limited_number_of_hypotheses(method: str, monkeypatch: pyte
         assert search_all(engine, sources, options, max_tokens=10_000) == expected
         live = {"greedy": 1, "beam": 4, "sample": 3}[method]
         assert max(map(len, engine.steps)) == max(1, limit // live)
+
+
+def test_draws_need_less_memory_than_the_log_probabilities_of_a_batch() -> None:
+    generator = np.random.default_rng(0)
+    log_probs = np.log(generator.dirichlet(np.ones(2000), (64, 4))).astype(np.float32)
+    parents = np.tile(np.arange(4), (64, 1))
+    tracemalloc.start()
+    _sample(log_probs, parents, generator.random((64, 4)), 1.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < log_probs.nbytes
