@@ -35,12 +35,14 @@ MODELS = {
     "memory": ["attention=memory", "encoder.hidden_size=192", "decoder.hidden_size=192"],
     "luong": ["attention=luong", "encoder.layers=2", "decoder.input_feeding=true"]
     + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
+    "linear": ["attention=memory", "encoder=transformer", "encoder.self_attention=linear", "encoder.hidden_size=192"],
     "delta": ["attention=delta", "decoder.hidden_size=192"],  # torch encodes
 }
 
 
 @pytest.fixture(
-    scope="module", params=["luong", *(pytest.param(name, marks=pytest.mark.slow) for name in ("memory", "delta"))]
+    scope="module",
+    params=["luong", *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name != "luong")],
 )
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)

@@ -21,8 +21,11 @@ def fix_summation_order(graph: onnx.GraphProto) -> None:
     nodes: list[NodeProto] = []
     for node in graph.node:
         if node.op_type == "ReduceSum" and values[node.input[0]].elem_type == TensorProto.FLOAT:
-            nodes += _sum_in_float64(node)
+            nodes += _in_float64(node)
         elif node.op_type == "MatMul" and weights.keys().isdisjoint(node.input):
+            if values[node.input[1]].shape.dim[-1].dim_value == 1:
+                nodes += _in_float64(node)
+                continue
             rank = len(values[node.input[0]].shape.dim)
             exchanged = [*range(rank - 2), rank - 1, rank - 2]
             columns = producers.get(node.input[1])
@@ -42,13 +45,15 @@ def fix_summation_order(graph: onnx.GraphProto) -> None:
     graph.initializer.extend(initializers)
 
 
-def _sum_in_float64(node: NodeProto) -> Iterator[NodeProto]:
-    """Yield a sum in float64: rounded to float32, it is the same in any order."""
+def _in_float64(node: NodeProto) -> Iterator[NodeProto]:
+    """Yield a sum, or a product with one column, in float64: rounded to float32, it is the same in any order."""
     name = node.output[0]
     total = NodeProto()
     total.CopyFrom(node)
-    total.input[0], total.output[0] = f"{name}.terms", f"{name}.sum"
-    yield helper.make_node("Cast", [node.input[0]], [f"{name}.terms"], to=TensorProto.DOUBLE)
+    for index, term in enumerate(node.input[: 1 if node.op_type == "ReduceSum" else 2]):
+        total.input[index] = f"{name}.terms{index}"
+        yield helper.make_node("Cast", [term], [total.input[index]], to=TensorProto.DOUBLE)
+    total.output[0] = f"{name}.sum"
     yield total
     yield helper.make_node("Cast", [f"{name}.sum"], [name], to=TensorProto.FLOAT)
 
