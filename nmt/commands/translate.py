@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -169,8 +169,14 @@ def _translate_memories(
 
     files, model = memory_files(place), fingerprint(translator.trained)
     for first in range(0, len(files), MEMORIES):
-        memories = [load_memory(file, translator.trained, model=model) for file in files[first : first + MEMORIES]]
-        yield translate_encoded(translator, memories, search, alignments=alignments)
+        group = files[first : first + MEMORIES]
+        memories = [load_memory(file, translator.trained, model=model) for file in group]
+        warn = partial(_warn_of_memory, group)
+        yield translate_encoded(translator, memories, search, alignments=alignments, on_failure=warn)
+
+
+def _warn_of_memory(files: Sequence[Path], row: int, reason: str) -> None:
+    print_message(f"warning: {files[row]}: {reason}; {EMPTY}")
 
 
 def _prompt() -> None:

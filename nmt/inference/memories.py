@@ -11,10 +11,11 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError
+from nmt.inference.bulk import REFUSED
 from nmt.inference.model_folder import class_path
-from nmt.inference.oversized import SourceTooLong, oversized_reason
+from nmt.inference.oversized import OnFailure, SourceTooLong, is_out_of_memory, oversized_reason
 from nmt.inference.torch_engine import Source
-from nmt.inference.translation import Translation
+from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
 from nmt.search.options import SearchOptions
@@ -51,6 +52,12 @@ def require_streaming(translator: Translator) -> None:
         raise UserError(
             f"piece_length: {translator.attention.name} attention with this model's settings needs the whole line; "
             f"remove piece_length, or train with an attention that streams, such as {model.attention.streaming_advice}"
+        )
+    tokenizer = translator.runtime.source
+    if tokenizer.encode("a a") != 2 * tokenizer.encode("a"):
+        raise UserError(
+            "piece_length: this model's source tokenizer splits the first word of a line differently, because it was "
+            "trained with add_dummy_prefix=false; remove piece_length"
         )
 
 
@@ -113,10 +120,13 @@ def translate_encoded(
     options: SearchOptions | None = None,
     *,
     alignments: bool = False,
+    on_failure: OnFailure | None = None,
 ) -> list[Translation]:
-    """Translate encoded lines, as ``Translator.translate`` translates text.
+    """Translate encoded lines with torch, as ``Translator.translate`` translates text.
 
-    Alignments and the coverage penalty need lines that were encoded with ``trace``; raises UserError otherwise.
+    A memory that does not fit into RAM, or whose scores are not finite, raises UserError. With ``on_failure``, it has
+    an empty translation instead. Alignments and the coverage penalty need lines that were encoded with ``trace``;
+    raises UserError otherwise.
     """
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
@@ -124,16 +134,54 @@ def translate_encoded(
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
-    engine = translator.runtime.engine(trace=False)
     translations: list[Translation] = [Translation("")] * len(lines)
+    failures: dict[int, str] = {}
     for batch in _batches(sources, translator.max_tokens, max_rows(options)):
         rows = [filled[index] for index in batch]
-        stacked = _stack([sources[index] for index in batch])
-        lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
-        results = search_encoded(engine, stacked, lengths, [lines[row].seed for row in rows], options)
-        for row, hypotheses in zip(rows, results, strict=True):
-            translations[row] = translator.to_translation(lines[row].ids, hypotheses)
+        for row, result in zip(
+            rows, _translate_in_halves(translator, [lines[row] for row in rows], options), strict=True
+        ):
+            if isinstance(result, Translation):
+                translations[row] = result
+            else:
+                translations[row], failures[row] = REFUSED, result
+    for row, reason in sorted(failures.items()):
+        if on_failure is None:
+            raise UserError(f"lines[{row}]: {reason}")
+        on_failure(row, reason)
     return translations
+
+
+def _translate_in_halves(
+    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions
+) -> list[Translation | str]:
+    """Return the translation of each line of a batch, or why it has none."""
+    try:
+        return _translate_batch(translator, lines, options)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    # Outside the except clause: the exception keeps the tensors of the failed batch alive.
+    if len(lines) == 1:
+        return ["not enough RAM to translate this memory"]
+    middle = len(lines) // 2
+    return [
+        *_translate_in_halves(translator, lines[:middle], options),
+        *_translate_in_halves(translator, lines[middle:], options),
+    ]
+
+
+def _translate_batch(
+    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions
+) -> list[Translation | str]:
+    stacked = _stack([source for line in lines if (source := line.source) is not None])
+    lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
+    engine = translator.trained.engine(trace=False)
+    results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options)
+    return [
+        translator.to_translation(line.ids, hypotheses) if hypotheses else SCORES_NOT_FINITE
+        for line, hypotheses in zip(lines, results, strict=True)
+    ]
 
 
 def _batches(sources: Sequence[Source], max_slots: int, max_rows: int) -> Iterator[list[int]]:

@@ -9,7 +9,8 @@ from nmt.errors import UserError, counted
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
-"""Called with the row of an oversized line, counted from 0, and the reason."""
+"""Called for a line that has no result: it is oversized, or its scores are not finite. Gets the line's row, counted
+from 0, and the reason."""
 
 # Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
 # "can't allocate memory" is torch's text on Linux.

@@ -53,7 +53,8 @@ class Engine(Protocol[Source, State]):
 
         ``tokens`` (b,N) are the tokens to read. ``parents`` (b,N) are the hypotheses of the previous step that each
         new one extends (all 0 in the first step, where N = 1). N may differ from step to step.
-        ``log_probs`` are the k best natural log-probabilities, best first, normalised over the whole vocabulary.
+        ``log_probs`` are the k best natural log-probabilities, best first, normalised over all pieces that the engine
+        scores: the vocabulary, or a shortlist.
         ``banned`` ids cannot be chosen; the others are not renormalised. A vocabulary smaller than k gives fewer than
         k candidates, and -inf means "no candidate".
         ``weights`` are the read weights behind these predictions.

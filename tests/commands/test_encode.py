@@ -12,6 +12,7 @@ import torch
 from nmt.commands.encode import encode
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.torch_engine import Source
 from nmt.inference.translator import Translator
 
 Pipe = Callable[[bytes], None]
@@ -45,6 +46,31 @@ def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
         translate([f"model={model}", f"memory={tmp_path}/{folder}"])
     lines = read_output()
     assert lines[:4] == lines[4:] and all(lines[row] for row in (0, 2, 3))
+
+
+def test_memory_that_does_not_fit_into_ram_is_reported(
+    model: Path,
+    tmp_path: Path,
+    pipe_in: Pipe,
+    read_output: Reader,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pipe_in(TEXT)
+    encode([f"model={model}", f"output={tmp_path}/memories"])
+
+    def search(engine: object, source: Source, *rest: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("nmt.inference.memories.search_encoded", search)
+    capsys.readouterr()
+    translate([f"model={model}", f"memory={tmp_path}/memories"])
+    assert read_output() == [""] * 4
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: {tmp_path}/memories/{row:08d}.safetensors: not enough RAM to translate this memory; "
+        "its translation is empty"
+        for row in (1, 3, 4)
+    ]
 
 
 def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 from builders import random_model
 from safetensors.torch import load_file, save_file
@@ -147,6 +149,29 @@ def test_a_batch_of_memories_has_at_most_max_tokens_slots(
     ]
 
 
+def test_memories_that_do_not_fit_into_ram_do_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = make_translator("attention=bahdanau")
+    lines = ["a dog", "two cats", LINES[4], "houses", ""]
+    stored = [encode_line(translator, line) for line in lines]
+    expected = [best.text for best in translate_encoded(translator, stored, OPTIONS["beam"])]
+
+    def small_machine(engine: Any, source: Source, *rest: Any) -> Any:
+        if len(source.memory.slots) > 1 or source.memory.slots.shape[1] > 50:
+            raise MemoryError
+        return search_encoded(engine, source, *rest)
+
+    monkeypatch.setattr(memories, "search_encoded", small_machine)
+    failed: list[tuple[int, str]] = []
+    translations = translate_encoded(
+        translator, stored, OPTIONS["beam"], on_failure=lambda *failure: failed.append(failure)
+    )
+    reason = "not enough RAM to translate this memory"
+    assert failed == [(2, reason)]
+    assert [best.text for best in translations] == [*expected[:2], "", *expected[3:]]
+    with pytest.raises(UserError, match=rf"^lines\[2\]: {reason}"):
+        translate_encoded(translator, stored, OPTIONS["beam"])
+
+
 def other_bias(model: Seq2Seq) -> Seq2Seq:
     """Return a copy of the model with a small change of one bias."""
     other = deepcopy(model)
@@ -218,6 +243,24 @@ def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_lengt
 def test_models_that_cannot_stream_are_refused(encoder: str, attention: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         require_streaming(make_translator(f"attention={attention}", encoder=encoder))
+
+
+def test_parts_need_a_tokenizer_that_splits_every_word_alike() -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a small dog sees red houses", "two cats sleep here today"]),
+        model_writer=model,
+        vocab_size=290,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        pad_id=3,
+        add_dummy_prefix=False,
+        minloglevel=2,
+    )
+    translator = make_translator("attention=covariance")
+    translator.trained.source = Tokenizer.from_bytes(model.getvalue())
+    with pytest.raises(UserError, match=r"piece_length: .* the first word of a line.* add_dummy_prefix=false; remove"):
+        require_streaming(translator)
 
 
 class EncoderWithoutState(LSTMEncoder):

@@ -57,6 +57,11 @@ def test_memories_without_finite_scores_are_reported(folder: Path) -> None:
     translator = Translator.load(folder, engine="torch", device="cpu")
     with pytest.raises(UserError, match="the model's scores are not finite"):
         translate_encoded(translator, [encode_line(translator, "a dog")])
+    failed: list[tuple[int, str]] = []
+    lines = [encode_line(translator, line) for line in LINES]
+    translations = translate_encoded(translator, lines, on_failure=lambda *failure: failed.append(failure))
+    assert failed == [(0, SCORES_NOT_FINITE), (2, SCORES_NOT_FINITE)]
+    assert [best.log_prob for best in translations] == [-torch.inf, 0.0, -torch.inf]
 
 
 def test_given_translations_without_finite_scores_are_reported(folder: Path) -> None:

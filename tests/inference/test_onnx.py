@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 from collections import Counter
@@ -24,6 +25,7 @@ from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.inference import bulk
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs
@@ -41,6 +43,7 @@ from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
+SHORT = SearchOptions(beam_size=3, max_length=9)
 TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
 # The YAMLs of the papers have other settings of the same classes.
 NAMES = [path.stem for path in sorted((config_dir() / "attention").glob("*.yaml")) if "_paper" not in path.stem]
@@ -51,12 +54,14 @@ def exported(
     *words: str,
     lists: tuple[np.ndarray, np.ndarray] | None = None,
     engines: Collection[OnnxEngineName] = ("onnx",),
+    longest_source: int = 40,
 ) -> tuple[Translator, Translator]:
     """Export one random model for ``engines``. Return its translators by torch and by onnxruntime."""
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
     config = train_config([*sizes, *words])
     config["data"]["lowercase"] = False
-    trained = TrainedModel(random_model(config, scale=2, eos_bias=3), TOKENIZER, TOKENIZER, config, 40)
+    model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
+    trained = TrainedModel(model, TOKENIZER, TOKENIZER, config, longest_source)
     save_folder(folder, trained)
     export(trained, folder, lists, engines=engines)
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
@@ -112,6 +117,26 @@ def test_engines_agree_with_every_output_layer(output_layer: str, tmp_path: Path
     assert_equal_translations(
         *exported(tmp_path, "attention=memory", *words), SearchOptions(beam_size=4, n_best=4, max_length=9)
     )
+
+
+def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
+    pair = exported(tmp_path, "attention=low_rank", longest_source=9)
+    lines = ["a dog", "a", "a a dog"]
+    assert max(len(pair[0].encode(line)) for line in lines) > 4  # longer than the example of the export
+    assert pair[1].texts(lines, SHORT) == pair[0].texts(lines, SHORT)
+
+
+def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:
+    config = train_config(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
+    trained = TrainedModel(random_model(config).double().train(), TOKENIZER, TOKENIZER, config, 40)
+    save_folder(tmp_path, trained)
+    logging.disable(logging.INFO)
+    try:
+        export(trained, tmp_path, engines=["onnx"])
+        assert logging.root.manager.disable == logging.INFO
+    finally:
+        logging.disable(logging.NOTSET)
+    assert {weight.dtype for weight in trained.model.parameters()} == {torch.float64} and trained.model.training
 
 
 def transformer(part: str, self_attention: str) -> list[str]:
@@ -234,6 +259,16 @@ class TestShortlist:
         assert used_pieces(restricted) <= allowed and len(used_pieces(restricted)) > 5
         assert not used_pieces(unrestricted) <= allowed  # so the shortlist made a difference
 
+    def test_rows_of_another_size_are_refused(self, short_run: Path, tmp_path: Path) -> None:
+        run = shutil.copytree(short_run, tmp_path / "copy")
+        file = run / "onnx" / "shortlist.npz"
+        with np.load(file) as stored:
+            arrays = {**stored, "weight": np.zeros((290, 5), np.float32)}
+        np.savez(file, **arrays)
+        record_checksum(file)  # as in a forged folder
+        with pytest.raises(UserError, match=r"graphs that do not fit together \('output.weight'\); write them again"):
+            Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+
     def test_missing_or_damaged_shortlist_is_reported(self, short_run: Path, tmp_path: Path) -> None:
         run = shutil.copytree(short_run, tmp_path / "copy")
         file = run / "onnx" / "shortlist.npz"
@@ -307,6 +342,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     exported(folder, "attention=memory", engines=ENGINES)
     return folder
+
+
+def test_memories_are_translated_by_the_torch_model(run: Path) -> None:
+    by_onnx, by_torch = (Translator.load(run, engine=engine) for engine in ("onnx", "torch"))
+    translations = translate_encoded(by_onnx, [encode_line(by_onnx, line) for line in LINES], SHORT)
+    assert [best.text for best in translations] == by_torch.texts(LINES, SHORT)
 
 
 def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,10 @@ class OnnxEngine:
         self._vocabulary = vocabulary
         self._shortlist = shortlist
         self._folder = folder  # for messages
-        self._step_inputs = {field.name for field in step.get_inputs()}
+        shapes = {field.name: field.shape for field in step.get_inputs()}
+        if shortlist is not None and shapes.get("output.weight", [])[1:] != [shortlist.weight.shape[1]]:
+            raise self._misfit("output.weight")
+        self._step_inputs = set(shapes)
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
         computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_ROWS)
@@ -59,14 +62,17 @@ class OnnxEngine:
             ids[row, : len(source)] = source
         memory = self._encode(ids)
         if missing := self._encoded - memory.keys():
-            problem = f"graphs that do not fit together ({min(missing)!r:.40})"
-            raise UserError(f"{self._folder}: {problem}; write them again with nmt-export")
+            raise self._misfit(min(missing))
         state = {name: memory.pop(name) for name in self._state}
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)
         candidates = self._shortlist.candidates(sources)
         output = {"output.weight": self._shortlist.weight[candidates], "output.bias": self._shortlist.bias[candidates]}
         return OnnxSource(memory, state, output, candidates)
+
+    def _misfit(self, name: str) -> UserError:
+        problem = f"graphs that do not fit together ({name!r:.40})"
+        return UserError(f"{self._folder}: {problem}; write them again with nmt-export")
 
     def init(self, source: OnnxSource) -> OnnxSource:
         """Return the state with one empty hypothesis per sentence."""

@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def write_export(
     UserError if the encoder or decoder cannot be exported.
     """
     check_exportable(trained.model)
-    model = trained.model.eval().cpu().float()
+    model = deepcopy(trained.model).eval().cpu().float()
     _graphs(model, folder, [GRAPH_SUFFIX[engine] for engine in engines], short=lists is not None)
     for file in sorted(folder.glob("step*.onnx")):
         if "onnx-int8" in engines:
@@ -117,7 +118,8 @@ def check_exportable(model: Seq2Seq) -> None:
 def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool) -> None:
     """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``."""
     trace = needs_trace(model)
-    ids = torch.full((3, 7), PAD + 5)
+    length = min(7, (model.attention.max_source_length or 14) // 2)
+    ids = torch.full((3, length), PAD + 5)
     memory, state = encode_fields(model, ids, trace=trace)
     longer, _ = encode_fields(model, ids.repeat(1, 2), trace=trace)
     # The batch axis is dynamic in every field, and so is each axis that grows with the source.
@@ -174,13 +176,14 @@ def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Suppress the logs and warnings of both exporters, which are advice for developers."""
+    level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(level)
 
 
 def write_graph(
