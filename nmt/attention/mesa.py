@@ -23,9 +23,10 @@ class MesaAttention(DecayingAttention):
 
     c_t = (Σ_s h_s k_sᵀ)(Σ_s k_s k_sᵀ + λI)⁻¹ q_t.
 
-    k_s = W_k h_s / ‖W_k h_s‖, q_t likewise, and λ = ``ridge``. The inverse P of the matrix in the middle is part of the
-    memory. Thus M = P Σ_s k_s h_sᵀ and A_ts = q_t · P k_s. A further state changes both as in recursive least squares:
-    M ← M + P k (h − Mᵀk)ᵀ with the new P. This is the delta rule with the best rate for each key.
+    k_s = W_k h_s / ‖W_k h_s‖, q_t = g W_q d_t / ‖W_q d_t‖ with a learned number g, and λ = ``ridge``. The inverse P of
+    the matrix in the middle is part of the memory. Thus M = P Σ_s k_s h_sᵀ and A_ts = q_t · P k_s. A further state
+    changes both as in recursive least squares: M ← M + P k (h − Mᵀk)ᵀ with the new P. This is the delta rule with the
+    best rate for each key.
     """
 
     signed = True
@@ -39,10 +40,12 @@ class MesaAttention(DecayingAttention):
         self.ridge = ridge
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
+        # With g = 1, learning starts late: keys that are still alike average the states, so the contexts are small.
+        self.g = nn.Parameter(torch.tensor(key_size**0.5))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         """Return q_t (B, Q, R)."""
-        return unit(self.W_q(query)).to(query.dtype)
+        return (self.g * unit(self.W_q(query))).to(query.dtype)
 
     def empty(self, states: Tensor, trace: bool) -> Memory:
         """Return an empty memory with P = I / λ as its keys."""

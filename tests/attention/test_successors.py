@@ -56,7 +56,7 @@ def mesa_loop(attention: MesaAttention) -> Loop:
     def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
         keys = [unit(attention.W_k(state)) for state in h]
         gram = sum((torch.outer(k, k) for k in keys), attention.ridge * torch.eye(5, dtype=h.dtype))
-        solved = gram.inverse() @ unit(attention.W_q(q))
+        solved = gram.inverse() @ (attention.g * unit(attention.W_q(q)))
         return mix([k @ solved for k in keys], h)
 
     return loop
@@ -157,9 +157,10 @@ def test_mesa_recalls_orthogonal_keys_and_does_not_depend_on_their_order() -> No
     with torch.no_grad():
         attention.W_k.weight.copy_(torch.eye(4))
         attention.W_q.weight.copy_(torch.eye(4))
+        attention.g.fill_(3)
         h, mask = 3 * torch.eye(4, dtype=torch.float64)[None], torch.ones(1, 4, dtype=torch.bool)
         context, _ = attention.read(h, attention.write(h, mask))
-        torch.testing.assert_close(context, h / 1.25)  # the least squares solution h / (1 + λ)
+        torch.testing.assert_close(context, 3 * h / 1.25)  # g times the least squares solution h / (1 + λ)
         states, query = torch.randn(1, 9, 4).double(), torch.randn(1, 2, 4).double()
         mask = torch.ones(1, 9, dtype=torch.bool)
         both = [attention.read(query, attention.write(s, mask))[0] for s in (states, states.flip(1))]
