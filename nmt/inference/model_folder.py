@@ -12,7 +12,7 @@ import torch
 
 from nmt.errors import UserError
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
-from nmt.inference.run_files import MODEL_FILE, has_adapter
+from nmt.inference.run_files import MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
@@ -196,8 +196,11 @@ def load_folder(
         return trained
     place = folder / MODEL_FILE
     if not place.is_file():
+        fix = "name a folder that nmt-train has finished, such as runs/demo"
+        if has_checkpoint(folder):
+            fix = f"finish its training with nmt-train name={folder.name} resume=true, or {fix}"
         problem = "has no model.pt" if folder.is_dir() else "no such folder"
-        raise UserError(f"{key}={folder}: {problem}; name a folder that nmt-train has finished, such as runs/demo")
+        raise UserError(f"{key}={folder}: {problem}; {fix}")
     return unpack(read_checkpoint(place), place=place, trust=trust)
 
 

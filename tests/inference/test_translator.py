@@ -176,6 +176,13 @@ def test_saved_model_is_loaded_again(tmp_path: Path) -> None:
     assert Translator(loaded).texts(LINES) == expected
 
 
+def test_an_unfinished_run_is_refused_with_the_command_that_finishes_it(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "mine" / "checkpoints" / "last.ckpt").touch()
+    with pytest.raises(UserError, match=r"mine: has no model\.pt; finish .* nmt-train name=mine resume=true, or name"):
+        Translator.load(tmp_path / "mine")
+
+
 def store(folder: Path, stored: Any) -> None:
     torch.save(stored, folder / "model.pt")
 
