@@ -100,7 +100,7 @@ class TransformerDecoder(nn.Module):
         for block in self._layers():
             states, weights = block.complete(states, memory, self.attention)
             reads.append(weights)
-        return self.dropout(self.norm(states)), _mean(reads)
+        return self.norm(states), _mean(reads)
 
     def step(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, TransformerState, Tensor]:
         """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""

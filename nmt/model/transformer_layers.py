@@ -49,12 +49,12 @@ class PositionedEmbeddings(nn.Module):
 class FeedForward(nn.Sequential):
     """The feed-forward network of a layer: W₂ max(0, W₁ x + b₁) + b₂ (§3.3)."""
 
-    def __init__(self, *, size: int, inner_size: int, dropout: float) -> None:
-        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), Dropout(dropout), nn.Linear(inner_size, size))
+    def __init__(self, *, size: int, inner_size: int) -> None:
+        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), nn.Linear(inner_size, size))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, then a feed-forward network."""
+    """Self-attention over the source, then a feed-forward network, with dropout of both results (§5.4)."""
 
     def __init__(
         self, *, size: int, heads: int, inner_size: int, dropout: float, kind: Kind, feature_map: FeatureMap
@@ -63,7 +63,7 @@ class EncoderLayer(nn.Module):
         self.self_attention_norm = nn.LayerNorm(size)
         self.self_attention = self_attention(kind, size=size, heads=heads, feature_map=feature_map)
         self.feed_forward_norm = nn.LayerNorm(size)
-        self.feed_forward = FeedForward(size=size, inner_size=inner_size, dropout=dropout)
+        self.feed_forward = FeedForward(size=size, inner_size=inner_size)
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:

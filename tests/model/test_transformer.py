@@ -170,7 +170,7 @@ def test_encoder_equals_that_of_torch() -> None:
             (reference.norm1, block.self_attention_norm),
             (reference.norm2, block.feed_forward_norm),
             (reference.linear1, block.feed_forward[0]),
-            (reference.linear2, block.feed_forward[3]),
+            (reference.linear2, block.feed_forward[2]),
         ):
             theirs.load_state_dict(ours.state_dict())
         expected = reference.train()(expected, src_key_padding_mask=~mask)
@@ -207,7 +207,7 @@ def test_decoder_equals_that_of_torch() -> None:
             (reference.norm2, block.read_norm),
             (reference.norm3, block.feed_forward_norm),
             (reference.linear1, block.feed_forward[0]),
-            (reference.linear2, block.feed_forward[3]),
+            (reference.linear2, block.feed_forward[2]),
         ):
             theirs.load_state_dict(ours.state_dict())
         later = torch.ones(4, 4, dtype=torch.bool).triu(1)
@@ -244,8 +244,9 @@ def test_dropout_applies_to_inputs_and_to_every_part_of_a_layer(monkeypatch: pyt
     calls = []
     monkeypatch.setattr("nmt.kernels.dropout.dropout", lambda x, p, training: calls.append(p) or x)
     build()(*sources(), targets())
-    # encoder: inputs, then 3 per layer; decoder: inputs, 4 per layer, and the states before the output layer
-    assert len(calls) == 1 + 2 * 3 + 1 + 2 * 4 + 1
+    # Vaswani et al. (2017), §5.4: the inputs, and the result of each part. Encoder layers have two parts, decoder
+    # layers three.
+    assert len(calls) == 1 + 2 * 2 + 1 + 2 * 3
 
 
 def test_sizes_that_do_not_match_are_rejected() -> None:
