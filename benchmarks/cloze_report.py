@@ -23,7 +23,7 @@ COLUMNS = ["task", "attention", "seed", "updates", "facts", "accuracy", "loss", 
 Cells = dict[tuple[str, str, int], dict[str, Any]]
 """(task, kind, seed) -> accuracy by number of facts, curve, seconds, commit"""
 
-# As in the paper's Figure 1: no attention, linear, gated, softmax.
+# As in the paper's Figure 1: no attention, linear, gated, softmax. Without these, all trained kinds are drawn.
 FIGURE = ["none", "covariance_paper", "gated_covariance mean=false", "general_covariance mean=false", "luong score=dot"]
 
 
@@ -128,8 +128,10 @@ def plot(args: argparse.Namespace, cells: Cells, output: Path) -> None:
     """Draw learning curves and accuracy against facts, one row of panels for each number of distractors."""
     figure = Figure(figsize=(11, 3.8 * len(args.distractors)), layout="constrained")
     panels = figure.subplots(len(args.distractors), 2, squeeze=False)
+    trained = list(dict.fromkeys(name for _, name, _ in cells))
+    shown = [kind for kind in FIGURE if kind in trained] or trained
     for (curves, lengths), distractors in zip(panels, args.distractors, strict=True):
-        for index, kind in enumerate(FIGURE):
+        for index, kind in enumerate(shown):
             results = [cell for (task, name, _), cell in cells.items() if (task, name) == (str(distractors), kind)]
             if not results:
                 continue
