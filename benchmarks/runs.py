@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -88,7 +90,9 @@ class Runs:
         command = [sys.executable, "-m", "nmt.commands.train", f"runs={self.folder}", f"name={name}"]
         command += [f"threads={self.threads}", "export=false"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
-        result = subprocess.run([*command, *settings, *resume], env=environment, capture_output=True, text=True)
+        result = subprocess.run(
+            [*command, *settings, *resume], env=environment, capture_output=True, text=True, preexec_fn=end_with_parent
+        )
         if result.returncode:
             sys.exit(f"{' '.join(settings)}:\n{result.stderr}")
 
@@ -147,6 +151,12 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
 def _portable(settings: Sequence[str]) -> list[str]:
     """Return the settings without those that name a file or a folder: these differ between machines."""
     return [word for word in settings if not Path(word.partition("=")[2]).is_absolute()]
+
+
+def end_with_parent() -> None:
+    """Let this process get SIGTERM when its parent ends, so that a stopped benchmark leaves no training behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _rows(file: Path) -> dict[str, list[list[float]]]:

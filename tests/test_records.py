@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -132,3 +135,31 @@ def test_failed_training_and_damaged_records_stop_with_a_message(
     (tmp_path / "records" / "question.jsonl").write_text("{}\n")
     with pytest.raises(SystemExit, match="question.jsonl:1: not a record of a run; remove the line$"):
         runs()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses prctl")
+def test_a_stopped_benchmark_leaves_no_training_behind() -> None:
+    program = f"""
+import subprocess, sys
+sys.path.insert(0, {str(BENCHMARKS)!r})
+from runs import end_with_parent
+child = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+subprocess.run(child, preexec_fn=end_with_parent)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as benchmark:
+        assert benchmark.stdout is not None
+        training = int(benchmark.stdout.readline())
+        assert is_running(training)
+        benchmark.kill()
+    end = time.monotonic() + 30
+    while is_running(training):
+        assert time.monotonic() < end, os.kill(training, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process exists and has not ended; its parent may not have noticed yet that it ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
