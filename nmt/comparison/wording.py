@@ -13,12 +13,17 @@ from nmt.comparison.significance import SAMPLES
 from nmt.errors import counted
 from nmt.evaluation import corpus_scores
 
+FEW_SENTENCES = 100  # with fewer, single sentences decide
+
 
 def summarise(rows: Sequence[Row], baseline: Model, sentences: int, missing: Sequence[Path]) -> list[str]:
     """Return what was compared, what is ``missing``, and whether the budgets are equal."""
     runs = sum(len(row.runs) for row in rows)
     text = f"{counted(len(rows), 'model')}, {counted(runs, 'run')}, {counted(sentences, 'test sentence')}."
     lines = [f"{text} Baseline: {baseline.label}.", describe_budget(rows)]
+    if sentences < FEW_SENTENCES:
+        few = counted(FEW_SENTENCES, "test sentence")
+        lines.append(f"Fewer than {few}: scores, differences and p-values are not reliable.")
     if missing:
         lines.append(f"Left out, because they have not finished: {', '.join(map(str, missing))}.")
     return lines

@@ -13,8 +13,10 @@ from sacrebleu.significance import PairedTest
 
 from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
 from nmt.comparison.measures import alignment_entropies, length_ratio, mean_and_deviation, repetition_rate
+from nmt.comparison.models import Model
 from nmt.comparison.results import Point, pareto_front
 from nmt.comparison.significance import paired_bootstrap
+from nmt.comparison.wording import summarise
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
@@ -103,3 +105,9 @@ def test_pareto_front_has_the_points_that_no_other_beats() -> None:
     }
     assert [point.label for point in pareto_front(points)] == ["1", "0", "5"]
     assert set(pareto_front(points)) == naive
+
+
+@pytest.mark.parametrize(("sentences", "warned"), [(99, True), (100, False)])
+def test_report_warns_of_small_test_sets(sentences: int, warned: bool) -> None:
+    lines = summarise([], Model("a", []), sentences, [])
+    assert any("Fewer than 100 test sentences" in line for line in lines) == warned
