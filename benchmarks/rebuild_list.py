@@ -39,6 +39,7 @@ PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
 
+RIDGE = ("delta", "gated_delta", "mesa")
 RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
 
 ENTRIES = [
@@ -48,6 +49,7 @@ ENTRIES = [
     Entry("memory_settings", "memory_settings", 40),
     Entry("memory_future", "memory_future", 45),
     Entry("cloze", "cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("cloze_3000", "cloze", 10, ("--updates", "3000", "--distractors", "0", "--kinds", *RIDGE)),
     Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
     Entry("multi30k", "multi30k", 450, needs=(MULTI30K,)),
     Entry("lora", "lora", 130, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
