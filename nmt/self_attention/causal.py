@@ -46,6 +46,7 @@ def chunked_form(queries: Tensor, keys: Tensor, values: Tensor, *, size: int = C
     # (M·chunks, size, …): zeros at the end write nothing
     q, k, v = (pad(part, (0, 0, 0, missing)).reshape(-1, size, part.shape[2]) for part in (queries, keys, values))
     sums = (k.transpose(1, 2) @ v).reshape(rows, -1, k.shape[2], v.shape[2])
-    before = (sums.cumsum(1) - sums).flatten(0, 1)
+    # Not the sums of all chunks minus those of this one: a large key would round the earlier chunks away.
+    before = pad(sums[:, :-1].cumsum(1), (0, 0, 0, 0, 1, 0)).flatten(0, 1)
     outputs: Tensor = masked_form(q, k, v) + q @ before
     return outputs.reshape(rows, length + missing, -1)[:, :length]

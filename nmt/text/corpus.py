@@ -56,7 +56,7 @@ def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, account
         for batch in batches:
             writer.write_batch(batch)
         if account.kept == 0:
-            raise UserError(f"{path}: {account.why_empty()}; relax the filters or give more text")
+            raise UserError(f"data.{Path(path).stem}: {account.why_empty()}; relax the filters or give more text")
 
 
 def encoded_batches(

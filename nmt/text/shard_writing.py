@@ -95,5 +95,5 @@ def write_shards(
         account.add(Account.from_dict(records[number]["account"]))
         checksums |= records[number]["files"]
     if account.kept == 0:
-        raise UserError(f"{writer.folder}: {account.why_empty()}; relax the filters or give more text")
+        raise UserError(f"data.train: {account.why_empty()}; relax the filters or give more text")
     return account, checksums

@@ -139,6 +139,13 @@ def test_no_position_sees_a_later_one() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_a_large_key_changes_no_earlier_output_in_float32(name: str) -> None:
+    attention, states = build(name).float(), random(1, 130, 6).detach().float()
+    larger = torch.cat([states[:, :100], 60 * states[:, 100:101], states[:, 101:]], dim=1)
+    torch.testing.assert_close(attention(larger)[:, :100], attention(states)[:, :100])
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_large_keys_stay_finite_in_float32(name: str) -> None:
     attention = build(name).float()
     output = attention(300 * random(1, 200, 6).detach().float())

@@ -144,7 +144,7 @@ def test_shards_without_a_kept_pair_are_left_out(tmp_path: Path) -> None:
         f"train-0000{number}.arrow" for number in (0, 1, 3)
     ]
     assert len(prepared.corpora["train"]) == len(open_prepared(tmp_path / "data").corpora["train"]) == 25
-    with pytest.raises(UserError, match=r"data: 0 of 30 pairs kept \(30 empty source\); relax the filters"):
+    with pytest.raises(UserError, match=r"data.train: 0 of 30 pairs kept \(30 empty source\); relax the filters"):
         prepare(
             {"train": [Pair("", "x")] * 30},
             {},
