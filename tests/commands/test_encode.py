@@ -52,9 +52,8 @@ def test_memory_that_does_not_fit_into_ram_is_reported(
     model: Path,
     tmp_path: Path,
     pipe_in: Pipe,
-    read_output: Reader,
+    capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     pipe_in(TEXT)
     encode([f"model={model}", f"output={tmp_path}/memories"])
@@ -63,10 +62,11 @@ def test_memory_that_does_not_fit_into_ram_is_reported(
         raise MemoryError
 
     monkeypatch.setattr("nmt.inference.memories.search_encoded", search)
-    capsys.readouterr()
+    capfdbinary.readouterr()
     translate([f"model={model}", f"memory={tmp_path}/memories"])
-    assert read_output() == [""] * 4
-    assert capsys.readouterr().err.splitlines() == [
+    out, error = (stream.decode() for stream in capfdbinary.readouterr())
+    assert out == "\n" * 4
+    assert error.splitlines() == [
         f"warning: {tmp_path}/memories/{row:08d}.safetensors: not enough RAM to translate this memory; "
         "its translation is empty"
         for row in (1, 3, 4)
