@@ -141,7 +141,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     """Train the runs that have not finished, and return all runs."""
     from nmt.commands.sweep import JobsFailed, sweep
     from nmt.commands.train import train_or_resume
-    from nmt.comparison.models import folder_label, read_run, unknown_baseline
+    from nmt.comparison.models import folder_label, names_model, read_run, unknown_baseline
     from nmt.config.multirun import read_multirun
 
     if not training:
@@ -156,18 +156,19 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     if jobs is None:
         raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove it")
     labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
-    names = {*labels, *(f"attention={label}" for label in labels), *(str(job.folder) for job in jobs)}
-    if options.baseline is not None and options.baseline.rstrip("/") not in names:
+    folders = [job.folder for job in jobs]
+    baselines = [folder for folder in folders if names_model(options.baseline, folder_label(folder.name), [folder])]
+    if options.baseline is not None and not baselines:
         raise unknown_baseline(options.baseline, labels)
     failure = None
     try:
-        sweep(words, train_or_resume)
+        sweep(words, train_or_resume, needed=("test",))
     except JobsFailed as error:
         failure = error
-    missing = [job.folder for job in jobs if not (job.folder / SUMMARY_FILE).is_file()]
-    if len(missing) == len(jobs) and failure is not None:
-        raise failure
-    return _Selection([read_run(job.folder) for job in jobs if job.folder not in missing], missing, failure)
+    missing = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
+    if failure is not None and {*missing} >= {*(baselines or folders)}:
+        raise failure  # nothing to compare with
+    return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
 def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:

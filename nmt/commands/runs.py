@@ -201,7 +201,7 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
 
 def refuse_other_text(data: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where the finished run in ``folder`` was trained on prepared text that was replaced since."""
-    from nmt.text.prepare import text_checksum
+    from nmt.text.prepared_settings import text_checksum
 
     if not is_prepared(data) or not (folder / SUMMARY_FILE).is_file():
         return

@@ -25,6 +25,7 @@ from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_F
 from nmt.locks import LOCK_FILE
 from nmt.reading import read_json
 from nmt.storage import write_lines
+from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
 from nmt.training.lock import lock_run
 
@@ -41,16 +42,17 @@ class JobsFailed(UserError):
     """Some jobs of a sweep failed; the others have finished."""
 
 
-def sweep(arguments: Sequence[str], train: Train) -> None:
+def sweep(arguments: Sequence[str], train: Train, *, needed: Sequence[str] = ()) -> None:
     """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
 
-    Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError for settings that are wrong,
-    before any job starts, and JobsFailed if jobs failed, after all have run.
+    Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError, before any job starts, for
+    settings that are wrong and for ``needed`` parts of the data that are missing. Raises JobsFailed if jobs failed,
+    after all have run.
     """
     if detect_launch() is not None:
         raise UserError("-m: several processes cannot share a sweep; start each run with torchrun or srun")
     multirun = read_multirun(join_options(arguments))
-    _check(multirun)
+    _check(multirun, needed)
     call = uuid4().hex
     total = None if multirun.jobs is None else len(multirun.jobs)
     multirun.folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,7 @@ def sweep(arguments: Sequence[str], train: Train) -> None:
         raise JobsFailed(count, *(f"{record['folder']}: {record['error']}" for record in failed))
 
 
-def _check(multirun: Multirun) -> None:
+def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     """Raise UserError with the problems of all jobs, as far as they are known before the sweep."""
     folder = multirun.folder
     if any((folder / file).is_file() for file in RUN_FILES):
@@ -81,7 +83,8 @@ def _check(multirun: Multirun) -> None:
     jobs = multirun.jobs if multirun.jobs is not None else [Job(0, multirun.unswept, [], folder / "run")]
     for job in jobs:
         try:
-            _job_config(job)
+            if missing := [*missing_parts(_job_config(job)["data"], needed=needed)]:
+                raise UserError(*missing)
         except UserError as error:
             for problem in error.problems:
                 problems.setdefault(problem, []).append(job.folder.name)

@@ -23,6 +23,7 @@ from nmt.inference.run_files import (
     has_adapter,
 )
 from nmt.reading import read_json
+from nmt.tasks.sources import is_prepared
 from nmt.text.files import read_lines
 from nmt.text.links import Links, parse_links
 
@@ -125,6 +126,8 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
             lines = counted(len(run.translations), "translation")
             raise UserError(f"models={run.folder}: {lines} of {counted(len(text[0]), 'source')}; train it again")
     sources, references = texts[0]
+    if not sources:
+        raise UserError(f"models={runs[0].folder}: its test set is empty; train with another, or remove it")
     files = [run.folder / GOLD_LINKS for run in runs if (run.folder / GOLD_LINKS).is_file()]
     golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), count=len(sources)) for file in files]
     for file, links in zip(files, golds, strict=True):
@@ -134,18 +137,41 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Model]:
-    """Return the models, in the order of their first runs, each with its runs in the order of their seeds."""
-    groups: dict[str, list[Run]] = {}
+    """Return the models, in the order of their first runs, each with its runs in the order of their seeds.
+
+    Two runs with equal settings and the same seed are two models: the code or the machine may differ. Raises UserError
+    if one of them is a copy of the other.
+    """
+    groups: list[list[Run]] = []
     for run in runs:
-        settings = {key: value for key, value in run.config.items() if key not in IGNORED}
-        groups.setdefault(repr(_sorted(settings)), []).append(run)
-    labels = [_label(members) for members in groups.values()]
+        for group in groups:
+            if _settings(group[0]) == _settings(run) and not _has_seed(group, run):
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    labels = [_label(group) for group in groups]
     unique = [
-        label if labels.count(label) == 1 else str(members[0].folder)
-        for label, members in zip(labels, groups.values(), strict=True)
+        label if labels.count(label) == 1 else str(group[0].folder) for label, group in zip(labels, groups, strict=True)
     ]
-    by_seed = [sorted(members, key=lambda run: run.config.get("seed") or 0) for members in groups.values()]
-    return [Model(label, members) for label, members in zip(unique, by_seed, strict=True)]
+    by_seed = [sorted(group, key=lambda run: run.config.get("seed") or 0) for group in groups]
+    return [Model(label, group) for label, group in zip(unique, by_seed, strict=True)]
+
+
+def _settings(run: Run) -> tuple[Any, Any]:
+    """Return everything that the runs of one model share: settings, and the text if it was prepared beforehand."""
+    data = run.config.get("data")
+    text = run.summary.get("text_checksum") if isinstance(data, Mapping) and is_prepared(data) else None
+    return _sorted({key: value for key, value in run.config.items() if key not in IGNORED}), text
+
+
+def _has_seed(group: Sequence[Run], run: Run) -> bool:
+    """Return whether the group has a run with the seed of this one. Raises UserError if that is the same run."""
+    same = [other for other in group if other.config.get("seed") == run.config.get("seed")]
+    for other in same:
+        if other.identity == run.identity:
+            raise UserError(f"models={run.folder}: is a copy of {other.folder}; remove one of them")
+    return bool(same) and run.config.get("seed") is not None
 
 
 def differing_settings(models: Sequence[Model]) -> dict[str, list[str]]:
@@ -187,10 +213,17 @@ def choose_baseline(models: Sequence[Model], wanted: str | None) -> Model:
     if wanted is None:
         return models[0]
     for model in models:
-        names = {model.label, f"attention={model.label}", *(str(run.folder) for run in model.runs)}
-        if wanted.rstrip("/") in names:
+        if names_model(wanted, model.label, [run.folder for run in model.runs]):
             return model
     raise unknown_baseline(wanted, [model.label for model in models])
+
+
+def names_model(wanted: str | None, label: str, folders: Sequence[Path]) -> bool:
+    """Return whether ``wanted`` is the label of a model, or the folder of one of its runs."""
+    if wanted is None:
+        return False
+    labels, places = (label, f"attention={label}"), [folder.resolve() for folder in folders]
+    return wanted.rstrip("/") in labels or Path(wanted).resolve() in places
 
 
 def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:

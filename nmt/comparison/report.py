@@ -92,7 +92,7 @@ def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Compari
 
 def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Comparison:
     """Measure quality, alignments and speed of the runs. Raises UserError if they cannot be compared."""
-    models, test = group_runs(runs), read_test_set(runs)
+    test, models = read_test_set(runs), group_runs(runs)
     baseline = choose_baseline(models, plan.baseline)
     conditions = _conditions(plan)
     lengths = _source_lengths(baseline.runs[0], test, plan, store)

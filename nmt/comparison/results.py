@@ -215,4 +215,4 @@ def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> Non
         ]
         folders = " ".join(str(run.folder) for run in row.runs)
         writer.writerow([row.label, len(row.runs), *("" if x is None else x for x in cells), *differences, folders])
-    write_lines(path, table.getvalue().splitlines())
+    write_lines(path, table.getvalue().split("\n")[:-1])  # splitlines would also split at U+2028 in a cell

@@ -31,14 +31,15 @@ def summarise(rows: Sequence[Row], baseline: Model, sentences: int, missing: Seq
 
 def describe_budget(rows: Sequence[Row]) -> str:
     """Return the number of updates of the models, and how they differ."""
+    by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
+    known = all(count is not None for seeds in by_seed for count in seeds.values())
     updates = {row.label: sorted({int(value) for value in row.values.get("updates", [])}) for row in rows}
     counts = sorted({count for numbers in updates.values() for count in numbers})
     if not counts:
         return "Budget: unknown, the runs have no metrics.csv."
-    if len(counts) == 1 and all(updates.values()):
+    if len(counts) == 1 and known:
         return f"Budget: {counted(counts[0], 'update')} each."
-    by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
-    if all(seeds == by_seed[0] for seeds in by_seed) and all(updates.values()):
+    if known and all(seeds == by_seed[0] for seeds in by_seed):
         return f"Budget: the same updates for each seed, {_range(counts)}."
     listed = "; ".join(f"{label} {_range(numbers)}" for label, numbers in updates.items())
     minutes = {run.config.get("training", {}).get("max_minutes") for row in rows for run in row.runs}
@@ -71,7 +72,8 @@ def explain_measures(timed: int, rounds: int, threads: int | None, device: str) 
             "vs baseline (p)",
             f"Mean difference from the baseline, and sacrebleu's paired bootstrap test with {SAMPLES:,} samples: one "
             "p-value per run, against the baseline's run with the same seed, or else at the same place. * marks runs "
-            "that all differ in the same direction with p < 0.05.",
+            "that all differ in the same direction with p < 0.05. If two models have other seeds, this mean is not the "
+            "difference of their mean scores.",
         ),
         ("AER", "Links of the force-decoded references against the gold links; lower is better."),
         (

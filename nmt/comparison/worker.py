@@ -7,10 +7,12 @@ memory of one model out of the measurement of the next, and imports torch only f
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Mapping
+from threading import Thread
 from typing import Any
 
 from nmt.machine import peak_memory_mb
@@ -19,6 +21,7 @@ from nmt.machine import peak_memory_mb
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # end silently: the parent process explains
+    Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     from nmt.errors import UserError
 
     try:
@@ -26,6 +29,13 @@ def main() -> None:
     except UserError as error:
         result = {"error": error.problems[0]}
     print(json.dumps(result))
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process once ``parent`` has ended, even by SIGKILL, instead of measuring for nobody."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def measure(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index
+from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
 from nmt.tasks.from_python import rows_as_pairs
+from nmt.text import prepared_settings
 from nmt.text.languages import language_problems
 from nmt.text.pair import Pair
 
@@ -70,10 +72,7 @@ def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict
 
 def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
-    for part in needed:
-        files = data.get(part)
-        if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
-            yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+    yield from missing_parts(data, needed=needed)
     weights = data["train"].get("weights") if isinstance(data.get("train"), Mapping) else None
     if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
         duplicates = f"data.duplicates={data['duplicates']}"
@@ -86,6 +85,16 @@ def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Se
         construct(_block(data), DATA_SOURCE, trust=trust)
     except ValueError as error:
         yield from str(error).splitlines()
+
+
+def missing_parts(data: Mapping[str, Any], *, needed: Iterable[str]) -> Iterator[str]:
+    """Yield a problem for each ``needed`` part that has no files, as far as the ``data`` block tells."""
+    for part in needed:
+        files = data.get(part)
+        if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
+            yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+    if is_prepared(data):
+        yield from prepared_settings.missing_parts(Path(data["folder"]), needed)
 
 
 def _block(data: Mapping[str, Any]) -> dict[str, Any]:

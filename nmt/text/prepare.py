@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.reading import read_json
-from nmt.storage import checksum, require_format, verify_file, write_lines
+from nmt.storage import checksum, verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import SCHEMA
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.pair import Pair
+from nmt.text.prepared_settings import (
+    FIX,
+    PARTS,
+    TOKENIZER_FILES,
+    missing_parts,
+    part_files,
+    read_settings,
+    settings_checksum,
+    write_settings,
+)
 from nmt.text.shard_writing import SHARDING, Sharding, ShardWriter, write_shards
 from nmt.text.shards import ShardedCorpus
 from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
-
-PARTS = ("train", "valid", "test")
-TOKENIZER_FILES = ("source.model", "target.model")
-SETTINGS_FILE = "settings.json"  # how the text was prepared, and a checksum of every file
-FORMAT = 2
-FIX = "prepare the text again with nmt-prepare"
-TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "vocab_size": (int,),
-    "joint": (bool,),
-    "character_coverage": (float, int),
-    "source_model": (str, type(None)),
-    "target_model": (str, type(None)),
-    "normalisation": (str, type(None)),
-}
 
 
 @dataclass(frozen=True)
@@ -120,61 +111,30 @@ def _tokenizers(
     return _open_tokenizers(unfinished.folder)
 
 
-def write_settings(
-    folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None
-) -> dict[str, Any]:
-    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
-
-    ``checksums`` are those that are already known. Returns the content of the file.
-    """
-    names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
-    complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
-    stored = {"format": FORMAT, **settings, "checksums": complete}
-    stored["checksum"] = _own_checksum(stored)
-    write_lines(folder / SETTINGS_FILE, [json.dumps(stored)])
-    return stored
-
-
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
     """Open what ``prepare`` wrote into ``folder``.
 
     Raises UserError where a file or a ``needed`` part is missing, or where a file differs from what ``prepare`` wrote.
     """
-    if not (folder / SETTINGS_FILE).is_file():
-        raise UserError(f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote")
-    settings = _settings(folder)
+    if missing := missing_parts(folder, needed):
+        raise UserError(*missing)
+    settings = read_settings(folder)
     checksums = settings["checksums"]
-    files = {part: _files(part, checksums) for part in PARTS}
-    for part in needed:
-        if not files[part]:
-            raise UserError(
-                f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
-                f"data.{part}.src=FILE data.{part}.tgt=FILE"
-            )
+    files = {part: part_files(part, checksums) for part in PARTS}
     for name in TOKENIZER_FILES:
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
     accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
     lowercase, tokenizer = settings["lowercase"], settings["tokenizer"]
-    return Prepared(source, target, corpora, lowercase, tokenizer, accounts, _own_checksum(settings))
-
-
-def text_checksum(folder: Path) -> int | None:
-    """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
-    return _own_checksum(_settings(folder)) if (folder / SETTINGS_FILE).is_file() else None
-
-
-def _files(part: str, checksums: Mapping[str, int]) -> list[str]:
-    """Return the names of the corpus files of a part: PART.arrow or its shards, in order."""
-    return sorted(name for name in checksums if re.fullmatch(rf"{part}(-[0-9]{{5,}})?\.arrow", name))
+    return Prepared(source, target, corpora, lowercase, tokenizer, accounts, settings_checksum(settings))
 
 
 def _open_part(
     folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int] | None = None
 ) -> Corpus:
     """Open a corpus. One file is verified at once, shards when they are used."""
-    files = _files(part, checksums)
+    files = part_files(part, checksums)
     if files != [f"{part}.arrow"]:
         return ShardedCorpus([folder / name for name in files], checksums, vocabularies)
     if vocabularies is not None:
@@ -186,41 +146,6 @@ def _open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """Return the source and the target tokenizer, one object if they are equal."""
     source, target = (Tokenizer.from_file(folder / name) for name in TOKENIZER_FILES)
     return source, source if source.to_bytes() == target.to_bytes() else target
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
-    try:
-        settings: dict[str, Any] = read_json(folder / SETTINGS_FILE)
-        require_format(settings.get("format"), FORMAT, place=folder / SETTINGS_FILE, fix=FIX)
-        valid = settings.pop("checksum", None) == _own_checksum(settings) and _are_valid(settings)
-    except (OSError, ValueError, AttributeError):  # AttributeError: not an object
-        valid = False
-    if valid:
-        return settings
-    raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
-
-
-def _are_valid(settings: Mapping[str, Any]) -> bool:
-    tokenizer, checksums, accounts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
-    return (
-        isinstance(settings.get("lowercase"), bool)
-        and isinstance(tokenizer, dict)
-        and tokenizer.keys() | {"normalisation"} == TOKENIZER_SETTINGS.keys()  # earlier versions had none
-        and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
-        and tokenizer["kind"] in ("bpe", "unigram")
-        and tokenizer.get("normalisation") in (None, "nfkc")
-        and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
-        and isinstance(checksums, dict)
-        and all(type(number) is int for number in checksums.values())
-        and isinstance(accounts, dict)
-        and all(Account.is_valid(counts) for counts in accounts.values())
-    )
-
-
-def _own_checksum(settings: Mapping[str, Any]) -> int:
-    """Return the CRC-32 of the settings, however they are laid out."""
-    return zlib.crc32(json.dumps(settings, sort_keys=True).encode())
 
 
 def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:

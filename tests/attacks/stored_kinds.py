@@ -36,7 +36,8 @@ from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
 from nmt.storage import checksum
 from nmt.text.batches import collate
-from nmt.text.prepare import SETTINGS_FILE, open_prepared, write_settings
+from nmt.text.prepare import open_prepared
+from nmt.text.prepared_settings import SETTINGS_FILE, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.checkpoints import AtomicCheckpoints

@@ -7,6 +7,9 @@ import json
 import math
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -209,6 +212,37 @@ def test_runs_that_differ_in_their_seed_are_one_model(report: Path) -> None:
     assert folder_label("mine") == "mine"
 
 
+def test_runs_with_the_same_seed_are_two_models_and_copies_are_refused(report: Path, tmp_path: Path) -> None:
+    first = read_run(report / "attention=luong")
+    again, copy = (shutil.copytree(first.folder, tmp_path / name) for name in ("again", "copy"))
+    weights = torch.load(again / "model.pt", weights_only=True)
+    torch.save({**weights, "other": torch.ones(1)}, again / "model.pt")
+    second = read_run(other_seed(first.folder, tmp_path / "second"))
+    models = group_runs([first, second, read_run(again)])
+    assert [(model.label, len(model.runs)) for model in models] == [("luong", 2), ("again", 1)]
+    with pytest.raises(UserError, match=f"models={copy}: is a copy of {first.folder}; remove one of them"):
+        group_runs([first, read_run(copy)])
+
+
+def test_runs_on_text_that_was_prepared_again_are_two_models() -> None:
+    prepared = {"data": {"_target_": "nmt.text.prepare.open_prepared"}}
+    runs = [
+        Run(Path(f"{text}-{seed}"), {**prepared, "seed": seed}, {"text_checksum": text})
+        for text, seed in ((1, 1), (2, 2), (1, 3))
+    ]
+    assert [[run.config["seed"] for run in model.runs] for model in group_runs(runs)] == [[1, 3], [2]]
+    generated = [Run(run.folder, {**run.config, "data": {}}, run.summary) for run in runs]
+    assert len(group_runs(generated)) == 1
+
+
+@pytest.mark.parametrize("baseline", ["./runs/report/attention=memory", "runs/../runs/report/attention=memory/"])
+def test_baseline_may_be_any_path_of_a_run(report: Path, monkeypatch: pytest.MonkeyPatch, baseline: str) -> None:
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    compare(["models=[runs/report]", "name=paths", *TIMED, "examples=0", f"baseline={baseline}"])
+    assert table(Path("runs/paths"))["memory"]["bleu_p"] == ""
+    assert table(Path("runs/paths"))["luong"]["bleu_p"] != ""
+
+
 class References(HTMLParser):
     """Collects the values of attributes that load or link something, and the names of all tags."""
 
@@ -335,6 +369,20 @@ def test_worker_translates_as_the_translator(random_run: Path) -> None:
         speed.run_worker({**job, "model": str(random_run / "missing"), "beams": [1], "groups": groups, "search": {}})
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import os; from nmt.comparison.worker import end_with_parent\n"
+        "parent = os.getppid(); print(parent, flush=True); end_with_parent(parent)"
+    )
+    command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+    with subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        parent.kill()
+        assert parent.stdout.read() == ""  # returns when the worker, the last writer, has ended
+
+
 def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from nmt.training.run import fit
 
@@ -356,6 +404,49 @@ def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.Mo
     compare(["models=[runs/partial]", "name=given", *TIMED])
     assert "runs/partial/attention=memory: has not finished, so it is left out" in capsys.readouterr().err
     assert [*table(Path("runs/given"))] == ["luong"]
+
+
+def test_failed_baseline_is_reported_with_its_cause(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nmt.training.run import fit
+
+    def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
+        if config["attention"]["_target_"].endswith("MemoryAttention"):
+            raise UserError("loss=nan: training cannot continue")
+        return fit(config, *args, **kwargs)
+
+    monkeypatch.setattr("nmt.training.run.fit", diverging)
+    with pytest.raises(UserError, match="^1 of 2 jobs failed.*\n.*memory: loss=nan"):
+        compare(["attention=luong,memory", "name=lost", *SMALL, *TIMED, "baseline=memory"])
+    assert not Path("runs/lost/report.html").exists()
+
+
+def test_missing_test_set_is_found_before_training(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nmt.commands.prepare import prepare
+
+    monkeypatch.setattr("nmt.training.run.fit", lambda *_, **__: pytest.fail("trained"))
+    files = {side: tmp_path / f"text.{side}" for side in ("src", "tgt")}
+    for file in files.values():
+        file.write_text("a small dog sees a cat\n" * 20)
+    words = [f"data.{part}.{side}={file}" for part in ("train", "valid") for side, file in files.items()]
+    train = [*(word for word in SMALL if not word.startswith("data.")), *TIMED]
+    with pytest.raises(UserError, match="^data.test.src=null: must be given, as data.test.src=FILE$"):
+        compare(["attention=luong,memory", "name=untested", *train, "data=text", *words])
+    prepare([f"output={tmp_path}/prepared", *words, "tokenizer.vocab_size=280"])
+    train = [word for word in train if not word.startswith("tokenizer.")]
+    with pytest.raises(UserError, match="^data.folder=.*prepared: has no test.arrow; prepare the text again and add"):
+        compare(
+            ["attention=luong,memory", "name=untested", *train, "data=prepared", f"data.folder={tmp_path}/prepared"]
+        )
+
+
+def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(report / "attention=luong", tmp_path / "empty")
+    for name in ("source", "references", "translations"):
+        (folder / f"test.{name}.txt").write_text("")
+    with pytest.raises(UserError, match=f"^models={folder}: its test set is empty; train with another, or remove it$"):
+        compare([f"models=[{folder}]", "name=bad"])
 
 
 def test_other_threads_train_nothing_again(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -392,13 +483,13 @@ def test_engine_that_fails_is_named_in_the_report(report: Path, monkeypatch: pyt
     assert "<dt>not timed: luong, torch</dt><dd>out of &lt;memory&gt;</dd>" in text
 
 
-def row_of(label: str, updates: dict[int, int], **training: Any) -> Row:
-    """A row whose runs, by seed, made these updates."""
+def row_of(label: str, updates: dict[int, int | None], **training: Any) -> Row:
+    """A row whose runs, by seed, made these updates; None: unknown."""
     runs = [
         Run(Path(f"{label}-{seed}"), {"seed": seed, "training": training}, {"updates": count})
         for seed, count in updates.items()
     ]
-    return Row(label, runs, {"updates": [float(count) for count in updates.values()]}, {})
+    return Row(label, runs, {"updates": [float(count) for count in updates.values() if count is not None]}, {})
 
 
 @pytest.mark.parametrize(
@@ -407,6 +498,7 @@ def row_of(label: str, updates: dict[int, int], **training: Any) -> Row:
         ([{1: 8, 2: 8}, {1: 8}], {}, "Budget: 8 updates each."),
         ([{1: 8, 2: 9}, {1: 8, 2: 9}], {}, "Budget: the same updates for each seed, 8 to 9."),
         ([{1: 8, 2: 9}, {1: 9, 2: 8}], {}, "The budgets differ, so do not read the scores as equal terms. Updates:"),
+        ([{1: 8, 2: None}, {1: 8}], {}, "The budgets differ, so do not read the scores as equal terms. Updates:"),
         ([{1: 8}, {1: 9}], {"max_minutes": 5}, "Budget: 5 minutes each (training.max_minutes). Updates: 0 8; 1 9."),
     ],
 )
@@ -535,7 +627,7 @@ def test_runs_stop_early_only_on_request(words: list[str], tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     calls: list[list[str]] = []
 
-    def record(arguments: list[str], train: Any) -> None:
+    def record(arguments: list[str], train: Any, **_: Any) -> None:
         calls.append(arguments)
         raise KeyboardInterrupt
 

@@ -1,0 +1,103 @@
+"""``settings.json`` of a prepared folder: how its text was prepared, and a checksum of every file."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import UserError
+from nmt.reading import read_json
+from nmt.storage import checksum, require_format, write_lines
+from nmt.text.account import Account
+
+PARTS = ("train", "valid", "test")
+TOKENIZER_FILES = ("source.model", "target.model")
+SETTINGS_FILE = "settings.json"
+FORMAT = 2
+FIX = "prepare the text again with nmt-prepare"
+TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "vocab_size": (int,),
+    "joint": (bool,),
+    "character_coverage": (float, int),
+    "source_model": (str, type(None)),
+    "target_model": (str, type(None)),
+    "normalisation": (str, type(None)),
+}
+
+
+def write_settings(
+    folder: Path, settings: Mapping[str, Any], checksums: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Write ``settings.json`` with the checksums of the tokenizers and corpora in ``folder``, and its own.
+
+    ``checksums`` are those that are already known. Returns the content of the file.
+    """
+    names = [*TOKENIZER_FILES, *(f"{part}.arrow" for part in PARTS)]
+    complete = {name: checksum(folder / name) for name in names if (folder / name).is_file()} | dict(checksums or {})
+    stored = {"format": FORMAT, **settings, "checksums": complete}
+    stored["checksum"] = settings_checksum(stored)
+    write_lines(folder / SETTINGS_FILE, [json.dumps(stored)])
+    return stored
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Read ``settings.json``. Raises UserError unless ``write_settings`` could have written it."""
+    try:
+        settings: dict[str, Any] = read_json(folder / SETTINGS_FILE)
+        require_format(settings.get("format"), FORMAT, place=folder / SETTINGS_FILE, fix=FIX)
+        valid = settings.pop("checksum", None) == settings_checksum(settings) and _are_valid(settings)
+    except (OSError, ValueError, AttributeError):  # AttributeError: not an object
+        valid = False
+    if valid:
+        return settings
+    raise UserError(f"data.folder={folder}: its {SETTINGS_FILE} is damaged; {FIX}")
+
+
+def _are_valid(settings: Mapping[str, Any]) -> bool:
+    tokenizer, checksums, accounts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
+    return (
+        isinstance(settings.get("lowercase"), bool)
+        and isinstance(tokenizer, dict)
+        and tokenizer.keys() | {"normalisation"} == TOKENIZER_SETTINGS.keys()  # earlier versions had none
+        and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
+        and tokenizer["kind"] in ("bpe", "unigram")
+        and tokenizer.get("normalisation") in (None, "nfkc")
+        and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
+        and isinstance(checksums, dict)
+        and all(type(number) is int for number in checksums.values())
+        and isinstance(accounts, dict)
+        and all(Account.is_valid(counts) for counts in accounts.values())
+    )
+
+
+def settings_checksum(settings: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of the settings, however they are laid out."""
+    return zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+
+
+def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:
+    """Return an error for each ``needed`` part that ``prepare`` did not write into ``folder``."""
+    if not (folder / SETTINGS_FILE).is_file():
+        return [f"data.folder={folder}: has no {SETTINGS_FILE}; name a folder that nmt-prepare wrote"]
+    checksums = read_settings(folder)["checksums"]
+    return [
+        f"data.folder={folder}: has no {part}.arrow; prepare the text again and add "
+        f"data.{part}.src=FILE data.{part}.tgt=FILE"
+        for part in needed
+        if not part_files(part, checksums)
+    ]
+
+
+def text_checksum(folder: Path) -> int | None:
+    """Return the checksum of the prepared text in ``folder``, or None if it has no ``settings.json``."""
+    return settings_checksum(read_settings(folder)) if (folder / SETTINGS_FILE).is_file() else None
+
+
+def part_files(part: str, checksums: Mapping[str, int]) -> list[str]:
+    """Return the names of the corpus files of a part: PART.arrow or its shards, in order."""
+    return sorted(name for name in checksums if re.fullmatch(rf"{part}(-[0-9]{{5,}})?\.arrow", name))
