@@ -83,7 +83,7 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     jobs = multirun.jobs if multirun.jobs is not None else [Job(0, multirun.unswept, [], folder / "run")]
     for job in jobs:
         try:
-            if missing := [*missing_parts(_job_config(job)["data"], needed=needed)]:
+            if missing := [*missing_parts(_job_config(job)["data"], needed)]:
                 raise UserError(*missing)
         except UserError as error:
             for problem in error.problems:

@@ -72,7 +72,7 @@ def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict
 
 def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
-    yield from missing_parts(data, needed=needed)
+    yield from _missing_files(data, needed)
     weights = data["train"].get("weights") if isinstance(data.get("train"), Mapping) else None
     if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
         duplicates = f"data.duplicates={data['duplicates']}"
@@ -87,14 +87,18 @@ def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Se
         yield from str(error).splitlines()
 
 
-def missing_parts(data: Mapping[str, Any], *, needed: Iterable[str]) -> Iterator[str]:
-    """Yield a problem for each ``needed`` part that has no files, as far as the ``data`` block tells."""
+def missing_parts(data: Mapping[str, Any], needed: Sequence[str]) -> Iterator[str]:
+    """Yield a problem for each ``needed`` part that has no files or that prepared text does not have."""
+    yield from _missing_files(data, needed)
+    if needed and is_prepared(data):
+        yield from prepared_settings.missing_parts(Path(data["folder"]), needed)
+
+
+def _missing_files(data: Mapping[str, Any], needed: Iterable[str]) -> Iterator[str]:
     for part in needed:
         files = data.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
             yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
-    if is_prepared(data):
-        yield from prepared_settings.missing_parts(Path(data["folder"]), needed)
 
 
 def _block(data: Mapping[str, Any]) -> dict[str, Any]:

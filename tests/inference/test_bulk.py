@@ -230,7 +230,7 @@ class Slow:
 def decode(sources, stop):
     if len(sources) == 1:
         return [Translation("")]
-    print("ready", file=sys.stderr, flush=True)
+    sys.stderr.write("ready\\n")  # one write, as print would make two that threads can mix
     engine = Stoppable(Slow(), stop)
     while True:
         engine.step()
