@@ -24,6 +24,8 @@ from tempfile import TemporaryDirectory
 from reference import SYLLABLES, reference
 from report import argument_parser, header, save, table, with_quartiles
 
+WARM_UP = 256  # lines
+
 
 def main() -> None:
     parser = argument_parser(__doc__, rounds=5, runs="runs/decode", threads=None)
@@ -48,9 +50,22 @@ def main() -> None:
 
 
 def measure(model: Path, folder: Path, args: argparse.Namespace) -> dict[str, list[float]]:
-    """Return lines per second of each way to translate all lines, in each round, after one unmeasured round."""
+    """Return lines per second of each way to translate all lines, in each round, after a short unmeasured round."""
     random.seed(1)
     lines = [" ".join("".join(random.choices(SYLLABLES, k=2)) for _ in range(7)) for _ in range(args.lines)]
+    for commands in ways(model, folder, lines[:WARM_UP], args).values():
+        summed_rate(commands)  # fills the disk cache
+    rates: dict[str, list[float]] = {}
+    for _ in range(args.rounds):
+        for name, commands in ways(model, folder, lines, args).items():
+            rates.setdefault(name, []).append(summed_rate(commands))
+    return rates
+
+
+def ways(
+    model: Path, folder: Path, lines: list[str], args: argparse.Namespace
+) -> dict[str, list[tuple[list[str], int]]]:
+    """Return the commands of each way to translate the lines, and the number of lines of each command."""
     options = [f"model={model.absolute()}", f"engine={args.engine}", f"search.max_length={args.steps}"]
 
     def command(name: str, *words: str) -> list[str]:
@@ -62,15 +77,10 @@ def measure(model: Path, folder: Path, args: argparse.Namespace) -> dict[str, li
         (folder / name).write_text("".join(f"{line}\n" for line in part))
     singles = [(command(f"part{number}", "threads=1"), len(part)) for number, part in enumerate(parts)]
     workers = command("all", f"workers={args.workers}", "threads=1")
-    ways = {f"{args.workers} single processes": singles, f"workers={args.workers}": [(workers, len(lines))]}
+    found = {f"{args.workers} single processes": singles, f"workers={args.workers}": [(workers, len(lines))]}
     if args.ray:
-        ways[f"workers={args.workers} cluster=ray"] = [([*workers, "cluster=ray"], len(lines))]
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    for index in range(args.rounds + 1):
-        for name, commands in ways.items():
-            rate = summed_rate(commands)
-            rates[name] += [rate] if index else []  # round 0 only fills the disk cache
-    return rates
+        found[f"workers={args.workers} cluster=ray"] = [([*workers, "cluster=ray"], len(lines))]
+    return found
 
 
 def summed_rate(commands: list[tuple[list[str], int]]) -> float:
