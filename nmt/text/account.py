@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nmt.errors import counted
+from nmt.errors import UserError, counted
+
+
+class NoPairs(UserError):
+    """A part of the data has no pair, or the filters dropped all of them."""
 
 
 @dataclass
@@ -39,10 +43,12 @@ class Account:
         first = [f"{kept}: {sizes}"] + [f"{self.normalised:,} normalised"] * (self.normalised > 0)
         return first + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
-    def why_empty(self) -> str:
-        """Return why no pair was kept."""
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.most_common())
-        return f"0 of {counted(self.total, 'pair')} kept ({reasons})" if reasons else "no pairs were given"
+    def require_pairs(self, part: str) -> None:
+        """Raise NoPairs, with the reason, if no pair of this ``part`` of the data was kept."""
+        if self.kept == 0:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.most_common())
+            why = f"0 of {counted(self.total, 'pair')} kept ({reasons})" if reasons else "no pairs were given"
+            raise NoPairs(f"data.{part}: {why}; relax the filters or give more text")
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

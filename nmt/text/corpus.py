@@ -11,7 +11,6 @@ from unicodedata import is_normalized
 import numpy as np
 import pyarrow as pa
 
-from nmt.errors import UserError
 from nmt.storage import replace_file
 from nmt.text.account import Account
 from nmt.text.corpus_checks import check_table
@@ -51,12 +50,11 @@ def write_corpus(
 
 
 def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, account: Account) -> None:
-    """Write record batches to ``path`` atomically. Raises UserError if ``account`` then has no pair."""
+    """Write record batches to ``path`` atomically. Raises NoPairs if ``account`` then has no pair."""
     with replace_file(path) as temporary, open(temporary, "wb") as stream, pa.ipc.new_file(stream, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-        if account.kept == 0:
-            raise UserError(f"data.{Path(path).stem}: {account.why_empty()}; relax the filters or give more text")
+        account.require_pairs(Path(path).stem)
 
 
 def encoded_batches(

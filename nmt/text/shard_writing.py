@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.errors import UserError, print_message
+from nmt.errors import print_message
 from nmt.storage import checksum
 from nmt.text.account import Account
 from nmt.text.duplicates import Duplicates, without_duplicates
@@ -68,7 +68,7 @@ def write_shards(
 ) -> tuple[Account, dict[str, int]]:
     """Write the shards that are not finished yet. Return the counts of all shards, and checksums by file name.
 
-    The result depends on the pairs and settings only, not on the number of processes. Raises UserError if no pair is
+    The result depends on the pairs and settings only, not on the number of processes. Raises NoPairs if no pair is
     kept.
     """
     account, records = Account(), dict[int, dict[str, Any]]()
@@ -94,6 +94,5 @@ def write_shards(
     for number in sorted(records):
         account.add(Account.from_dict(records[number]["account"]))
         checksums |= records[number]["files"]
-    if account.kept == 0:
-        raise UserError(f"data.train: {account.why_empty()}; relax the filters or give more text")
+    account.require_pairs("train")
     return account, checksums

@@ -14,6 +14,7 @@ from typing import Any
 from nmt.errors import UserError, counted, print_message
 from nmt.reading import read_json
 from nmt.storage import checksum, write_lines
+from nmt.text.account import NoPairs
 
 try:
     import fcntl
@@ -74,7 +75,8 @@ class Unfinished:
 def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     """Yield the folder ``OUTPUT.partial``, which another call may have left, and lock it.
 
-    When the block fails, the folder stays and a message says so. Raises UserError if another process holds it.
+    When the block fails, the folder stays and a message says so, unless the data has no pairs. Raises UserError if
+    another process holds it.
     """
     folder = output.with_name(f"{output.name}.partial")
     if folder.is_symlink():
@@ -85,6 +87,9 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     with _locked(folder):
         try:
             yield Unfinished(folder)
+        except NoPairs:  # the same command would fail again
+            shutil.rmtree(folder)
+            raise
         except BaseException:
             shards = len([*folder.glob(f"{PROGRESS}/[0-9]*.json")])
             print_message(f"{folder} keeps {counted(shards, 'finished shard')}; the same command continues from there")

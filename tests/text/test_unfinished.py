@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.storage import checksum
+from nmt.text.account import Account, NoPairs
 from nmt.text.unfinished import PROGRESS, Unfinished, unfinished_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,3 +96,11 @@ def test_second_command_is_refused(tmp_path: Path) -> None:
             holder.kill()
     with unfinished_folder(tmp_path / "out"):  # a dead process holds no lock
         pass
+
+
+def test_nothing_is_kept_when_no_pair_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = r"^data\.train: 0 of 2 pairs kept \(2 too long\); relax the filters or give more text$"
+    with pytest.raises(NoPairs, match=message), unfinished_folder(tmp_path / "out") as unfinished:
+        unfinished.begin({"text": "a"})
+        Account(dropped=Counter({"too long": 2})).require_pairs("train")
+    assert not (tmp_path / "out.partial").exists() and capsys.readouterr().err == ""
