@@ -6,6 +6,7 @@ import csv
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,7 +87,10 @@ class Runs:
         return (self.folder / name / "summary.json").is_file()
 
     def _train(self, name: str, settings: Sequence[str]) -> None:
-        resume = ["resume=true"] if (self.folder / name / "checkpoints" / "last.ckpt").is_file() else []
+        has_checkpoint = (self.folder / name / "checkpoints" / "last.ckpt").is_file()
+        if not has_checkpoint:
+            shutil.rmtree(self.folder / name, ignore_errors=True)  # nmt-train would choose another name
+        resume = ["resume=true"] if has_checkpoint else []
         command = [sys.executable, "-m", "nmt.commands.train", f"runs={self.folder}", f"name={name}"]
         command += [f"threads={self.threads}", "export=false"]
         environment = {**os.environ, "OMP_NUM_THREADS": str(self.threads)}
