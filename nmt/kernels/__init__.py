@@ -6,6 +6,7 @@
 - ``additive``: additive attention scores, computed in place and through the sigmoid
 - ``output_loss``: cross-entropy of the output layer, computed chunk by chunk
 - ``allocation``: memory settings of the C library
+- ``denormals``: zeros instead of numbers that are too small for the usual format
 - ``operators``: the private torch operators behind these, each checked before its first use
 
 ``NMT_KERNELS=off`` in the environment turns them off for a process, ``with nmt.kernels.disabled():`` for a block. Every
