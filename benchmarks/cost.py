@@ -140,7 +140,7 @@ def plot(cells: list[Cell], file: Path) -> None:
     """Draw one panel per axis and phase."""
     figure = Figure(figsize=(16, 13), layout="constrained")
     axes = figure.subplots(3, 3).flatten()
-    styles = {name: (f"C{index % 10}", "-" if index < 10 else "--") for index, name in enumerate(KINDS)}
+    styles = {name: (f"C{index % 10}", ("-", "--", ":")[index // 10]) for index, name in enumerate(KINDS)}
     for axis, (variable, phase, unit, title) in zip(axes, PANELS, strict=False):
         for kind, (color, style) in styles.items():
             points = [cell for cell in cells if (cell.axis, cell.kind, cell.phase) == (variable, kind, phase)]

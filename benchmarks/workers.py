@@ -77,10 +77,10 @@ def ways(
         (folder / name).write_text("".join(f"{line}\n" for line in part))
     singles = [(command(f"part{number}", "threads=1"), len(part)) for number, part in enumerate(parts)]
     workers = command("all", f"workers={args.workers}", "threads=1")
-    found = {f"{args.workers} single processes": singles, f"workers={args.workers}": [(workers, len(lines))]}
+    commands = {f"{args.workers} single processes": singles, f"workers={args.workers}": [(workers, len(lines))]}
     if args.ray:
-        found[f"workers={args.workers} cluster=ray"] = [([*workers, "cluster=ray"], len(lines))]
-    return found
+        commands[f"workers={args.workers} cluster=ray"] = [([*workers, "cluster=ray"], len(lines))]
+    return commands
 
 
 def summed_rate(commands: list[tuple[list[str], int]]) -> float:
