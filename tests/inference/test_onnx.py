@@ -149,6 +149,10 @@ def transformer(part: str, self_attention: str) -> list[str]:
     ]
 
 
+def feature_maps(encoder: str, decoder: str) -> list[str]:
+    return [f"encoder.feature_map={encoder}", f"decoder.feature_map={decoder}"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -156,6 +160,8 @@ def transformer(part: str, self_attention: str) -> list[str]:
         [*transformer("encoder", "linear"), *transformer("decoder", "softmax")],
         ["encoder=lstm", *transformer("decoder", "softmax")],
         ["encoder=bilstm", *transformer("decoder", "linear")],
+        [*transformer("encoder", "linear"), *transformer("decoder", "linear"), *feature_maps("hedgehog", "features")],
+        [*transformer("encoder", "linear"), *transformer("decoder", "linear"), *feature_maps("features", "hedgehog")],
     ],
     ids=lambda words: ",".join(word for word in words if "layers" not in word and "size" not in word),
 )
