@@ -158,7 +158,8 @@ def _examples(
         yield Example(row + 1, weights, columns, rows, gold)
     if empty:
         print_message(
-            f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: one side is empty"
+            f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: "
+            "the line or its translation is empty"
         )
 
 

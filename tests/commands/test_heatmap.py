@@ -137,7 +137,7 @@ def test_pairs_with_an_empty_side_are_counted(
         assert [Path(line).stem for line in out.splitlines()] == names
         first, last = error.splitlines()
         assert first.startswith(f"warning: {files}/src:5: a source of ")
-        assert last == f"warning: {files}/src: {empty} of 5 pairs not drawn: one side is empty"
+        assert last == f"warning: {files}/src: {empty} of 5 pairs not drawn: the line or its translation is empty"
 
 
 def test_given_pair_too_long_for_the_attention_is_skipped(
