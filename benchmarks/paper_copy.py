@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
     parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="default: all")
+    parser.add_argument("--updates", type=int, help="of each run, in results of their own; default: those of --size")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")
@@ -85,7 +86,7 @@ def train_cells(args: argparse.Namespace, runs: Runs) -> None:
 
     def run(cell: tuple[int, str]) -> None:
         nonlocal longest
-        name, begun = run_name(args.size, *cell), time.monotonic()
+        name, begun = run_name(args, *cell), time.monotonic()
         if args.minutes is not None and begun - started + longest > 60 * args.minutes:
             print(f"{name}: not run, because it would end after {args.minutes:g} minutes", flush=True)
             return
@@ -105,15 +106,17 @@ def cells(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
             yield length, kind
 
 
-def run_name(size: str, length: int, kind: str) -> str:
+def run_name(args: argparse.Namespace, length: int, kind: str) -> str:
     """Return the folder name of a cell, such as ``small-50-memory-K1-no-encodings``."""
+    size = args.size if args.updates is None else f"{args.size}-{args.updates}"
     return f"{size}-{length}-{kind.replace(',', '').replace('=', '').replace(' ', '-')}"
 
 
 def settings(args: argparse.Namespace, length: int, kind: str) -> list[str]:
     """Return the arguments of nmt-train for a cell."""
     experiment = "paper/copy_small" if args.size == "small" else "paper/copy"
-    return [f"+experiment={experiment}", f"data.max_words={length}", *KINDS[kind], *args.settings]
+    updates = [] if args.updates is None else [f"training.max_steps={args.updates}"]
+    return [f"+experiment={experiment}", f"data.max_words={length}", *KINDS[kind], *updates, *args.settings]
 
 
 def write_report(args: argparse.Namespace, runs: Runs) -> None:
@@ -122,14 +125,14 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
     for kind in KINDS:
         row = [kind]
         for length in sorted(LENGTHS):
-            summary = runs.finished(run_name(args.size, length, kind))
+            summary = runs.finished(run_name(args, length, kind))
             row.append(NOT_RUN if summary is None else f"{summary['test']['bleu']:.2f}")
         bleu.append(row)
     columns = ["attention", *(f"L = {length}" for length in sorted(LENGTHS))]
     lines = header(f"Toy copy, {args.size}", *facts(args))
     lines += ["BLEU of the test set with beam 10:", "", *table(columns, bleu), ""]
     lines += ["Cost of each run:", "", *table(*costs(args, runs)), ""]
-    name = f"paper_copy_{args.size}"
+    name = f"paper_copy_{args.size}" + ("" if args.updates is None else f"_{args.updates}")
     save(args.output / f"{name}.md", [*lines, f"![learning curves]({name}.png)"], show=False)
     plot_curves(args, runs, args.output / f"{name}.png")
 
@@ -151,7 +154,7 @@ def costs(args: argparse.Namespace, runs: Runs) -> tuple[tuple[str, ...], list[l
     rows = []
     for length in sorted(LENGTHS):
         for kind in KINDS:
-            name = run_name(args.size, length, kind)
+            name = run_name(args, length, kind)
             if (summary := runs.finished(name)) is not None:
                 accuracy = summary["metrics"].get("valid_accuracy", float("nan"))
                 cost = [f"{summary['updates']:,}", f"{summary['seconds'] / 60:.1f}", summary["toolkit"]["commit"][:7]]
@@ -165,7 +168,7 @@ def plot_curves(args: argparse.Namespace, runs: Runs, file: Path) -> None:
         length: {
             kind: run["curves"]["train_loss"]
             for kind in KINDS
-            if (run := runs.finished(run_name(args.size, length, kind))) is not None
+            if (run := runs.finished(run_name(args, length, kind))) is not None
         }
         for length in sorted(LENGTHS)
     }
