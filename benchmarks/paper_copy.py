@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
     parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="default: all")
-    parser.add_argument("--updates", type=int, help="of each run, in results of their own; default: those of --size")
+    parser.add_argument("--updates", type=int, help="of each run, with separate results; default: as --size says")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")

@@ -78,8 +78,9 @@ def explain_measures(timed: int, rounds: int, threads: int | None, device: str) 
         ("AER", "Links of the force-decoded references against the gold links; lower is better."),
         (
             "alignment entropy",
-            "Mean over the target pieces of the force-decoded references, in nats: 0 looks at one source piece, log S "
-            "at all S alike. Negative weights count by their size. Compare it for models with the same tokenizer only.",
+            "Mean over the target pieces of the force-decoded references, in nats. 0: a piece reads one source piece; "
+            "log S: it reads all S source pieces equally. Negative weights count by their absolute value. Compare it "
+            "for models with the same tokenizer only.",
         ),
         ("repetition", "Share of word bigrams that occurred before in the same translation."),
         ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
