@@ -38,8 +38,6 @@ from cost_measure import (
 from matplotlib.figure import Figure
 from report import argument_parser, header, row, save, table_head
 
-from nmt.kernels.denormals import flush_denormals
-
 COLUMNS = (
     *(f"look-up, µs, S = {length}" for length in ("100", "1,000", "20,000")),
     "exponent in S",
@@ -66,7 +64,7 @@ def main() -> None:
     parser.add_argument("--peaks", default=None, help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    flush_denormals()  # as nmt-train and nmt-translate do
+    torch.set_flush_denormal(True)  # as nmt-train does
     torch.manual_seed(1)
     if args.peaks is not None:
         print(json.dumps(training_peaks(args.peaks)))

@@ -32,7 +32,6 @@ from report import argument_parser, header, quartiles, save, table
 from train_run import MODELS, Lengths, Run, Timing, model_products, pair_lengths
 
 from nmt.kernels.allocation import keep_freed_memory
-from nmt.kernels.denormals import flush_denormals
 from nmt.text.batches import TokenBatches
 
 COLUMNS = (
@@ -45,7 +44,7 @@ def main() -> None:
     args = parse_arguments()
     torch.set_num_threads(args.threads)
     keep_freed_memory()  # as nmt-train does
-    flush_denormals()
+    torch.set_flush_denormal(True)  # as nmt-train does
     corpus = Lengths(*pair_lengths(args.pieces))
     sampler = TokenBatches(*corpus, max_tokens=1 << 30, max_sentences=args.sentences)
     runs = {}

@@ -97,9 +97,7 @@ def load_trained(
     import torch
 
     from nmt.inference.model_folder import choose_device, load_folder
-    from nmt.kernels.denormals import flush_denormals
 
-    flush_denormals()
     if threads is not None:
         torch.set_num_threads(threads)
     trained = load_folder(folder, trust=trust, adapter=adapter)

@@ -14,7 +14,7 @@ from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
-from nmt.kernels.denormals import flush_denormals
+from nmt.kernels.denormals import flushed_denormals
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
@@ -78,6 +78,7 @@ def train_into(
         ) from None
 
 
+@flushed_denormals()
 def _train(
     folder: Path,
     config: Mapping[str, Any],
@@ -88,7 +89,6 @@ def _train(
 ) -> TrainingResult:
     started = time.perf_counter()
     keep_freed_memory()
-    flush_denormals()
     device = choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])

@@ -9,12 +9,15 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from tiny import TINY, interrupt_at
 
 import nmt
 import nmt.api
+import nmt.training.run
 from nmt.commands.train import train
 from nmt.errors import Interrupted, UserError
 
@@ -33,6 +36,21 @@ def test_train_has_the_scores_of_the_command_also_in_a_thread(run: Path) -> None
         assert result.scores == expected["test"]
         assert result.history["valid_loss"] == runs[0].history["valid_loss"] != []
         assert nmt.Translator.load(result.folder).texts(["ban"])
+
+
+def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this CPU cannot flush denormal numbers")
+    products = []
+
+    def fit(*_: Any, **__: Any) -> None:
+        products.append(float(torch.tensor(1e-30) * 1e-10))
+        raise KeyError
+
+    monkeypatch.setattr(nmt.training.run, "fit", fit)
+    with pytest.raises(KeyError):
+        nmt.train(*ONE_EPOCH, "name=program")
+    assert products == [0] and torch.tensor(1e-30) * 1e-10 > 0
 
 
 class NotebookStream(io.TextIOBase):

@@ -133,8 +133,6 @@ def open_session(file: Path, threads: int | None) -> Any:
     options.log_severity_level = 3
     # Spinning threads block the cores for the threads of the next graph, which halves the speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # As nmt.kernels.denormals. It applies to the thread that opens the first session, and to those of all sessions.
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     try:
         # Without a fallback, because that one prints to stdout, among the translations.
         providers = ["CPUExecutionProvider"]
