@@ -122,13 +122,13 @@ def settings(args: argparse.Namespace, length: int, kind: str) -> list[str]:
 def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write tables of BLEU, decoding and training time, and the learning curves."""
     bleu: list[list[str]] = []
-    for kind in KINDS:
+    for kind in args.kinds or KINDS:
         row = [kind]
-        for length in sorted(LENGTHS):
+        for length in sorted(args.lengths):
             summary = runs.finished(run_name(args, length, kind))
             row.append(NOT_RUN if summary is None else f"{summary['test']['bleu']:.2f}")
         bleu.append(row)
-    columns = ["attention", *(f"L = {length}" for length in sorted(LENGTHS))]
+    columns = ["attention", *(f"L = {length}" for length in sorted(args.lengths))]
     lines = header(f"Toy copy, {args.size}", *facts(args))
     lines += ["BLEU of the test set with beam 10:", "", *table(columns, bleu), ""]
     lines += ["Cost of each run:", "", *table(*costs(args, runs)), ""]
