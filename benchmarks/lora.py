@@ -2,9 +2,9 @@
 
 A small model is trained on one corpus. Adapters of rank 1 to 64, and all of its weights, are then trained on the other
 corpus for the same number of updates. "From scratch" trains adapters of a model with random weights, which stay frozen.
-The script writes one table per direction: trained parameters, and BLEU on the test sets of the new and of the old
-corpus. An interrupted benchmark continues where it stopped; a run that has not finished says "not run". data/README.md
-says where the corpora come from.
+Adapters have a higher learning rate than all weights; two more runs exchange the rates. The script writes one table per
+direction: trained parameters, and BLEU on the test sets of the new and of the old corpus. An interrupted benchmark
+continues where it stopped; a run that has not finished says "not run". data/README.md says where the corpora come from.
 
     python benchmarks/lora.py --data data/tatoeba-de-en data/multi30k --threads 1
 """
@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from report import argument_parser, header, save, table
@@ -34,6 +34,7 @@ CORPORA = ("tatoeba", "multi30k")
 TESTS = {"tatoeba": "test", "multi30k": "test2016"}
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 SCRATCH_RANKS = (8, 64)
+RATES_RANK = 32  # of the adapters that are also trained with the learning rate of all weights
 SIZES = ["tokenizer.vocab_size=4000", "embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"]
 BASE = "the model itself"
 LIMITS = ["training.max_epochs=null", "training.patience=null", "training.decode_sentences=200", "schedule=linear"]
@@ -60,36 +61,54 @@ def main() -> None:
     directions = [CORPORA, CORPORA[::-1]]
     runs = Runs(args.runs, args.output / "records", threads=args.threads)
 
-    def is_missing(cell: tuple[str, str]) -> bool:
-        return runs.finished(cell[0]) is None
+    def is_missing(cell: Cell) -> bool:
+        return runs.finished(cell.name) is None
 
     for old, new in [] if args.report_only else directions[: 1 if args.first_only else 2]:
-        for name, label in cells(args, old, new):
-            settings = cell_settings(args, old, new, name, label)
-            if "-scratch-" in name and is_missing((name, label)):
+        for cell in cells(args, old, new):
+            if cell.scratch and is_missing(cell):
                 write_untrained(args.runs / f"{old}-base")
-            runs.train(name, settings, model=label == BASE and any(map(is_missing, cells(args, old, new))))
+            needs_model = cell.label == BASE and any(map(is_missing, cells(args, old, new)))
+            runs.train(cell.name, cell_settings(args, old, new, cell), model=needs_model)
             write_report(args, runs, directions)
     write_report(args, runs, directions)
 
 
-def cells(args: argparse.Namespace, old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Yield the name of each run of a direction, and what it trains. The model that is adapted comes first."""
-    yield f"{old}-base", BASE
-    yield f"{old}-{new}-full", "all weights"
-    yield from ((f"{old}-{new}-r{rank}", f"r = {rank}") for rank in args.ranks)
-    yield from ((f"{old}-{new}-scratch-r{rank}", f"from scratch, r = {rank}") for rank in args.scratch_ranks)
+class Cell(NamedTuple):
+    """A run: its name, its label in the table, and what it trains."""
+
+    name: str
+    label: str
+    rank: int | None = None
+    """Rank of the adapters; None: all weights are trained."""
+    lr: float = 0.003
+    scratch: bool = False
+    """Adapt a model with random weights."""
 
 
-def cell_settings(args: argparse.Namespace, old: str, new: str, name: str, label: str) -> list[str]:
+def cells(args: argparse.Namespace, old: str, new: str) -> Iterator[Cell]:
+    """Yield the runs of a direction. The model that is adapted comes first."""
+    run = f"{old}-{new}"
+    yield Cell(f"{old}-base", BASE)
+    yield Cell(f"{run}-full", "all weights", lr=args.full_lr)
+    yield Cell(f"{run}-full-exchanged", f"all weights, rate {args.lr}", lr=args.lr)
+    for rank in args.ranks:
+        yield Cell(f"{run}-r{rank}", f"r = {rank}", rank, args.lr)
+        if rank == RATES_RANK:
+            yield Cell(f"{run}-r{rank}-exchanged", f"r = {rank}, rate {args.full_lr}", rank, args.full_lr)
+    for rank in args.scratch_ranks:
+        yield Cell(f"{run}-scratch-r{rank}", f"from scratch, r = {rank}", rank, args.lr, scratch=True)
+
+
+def cell_settings(args: argparse.Namespace, old: str, new: str, cell: Cell) -> list[str]:
     """Return the settings of nmt-train for one run."""
-    if name.endswith("-base"):
-        return [*text(args, old), *LIMITS, *SIZES, *updates(args.base_updates, 0.003), *args.settings]
-    start, lr = args.runs / f"{old}-base", args.full_lr if name.endswith("-full") else args.lr
-    if "-scratch-" in name:
+    if cell.label == BASE:
+        return [*text(args, old), *LIMITS, *SIZES, *updates(args.base_updates, cell.lr), *args.settings]
+    start = args.runs / f"{old}-base"
+    if cell.scratch:
         start = untrained(start)
-    adapt = [] if name.endswith("-full") else ["adapt=lora", f"adapt.rank={label.rpartition(' ')[2]}"]
-    return [f"init_from={start}", *adapt, *text(args, new), *LIMITS, *updates(args.updates, lr), *args.settings]
+    adapt = [] if cell.rank is None else ["adapt=lora", f"adapt.rank={cell.rank}"]
+    return [f"init_from={start}", *adapt, *text(args, new), *LIMITS, *updates(args.updates, cell.lr), *args.settings]
 
 
 def updates(count: int, lr: float) -> list[str]:
@@ -163,9 +182,8 @@ def write_report(args: argparse.Namespace, runs: Runs, directions: list[tuple[st
     shapes = [tuple(matrix.weight.shape) for matrix in matrices(model).values()]
     for old, new in directions:
         rows = []
-        for name, label in cells(args, old, new):
+        for name, label, rank, *_ in cells(args, old, new):
             run = runs.finished(name)
-            rank = int(label.rpartition(" ")[2]) if "=" in label else None
             count = total if rank is None else sum(min(rank, *shape) * sum(shape) for shape in shapes)
             row = [label, f"{count:,}", f"{count / total:.1%}"]
             if run is None:
