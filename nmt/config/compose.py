@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
 from nmt.config.explain import ERRORS, explain, one_line
+from nmt.config.hints import setting_of
 from nmt.config.init_from import inherit_settings, key_of
 from nmt.config.plain import config_dir as config_dir
 from nmt.config.schema import PreparedTrain, Train
@@ -156,7 +157,7 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
         elif word.startswith("-"):
             raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
         elif "=" not in word:
-            raise UserError(f"{word}: not a setting; write settings as key=value")
+            raise UserError(f"{word}: not a setting; write {setting_of(word, [config_dir()])}")
         elif len(word.partition("=")[0]) > LONGEST_KEY:
             raise UserError(f"{word:.80}…: no such key; --help lists the settings")
         elif re.match(r"[+~]*hydra\b", word):

@@ -1,7 +1,8 @@
-"""Advice for a key that does not exist: its name here, or the choice of its group that has it."""
+"""Advice for a key that does not exist, and for a word that is not a setting."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nmt.arguments import suggestion
+from nmt.inference.run_files import MODEL_FILE
 
 # Names from other toolkits, and from earlier versions of this one.
 NAMES = {
@@ -65,6 +67,17 @@ def advice(key: str, known: Iterable[str], folders: Sequence[Path]) -> str:
         *others, last = (f"{group}={choice}" for choice in choices)
         return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
     return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
+
+
+def setting_of(word: str, folders: Sequence[Path]) -> str:
+    """Return the setting that a ``word`` without a key stands for: a choice of a group, or the folder of a model."""
+    if os.path.isfile(Path(word, MODEL_FILE)):  # unlike Path.is_file, it accepts names that are too long
+        return f"model={word}"
+    files = [file for folder in folders for file in folder.glob("*/*.yaml") if file.stem == word]
+    groups = sorted({file.parent.name for file in files})
+    if not groups or word == "default":
+        return "settings as key=value"
+    return " or ".join(f"+experiment={word}" if group == "experiment" else f"{group}={word}" for group in groups)
 
 
 def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str]:

@@ -202,6 +202,7 @@ def test_failure_keeps_the_old_output_file(model: Path, tmp_path: Path) -> None:
         (["model=MODEL", "input=x", "alignments=./x"], "alignments=./x: same file as input=x; choose"),
         (["model=NONE", "alignments=x"], "no attention"),
         (["in.txt"], "in.txt: not a setting; write settings as key=value"),
+        (["MODEL"], ": not a setting; write model="),
     ],
 )
 def test_bad_input_gives_one_error_line(
@@ -210,7 +211,7 @@ def test_bad_input_gives_one_error_line(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     pipe_in(b"a cat\n")
-    models = {"model=MODEL": f"model={model}", "model=NONE": f"model={model_without_attention}"}
+    models = {"MODEL": str(model), "model=MODEL": f"model={model}", "model=NONE": f"model={model_without_attention}"}
     with pytest.raises(UserError) as caught:
         translate([models.get(argument, argument) for argument in arguments])
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -136,7 +136,11 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["x" * 300 + "=1"], "x" * 80 + "…: no such key; --help lists the settings"),
         (["training.patience=none"], "training.patience=none: must be a whole number; write null for off"),
         (["hydra.run.dir=x"], "hydra.run.dir=x: Hydra's own settings have no effect here; remove it"),
-        (["beam"], "beam: not a setting; write settings as key=value"),
+        (["beam"], "beam: not a setting; write search=beam"),
+        (["lstm"], "lstm: not a setting; write decoder=lstm or encoder=lstm"),
+        (["multi30k_transformer"], "multi30k_transformer: not a setting; write +experiment=multi30k_transformer"),
+        (["default"], "default: not a setting; write settings as key=value"),
+        (["x" * 300], "x: not a setting; write settings as key=value"),
         (["--beam"], "--beam: no such option"),
         *(
             ([f"name={name}"], f"name={name}: must be the name of a folder")
