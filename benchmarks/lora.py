@@ -2,8 +2,8 @@
 
 A small model is trained on one corpus. Adapters of rank 1 to 64, and all of its weights, are then trained on the other
 corpus for the same number of updates. "From scratch" trains adapters of a model with random weights, which stay frozen.
-Adapters have a higher learning rate than all weights; two more runs exchange the rates. The script writes one table per
-direction: trained parameters, and BLEU on the test sets of the new and of the old corpus. An interrupted benchmark
+Adapters have a higher learning rate than all weights; further runs of both try other rates. The script writes one table
+per direction: trained parameters, and BLEU on the test sets of the new and of the old corpus. An interrupted benchmark
 continues where it stopped; a run that has not finished says "not run". data/README.md says where the corpora come from.
 
     python benchmarks/lora.py --data data/tatoeba-de-en data/multi30k --threads 1
@@ -34,7 +34,7 @@ CORPORA = ("tatoeba", "multi30k")
 TESTS = {"tatoeba": "test", "multi30k": "test2016"}
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 SCRATCH_RANKS = (8, 64)
-RATES_RANK = 32  # of the adapters that are also trained with the learning rate of all weights
+RATES_RANK = 32  # of the adapters that are also trained with other learning rates
 SIZES = ["tokenizer.vocab_size=4000", "embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"]
 BASE = "the model itself"
 LIMITS = ["training.max_epochs=null", "training.patience=null", "training.decode_sentences=200", "schedule=linear"]
@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=1000, help="of the new corpus; default: %(default)s")
     parser.add_argument("--lr", type=float, default=0.004, help="of adapters; default: %(default)s")
     parser.add_argument("--full-lr", type=float, default=0.001, help="of all weights; default: %(default)s")
+    parser.add_argument("--rates", type=float, nargs="*", default=[0.001, 0.004, 0.016], help="other learning rates")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all runs get")
     parser.add_argument("--limit", type=int, help="pairs of each training and test set; default: all")
     parser.add_argument("--first-only", action="store_true", help="train only Tatoeba to Multi30k")
@@ -91,11 +92,14 @@ def cells(args: argparse.Namespace, old: str, new: str) -> Iterator[Cell]:
     run = f"{old}-{new}"
     yield Cell(f"{old}-base", BASE)
     yield Cell(f"{run}-full", "all weights", lr=args.full_lr)
-    yield Cell(f"{run}-full-exchanged", f"all weights, rate {args.lr}", lr=args.lr)
+    for rate in args.rates:
+        if rate != args.full_lr:
+            yield Cell(f"{run}-full-lr{rate}", f"all weights, rate {rate}", lr=rate)
     for rank in args.ranks:
         yield Cell(f"{run}-r{rank}", f"r = {rank}", rank, args.lr)
-        if rank == RATES_RANK:
-            yield Cell(f"{run}-r{rank}-exchanged", f"r = {rank}, rate {args.full_lr}", rank, args.full_lr)
+        for rate in args.rates:
+            if rank == RATES_RANK and rate != args.lr:
+                yield Cell(f"{run}-r{rank}-lr{rate}", f"r = {rank}, rate {rate}", rank, rate)
     for rank in args.scratch_ranks:
         yield Cell(f"{run}-scratch-r{rank}", f"from scratch, r = {rank}", rank, args.lr, scratch=True)
 
