@@ -20,11 +20,11 @@ VOCABULARY = 8_000
 SIZE = 512
 LAYERS = 2
 MAX_LENGTH = 100  # source pieces that position-based attentions are built for
-SETTINGS = [
+DIMENSIONS = [
     *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", f"layers={LAYERS}")),
     f"embeddings.size={SIZE}",
-    "decoder.input_feeding=true",
 ]
+SETTINGS = [*DIMENSIONS, "decoder.input_feeding=true"]
 SIZES = {"reference": SETTINGS, "default": []}  # default: the sizes of the default run
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "b d f g k l m n p r s t v w".split() for vowel in "aeiou"]
 

@@ -1,14 +1,15 @@
 """Compare the training speed of models, and compare each with a lower bound: target pieces per second of full updates.
 
 An update covers everything: make the batch, forward, loss, backward, clipping, Adam. Models have the sizes of the
-reference. Pairs are as long as image captions, 128 per batch, and all models take turns. The lower bound ("floor") is
-the time of the matrix products alone, one forward and two backward, each at the best rate that any library reached for
-its shape in the same process. "padding" is the share of padded positions on both sides, "loading" the share of time
-spent on making batches.
+reference; Transformers have as many layers and units. Pairs are as long as image captions, 128 per batch, and all
+models take turns. The lower bound ("floor", for LSTMs) is the time of the matrix products alone, one forward and two
+backward, each at the best rate that any library reached for its shape in the same process. "padding" is the share of
+padded positions on both sides, "loading" the share of time spent on making batches.
 
     python benchmarks/train.py
     python benchmarks/train.py --pieces train.sp.en train.sp.de          lengths of these files instead of random ones
     python benchmarks/train.py --precision float32 bf16
+    python benchmarks/train.py --model 'luong general' 'transformer, softmax' 'transformer, linear' --output out.md
 
 With --peer, another toolkit trains before each round and after the last one. Give one command for bahdanau and one for
 luong. It prints JSON lines with its own number of target tokens per second, tps_logged.
@@ -29,7 +30,7 @@ from statistics import median
 import torch
 from floor import BFLOAT16_METHODS, FLOAT_METHODS, floor
 from report import argument_parser, header, quartiles, save, table
-from train_run import MODELS, Lengths, Run, Timing, model_products, pair_lengths
+from train_run import MODELS, TRANSFORMERS, Lengths, Run, Timing, model_products, pair_lengths
 
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.text.batches import TokenBatches
@@ -73,7 +74,8 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argument_parser(__doc__, "train.md", rounds=4)
-    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS), help="default: all")
+    lstms = [name for name in MODELS if name not in TRANSFORMERS]
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=lstms, help="default: all LSTMs")
     choices = ["float32", "bf16"]
     parser.add_argument("--precision", nargs="+", choices=choices, default=choices[:1], help="default: float32")
     parser.add_argument("--pieces", type=Path, nargs=2, help="source and target text as pieces, for their lengths")
@@ -90,15 +92,17 @@ def model_row(
     """Return the table row of one model."""
     rates = [timing.pieces / timing.seconds for timing in timings]
     mean = Timing(*(sum(column) / len(timings) / args.updates for column in zip(*timings, strict=True)))
-    methods = FLOAT_METHODS if run.precision == "float32" else BFLOAT16_METHODS
-    bound = floor(model_products(*run.mean_shape(), run.model_name), methods)
+    bound = None
+    if run.model_name not in TRANSFORMERS:
+        methods = FLOAT_METHODS if run.precision == "float32" else BFLOAT16_METHODS
+        bound = floor(model_products(*run.mean_shape(), run.model_name), methods)
     peer = peers.get(label.split()[0].rstrip(","))
     return [
         label,
         rate_text(rates),
-        f"{bound:.3f}",
+        "–" if bound is None else f"{bound:.3f}",
         f"{mean.seconds:.3f}",
-        f"{bound / mean.seconds:.2f}",
+        "–" if bound is None else f"{bound / mean.seconds:.2f}",
         f"{100 * (1 - mean.real / mean.padded):.1f} %",
         f"{100 * mean.loading / mean.seconds:.1f} %",
         f"{median(rates) / median(peer):.2f}×" if peer else "–",

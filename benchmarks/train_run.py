@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from floor import Product
 from pytorch_lightning.plugins.precision import Precision
-from reference import LAYERS, MAX_LENGTH, SETTINGS, SIZE, VOCABULARY
+from reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOCABULARY
 
 from nmt.config import train_config
 from nmt.kernels.output_loss import output_loss
@@ -27,6 +27,15 @@ ATTENTIONS = {
 }
 MODELS = {name + FEEDING: [*words, "decoder.input_feeding=true"] for name, words in ATTENTIONS.items()}
 MODELS |= {name: [*words, "decoder.input_feeding=false"] for name, words in ATTENTIONS.items()}
+TRANSFORMER = ["encoder=transformer", "decoder=transformer", "attention=multi_head", "attention.heads=8"]
+TRANSFORMERS = {
+    f"transformer, {kind}": [
+        *TRANSFORMER,
+        *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"self_attention={kind}", "heads=8")),
+    ]
+    for kind in ("softmax", "linear")
+}
+MODELS |= TRANSFORMERS
 
 
 class Timing(NamedTuple):
@@ -69,7 +78,7 @@ class Run:
 
     def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: TokenBatches) -> None:
         self.model_name, self.precision = model_name, precision
-        config = train_config([*SETTINGS, *MODELS[model_name]])
+        config = train_config([*DIMENSIONS, *MODELS[model_name]])
         torch.manual_seed(1)
         sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
         self.model = build_model(config, **sizes).train()
