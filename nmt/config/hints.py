@@ -11,7 +11,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nmt.arguments import suggestion
-from nmt.inference.run_files import MODEL_FILE
+from nmt.inference.onnx.layout import ABOUT
+from nmt.inference.run_files import ADAPTER, MODEL_FILE
 
 # Names from other toolkits, and from earlier versions of this one.
 NAMES = {
@@ -71,7 +72,8 @@ def advice(key: str, known: Iterable[str], folders: Sequence[Path]) -> str:
 
 def setting_of(word: str, folders: Sequence[Path]) -> str:
     """Return the setting that a ``word`` without a key stands for: a choice of a group, or the folder of a model."""
-    if os.path.isfile(Path(word, MODEL_FILE)):  # unlike Path.is_file, it accepts names that are too long
+    # os.path.isfile, unlike Path.is_file, accepts names that are too long.
+    if any(os.path.isfile(Path(word, file)) for file in (MODEL_FILE, ADAPTER, ABOUT)):
         return f"model={word}"
     files = [file for folder in folders for file in folder.glob("*/*.yaml") if file.stem == word]
     groups = sorted({file.parent.name for file in files})

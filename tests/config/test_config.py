@@ -350,3 +350,10 @@ def test_values_that_annotations_forbid_are_rejected(strange_attention: list[str
     with pytest.raises(UserError) as caught:
         train_config([*strange_attention, f"+attention.{word}"])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["model.pt", "adapter.safetensors", "about.json"])
+def test_folder_of_a_model_without_a_key_is_named_as_model(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).touch()
+    with pytest.raises(UserError, match=f"write model={tmp_path}$"):
+        train_config([str(tmp_path)])
