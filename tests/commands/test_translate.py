@@ -41,7 +41,7 @@ def test_no_input_gives_no_output(model: Path, pipe_in: Pipe, read_output: Reade
     assert read_output() == []
 
 
-@pytest.mark.parametrize(("name", "data"), [("in.txt", b""), ("in.gz", gzip.compress(b""))])
+@pytest.mark.parametrize(("name", "data"), [("in.txt", b""), ("in.gz", gzip.compress(b""))], ids=["text", "gz"])
 def test_empty_file_gives_an_empty_file(
     name: str, data: bytes, model: Path, tmp_path: Path, read_output: Reader
 ) -> None:
