@@ -23,7 +23,10 @@ from nmt.text.files import read_pairs
 
 SIZES = (10_000, 30_000, 100_000, 164_652)
 KINDS = ("bahdanau", "memory")
-COLUMNS = ("training pairs", *(f"BLEU, {kind}" for kind in KINDS), "gap", *(f"minutes, {kind}" for kind in KINDS))
+COLUMNS = (
+    *("training pairs", *(f"BLEU, {kind}" for kind in KINDS), "gap", "gap of valid, greedy"),
+    *(f"minutes, {kind}" for kind in KINDS),
+)
 
 
 def main() -> None:
@@ -68,19 +71,26 @@ def write_text(data: Path, folder: Path, size: int) -> None:
     write_lines(folder / f"{size}.en", [pair.target for pair in pairs[:size]])
 
 
+def gap(scores: list[float]) -> float:
+    """Return how far the second score of ``KINDS`` is below the first."""
+    return scores[0] - scores[1]
+
+
 def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write the table and the figure of the finished runs."""
     rows, gaps = [], {}
     for size in args.sizes:
-        cells_of_size = [runs.finished(f"{kind}-{size}") for kind in KINDS]
-        scores = [None if run is None else run["test"]["bleu"] for run in cells_of_size]
-        finished_scores = [score for score in scores if score is not None]
-        if len(finished_scores) == len(KINDS):
-            gaps[size] = finished_scores[0] - finished_scores[1]
-        cells = ["not run" if score is None else f"{score:.2f}" for score in scores]
-        minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in cells_of_size]
-        rows.append([f"{size:,}", *cells, f"{gaps[size]:+.2f}" if size in gaps else "–", *minutes])
+        runs_of_size = [runs.finished(f"{kind}-{size}") for kind in KINDS]
+        finished = [run for run in runs_of_size if run is not None]
+        cells = ["not run" if run is None else f"{run['test']['bleu']:.2f}" for run in runs_of_size]
+        minutes = ["–" if run is None else f"{run['seconds'] / 60:.0f}" for run in runs_of_size]
+        gap_cells = ["–", "–"]
+        if len(finished) == len(KINDS):
+            gaps[size] = gap([run["test"]["bleu"] for run in finished])
+            gap_cells = [f"{gaps[size]:+.2f}", f"{gap([run['metrics']['valid_bleu'] for run in finished]):+.2f}"]
+        rows.append([f"{size:,}", *cells, *gap_cells, *minutes])
     facts = [f"one seed, {args.updates:,} updates each, {args.precision}, lower-cased, beam 5; gap: Bahdanau − memory"]
+    facts.append("gap of valid: after the last epoch, 500 sentences")
     facts.append(runs.commits())
     lines = [*header("Gap between Bahdanau and memory attention by training size", *facts), *table(COLUMNS, rows)]
     save(args.output / "paper_data.md", [*lines, "", "![gap by training size](paper_data.png)"], show=False)
@@ -88,6 +98,8 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
     axes = figure.add_subplot()
     if gaps:
         axes.semilogx(list(gaps), list(gaps.values()), marker="o")
+        axes.set_xticks(list(gaps), [f"{size:,}" for size in gaps])
+        axes.minorticks_off()
     axes.axhline(0, color="grey", linewidth=0.8)
     axes.set(xlabel="training pairs", ylabel="BLEU, Bahdanau − memory, K = 32")
     figure.savefig(args.output / "paper_data.png", dpi=120)
