@@ -130,4 +130,12 @@ ENTRIES = [
         timing=True,
         needs=PEER_TRAINING,
     ),
+    Entry(
+        *("train_transformers", "train", 5),
+        (
+            *("--model", "luong general", "memory", "transformer, softmax", "transformer, linear"),
+            *("--output", "benchmarks/results/train_transformers.md"),
+        ),
+        timing=True,
+    ),
 ]
