@@ -35,6 +35,8 @@ from nmt.self_attention.base import Projected
 SIZE, HEADS = 64, 1
 LENGTHS = [64 * 2**power for power in range(9)]  # up to 16,384
 LINFORMER_KEYS = 256
+LSH_ROUNDS, LSH_CHUNK = 2, 64
+LSH_SELF = -1e5  # the score of a position with itself
 CALLS = 5
 
 
@@ -60,6 +62,48 @@ class Linformer(SelfAttention):
         return nn.functional.scaled_dot_product_attention(projected.queries, keys, values)
 
 
+class Reformer(SelfAttention):
+    """Softmax over the positions with an equal hash, LSH attention: Kitaev et al. (2020), arXiv 2001.04451, §2.
+
+    The queries, with length 1, are also the keys. In each round, positions are sorted by bucket and cut into chunks. A
+    position attends to those in its chunk and in the chunk before that share its bucket; to itself only if there is no
+    other. The rounds are joined as in appendix A.
+    """
+
+    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
+        queries, values = projected.queries, projected.values
+        keys = nn.functional.normalize(queries, dim=-1)
+        size, length = queries.shape[-1], queries.shape[-2]
+        rotations = torch.randn(LSH_ROUNDS, 1, 1, size, max(1, length // LSH_CHUNK // 2), dtype=keys.dtype)
+        turned = keys.detach() @ rotations
+        buckets = torch.cat([turned, -turned], dim=-1).argmax(-1)  # (rounds, B, H, N)
+        outputs, totals = [], []
+        for bucket in buckets:
+            order = bucket.argsort(dim=-1)
+            read = order.unflatten(2, (-1, LSH_CHUNK))  # (B, H, chunks, positions)
+            seen = torch.cat([read.roll(1, dims=2), read], dim=-1)
+            equal = [pick(each, read)[..., None] == pick(each, seen)[..., None, :] for each in buckets]
+            rounds = torch.stack(equal).sum(0)  # that find the pair, N of appendix A
+            scores = pick(queries, read) @ pick(keys, seen).transpose(-1, -2) / math.sqrt(size)
+            scores = scores - rounds.clamp(min=1).log()
+            scores = scores.masked_fill(read[..., None] == seen[..., None, :], LSH_SELF)
+            scores = scores.masked_fill(pick(bucket, read)[..., None] != pick(bucket, seen)[..., None, :], -torch.inf)
+            back = order.argsort(dim=-1)
+            outputs.append(pick((scores.softmax(-1) @ pick(values, seen)).flatten(2, 3), back))
+            totals.append(pick(scores.logsumexp(-1).flatten(2, 3), back))
+        shares = torch.stack(totals).softmax(0)[..., None]
+        return (shares * torch.stack(outputs)).sum(0)
+
+
+def pick(field: Tensor, positions: Tensor) -> Tensor:
+    """Return the rows of a field (B, H, N) or (B, H, N, d) at positions (B, H, …)."""
+    flat = positions.flatten(2)
+    if field.dim() == 3:
+        return field.gather(2, flat).unflatten(2, positions.shape[2:])
+    rows = field.gather(2, flat[..., None].expand(-1, -1, -1, field.shape[3]))
+    return rows.unflatten(2, positions.shape[2:])
+
+
 def linear(feature_map: FeatureMap) -> Callable[[int], SelfAttention]:
     return lambda _: LinearSelfAttention(size=SIZE, heads=HEADS, feature_map=feature_map)
 
@@ -72,6 +116,7 @@ KINDS: dict[str, Callable[[int], SelfAttention]] = {
     "taylor": linear("taylor"),
     "Shen softmax": linear("softmax"),
     "Shen scaling": linear("scaling"),
+    f"LSH, {LSH_ROUNDS} rounds": lambda _: Reformer(size=SIZE, heads=HEADS),
     f"Linformer, K = {LINFORMER_KEYS}": lambda length: Linformer(size=SIZE, heads=HEADS, length=length),
 }
 
