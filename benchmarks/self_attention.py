@@ -82,7 +82,7 @@ class Reformer(SelfAttention):
             order = bucket.argsort(dim=-1)
             read = order.unflatten(2, (-1, LSH_CHUNK))  # (B, H, chunks, positions)
             seen = torch.cat([read.roll(1, dims=2), read], dim=-1)
-            equal = [pick(each, read)[..., None] == pick(each, seen)[..., None, :] for each in buckets]
+            equal = [pick(hashed, read)[..., None] == pick(hashed, seen)[..., None, :] for hashed in buckets]
             rounds = torch.stack(equal).sum(0)  # that find the pair, N of appendix A
             scores = pick(queries, read) @ pick(keys, seen).transpose(-1, -2) / math.sqrt(size)
             scores = scores - rounds.clamp(min=1).log()
