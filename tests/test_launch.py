@@ -1,0 +1,82 @@
+"""The scripts in conf/launch. srun, scontrol and torchrun are programs that record their arguments and do nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LAUNCH = ROOT / "conf" / "launch"
+RECORD = f"""#!{sys.executable}
+import json, os, pathlib, sys
+name = pathlib.Path(sys.argv[0]).name
+with open(os.environ["CALLS"], "a") as file:
+    print(json.dumps([name, *sys.argv[1:]]), file=file)
+if name == "scontrol" and sys.argv[1] == "show":
+    print("first", "second", sep="\\n")
+sys.exit(int(os.environ["CODE"]) if name == "srun" else 0)
+"""
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "[first,second]", "SLURM_NNODES": "2", "SLURM_CPUS_PER_TASK": "16"}
+ARGUMENTS = ["name=two words", "data.train_src=$HOME/*.en"]
+
+
+class Result(NamedTuple):
+    code: int
+    calls: list[list[str]]
+
+
+def launch(script: str, folder: Path, code: int = 0) -> Result:
+    """Run a script with ``ARGUMENTS``; srun exits with ``code``. Return its exit code and the recorded calls."""
+    for name in ("srun", "scontrol", "torchrun"):
+        program = folder / name
+        program.write_text(RECORD)
+        program.chmod(0o755)
+    calls = folder / "calls"
+    environment = {**os.environ, **SLURM, "PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(calls)}
+    words = ["bash", str(LAUNCH / script), *ARGUMENTS]
+    process = subprocess.run(words, env={**environment, "CODE": str(code)}, cwd=folder)
+    return Result(process.returncode, [json.loads(line) for line in calls.read_text().splitlines()])
+
+
+@pytest.mark.parametrize(
+    ("script", "program"),
+    [("slurm.sbatch", "nmt-train"), ("torchrun.sh", "nmt-train"), ("ray.sbatch", "nmt-translate")],
+)
+def test_arguments_reach_the_program_unchanged(script: str, program: str, tmp_path: Path) -> None:
+    assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    code, calls = launch(script, tmp_path)
+    assert code == 0
+    assert program in calls[-1] and calls[-1][-len(ARGUMENTS) :] == ARGUMENTS
+
+
+@pytest.mark.parametrize("code", [0, 1, 129])
+def test_training_job_starts_again_only_after_its_time_is_over(code: int, tmp_path: Path) -> None:
+    result = launch("slurm.sbatch", tmp_path, code)
+    assert result.code == code
+    assert [call for call in result.calls if call[0] == "scontrol"] == [["scontrol", "requeue", "7"]] * (code == 129)
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_translation_job_ends_with_the_code_of_its_program(code: int, tmp_path: Path) -> None:
+    assert launch("ray.sbatch", tmp_path, code).code == code
+
+
+def test_ray_accepts_the_options_of_its_job(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install nmt-memory-attention[ray]")
+    from ray.scripts.scripts import start
+    from ray.scripts.symmetric_run import curate_and_validate_ray_start_args, symmetric_run
+
+    words = launch("ray.sbatch", tmp_path).calls[-1]
+    options = words[words.index("symmetric-run") + 1 : words.index("--")]
+    assert words[words.index("ray") : words.index("symmetric-run")] == ["ray"]
+    parsed: dict[str, Any] = symmetric_run.make_context("_", list(options), resilient_parsing=True).params
+    assert (parsed["address"], parsed["min_nodes"]) == ("first:6379", 2)
+    server = start.make_context("start", ["--head", *curate_and_validate_ray_start_args(options)])
+    assert server.params["num_cpus"] == 16
