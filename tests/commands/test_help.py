@@ -105,6 +105,16 @@ def test_cfg_keeps_values_that_look_like_comments(tmp_path: Path, capsys: pytest
     assert yaml.safe_load(capsys.readouterr().out)["runs"] == long
 
 
+def test_help_is_equal_without_the_yaml_parser_in_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(["--help"])
+    help_text = capsys.readouterr().out
+    monkeypatch.setattr("nmt.config.describe.LOADER", yaml.SafeLoader)
+    train(["--help"])
+    assert capsys.readouterr().out == help_text
+
+
 def test_help_shows_the_keys_of_the_given_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "attention").mkdir()
     (tmp_path / "attention" / "mine.yaml").write_text(
