@@ -1,11 +1,11 @@
 """Measure what self-attention costs: time and memory of forward and backward for N positions, one head of size 64.
 
-Softmax with all N × N products and in torch's fused form, linear attention with each paper's feature map, and
+Softmax with all N × N products and in torch's fused form, linear attention with each paper's feature map, LSH, and
 Linformer. Times are CPU seconds of one thread. Every figure is one line of the CSV file: a later call with a larger
 --max measures only what is missing. The script also writes a table and a log-log plot, with the exponent fitted to
 the upper half of the lengths.
 
-    python benchmarks/self_attention.py --max 2048
+    python benchmarks/self_attention.py
 """
 
 from __future__ import annotations
