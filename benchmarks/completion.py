@@ -1,134 +1,225 @@
 """Complete occluded sequences: softmax against linear self-attention, quality and speed of generation.
 
-A sequence is N / 2 random symbols, followed by the same symbols in the same order. The second half is occluded, and
-the network completes it step by step, as Katharopoulos et al. (2020), §4.2, complete images. It has only causal
-self-attention, so it has to remember the first half: softmax in a cache that grows, linear in a matrix of constant
-size. The script writes a table and two curves against N: the share of right symbols, and symbols generated per CPU
-second of one thread.
+As in Katharopoulos et al. (2020), §4.2, the second half of a sequence is hidden, and a network with causal
+self-attention completes it symbol by symbol. It has to remember the first half: softmax in a cache that grows, linear
+in a matrix of constant size. Three measurements:
+
+- copy: N / 2 random symbols, followed by the same symbols; the share of hidden symbols that are right
+- digits: the 1,797 images of 8 × 8 pixels and 17 greys in scikit-learn, which must be installed; bits per hidden pixel
+- speed: symbols per CPU second of one thread, for whole sequences of N symbols, with random weights
+
+Every result is one line of results/records/completion.jsonl, and a later call measures only what is missing.
 
     python benchmarks/completion.py
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from statistics import mean, median
+from typing import Any
 
 import torch
+from completion_network import BATCH, KINDS, LAYERS, SIZE, complete, drawn, loss_of, most_likely, new_network, train
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table
-from torch import Tensor, nn
+from torch import Tensor
 
-from nmt.model.transformer_layers import EncoderLayer, PositionedEmbeddings
-from nmt.self_attention import FeatureMap, Kind
+SYMBOLS, COPIES = 16, 64  # of the copy task: different symbols, and sequences of a test
+GREYS, PIXELS, TRAINING_IMAGES, SHOWN = 17, 64, 1500, 8  # the other 297 images are the test
+LENGTHS = (64, 256, 1024, 4096)  # of the speed
+GENERATED = 8  # sequences at once
 
-SYMBOLS, SIZE, LAYERS, HEADS = 16, 64, 2, 2
-BATCH, TESTS = 32, 64
-KINDS: dict[str, tuple[Kind, FeatureMap]] = {
-    "softmax": ("softmax", "elu"),
-    "linear, elu": ("linear", "elu"),
-    "linear, taylor": ("linear", "taylor"),
-}
-
-
-class Result(NamedTuple):
-    """One kind and length: the share of right symbols (chance: 1 / SYMBOLS), and symbols per CPU second."""
-
-    kind: str
-    length: int
-    accuracy: float
-    speed: float
-
-
-class Network(nn.Module):
-    """Causal self-attention layers over symbols, which predict the next symbol."""
-
-    def __init__(self, kind: Kind, feature_map: FeatureMap) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(SYMBOLS, SIZE)
-        nn.init.normal_(self.embedding.weight, std=0.1)  # as in ``build_model``: positions stay visible beside symbols
-        self.inputs = PositionedEmbeddings(embedding_size=SIZE, size=SIZE)
-        settings = {"inner_size": 2 * SIZE, "dropout": 0.0, "kind": kind, "feature_map": feature_map}
-        self.layers = nn.ModuleList(EncoderLayer(size=SIZE, heads=HEADS, **settings) for _ in range(LAYERS))
-        self.output = nn.Sequential(nn.LayerNorm(SIZE), nn.Linear(SIZE, SYMBOLS))
-
-    def forward(self, symbols: Tensor) -> Tensor:
-        """Return logits (B, N, V) of the symbol after each of ``symbols`` (B, N)."""
-        states = self.inputs(self.embedding(symbols), torch.arange(symbols.shape[1]))
-        for layer in self.layers:
-            states = layer.transform(states + layer.self_attention(layer.self_attention_norm(states)))
-        return self.output(states)
-
-    @torch.inference_mode()
-    def complete(self, seen: Tensor, count: int) -> Tensor:
-        """Return the most likely next symbols (B, count) after ``seen`` (B, N), generated step by step."""
-        states = [layer.self_attention.start(self.embedding.weight.new_zeros(len(seen), SIZE)) for layer in self.layers]
-        outputs, length = [], seen.shape[1]
-        for position in range(length + count - 1):
-            symbol = seen[:, position] if position < length else outputs[-1]
-            x = self.inputs(self.embedding(symbol)[:, None], torch.full((1,), position))
-            for number, layer in enumerate(self.layers):
-                output, states[number] = layer.self_attention.step(layer.self_attention_norm(x), states[number])
-                x = layer.transform(x + output)
-            if position >= length - 1:
-                outputs.append(self.output(x)[:, 0].argmax(1))
-        return torch.stack(outputs, dim=1)
+Record = dict[str, Any]
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "completion.md", threads=None)
-    parser.add_argument("--length", type=int, nargs="+", default=[16, 32, 64], help="N; default: %(default)s")
-    parser.add_argument("--updates", type=int, default=400, help="of training; default: %(default)s")
+    parser = argument_parser(__doc__, "completion.md", threads=None, rounds=3)
+    parser.add_argument(
+        "--length", type=int, nargs="+", default=[16, 64, 256], help="N of copies; default: %(default)s"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: %(default)s")
+    parser.add_argument("--updates", type=int, default=1000, help="of training; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    results = []
-    for length in args.length:
+    records = Records(args.output.parent / "records" / "completion.jsonl")
+    for number in range(args.rounds):
         for kind in KINDS:
-            results.append(measure(kind, length, args.updates))
-            print(f"{kind}, N = {length}: {results[-1].accuracy:.3f}, {results[-1].speed:,.0f} symbols/s", flush=True)
-    plot(results, args.output.with_suffix(".png"))
-    fact = f"{SYMBOLS} symbols, {LAYERS} layers of {SIZE}, {args.updates} updates of {BATCH} sequences, {TESTS} tests"
-    rows = [[kind, f"{length:,}", f"{accuracy:.3f}", f"{speed:,.0f}"] for kind, length, accuracy, speed in results]
-    lines = header("Completion of occluded sequences", fact, f"chance is {1 / SYMBOLS:.3f}; one thread, CPU time")
-    lines += table(("self-attention", "N", "right symbols", "symbols per s"), rows)
-    save(args.output, [*lines, "", "![quality and speed against N](completion.png)"], show=False)
+            records.measure(speed, task="speed", kind=kind, round=number)
+    for seed in args.seeds:
+        for kind in KINDS:
+            for length in args.length:
+                records.measure(copy, task="copy", kind=kind, length=length, seed=seed, updates=args.updates)
+            records.measure(digits, task="digits", kind=kind, seed=seed, updates=args.updates)
+    report(records, args)
 
 
-def measure(kind: str, length: int, updates: int) -> Result:
-    """Train a network on sequences of this length, and let it complete others."""
-    torch.manual_seed(1)
-    network = Network(*KINDS[kind])
-    optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, updates, pct_start=0.1)
+class Records:
+    """Finished measurements in a file of JSON lines: each is a cell, by which it is found, and its results."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        self.records: list[Record] = [json.loads(line) for line in lines]
+
+    def find(self, **cell: Any) -> list[Record]:
+        """Return the records of all cells with these values."""
+        return [record for record in self.records if cell.items() <= record["cell"].items()]
+
+    def measure(self, function: Any, **cell: Any) -> None:
+        """Add the results ``function`` returns for a cell, unless the cell is known or ``function`` returns None."""
+        if self.find(**cell):
+            return
+        results = function(**{name: value for name, value in cell.items() if name != "task"})
+        if results is None:
+            return
+        self.records.append({"cell": cell, **results})
+        print(json.dumps(self.records[-1])[:150], flush=True)
+        with self.file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(self.records[-1]) + "\n")
+
+
+def copy(kind: str, length: int, seed: int, updates: int) -> Record:
+    """Train on random sequences followed by a copy, and complete others."""
     half = length // 2
-    for _ in range(updates):
-        symbols = torch.randint(SYMBOLS, (BATCH, half)).repeat(1, 2)
-        logits = network(symbols[:, :-1])[:, half - 1 :]
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), symbols[:, half:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    tests = torch.randint(SYMBOLS, (TESTS, half))
-    started = time.process_time()
-    completed = network.complete(tests, half)
-    seconds = time.process_time() - started
-    return Result(kind, length, (completed == tests).float().mean().item(), TESTS * (length - 1) / seconds)
+
+    def batches(size: int) -> Iterator[Tensor]:
+        while True:
+            yield torch.randint(SYMBOLS, (size, half)).repeat(1, 2)
+
+    network = new_network(kind, SYMBOLS, seed)
+    train(network, batches(BATCH), updates, half)
+    tests = next(batches(COPIES))
+    completed = complete(network, tests[:, :half], half, most_likely)
+    return {"right": (completed == tests[:, half:]).float().mean().item()}
 
 
-def plot(results: list[Result], file: Path) -> None:
+def digits(kind: str, seed: int, updates: int) -> Record | None:
+    """Train on the upper and lower halves of images of digits, and complete the lower halves of others."""
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-not-found]
+    except ImportError:
+        print("digits: not measured, because scikit-learn is missing; pip install scikit-learn")
+        return None
+    images = torch.from_numpy(load_digits().data).long()
+    images = images[torch.randperm(len(images), generator=torch.Generator().manual_seed(0))]
+    training, tests = images[:TRAINING_IMAGES], images[TRAINING_IMAGES:]
+    half = PIXELS // 2
+
+    def batches() -> Iterator[Tensor]:
+        while True:
+            yield training[torch.randint(len(training), (BATCH,))]
+
+    network = new_network(kind, GREYS, seed)
+    train(network, batches(), updates, half)
+    with torch.inference_mode():
+        bits = loss_of(network, tests, half).item() / math.log(2)
+    counts = torch.nn.functional.one_hot(training[:, half:], GREYS).sum(0) + 1.0
+    shares = (counts / counts.sum(1, keepdim=True)).expand(len(tests), -1, -1)
+    baseline = -shares.gather(2, tests[:, half:, None]).log2().mean().item()
+    shown = tests[:SHOWN]
+    hidden = complete(network, shown[:, :half], half, drawn)
+    return {"bits": bits, "baseline": baseline, "shown": shown.tolist(), "drawn": hidden.tolist()}
+
+
+def speed(kind: str, round: int) -> Record:
+    """Generate sequences with random weights; CPU seconds until each length is reached."""
+    network = new_network(kind, SYMBOLS, round)
+    seconds = {}
+    with torch.inference_mode():
+        started = time.process_time()
+        symbols = network.generate(torch.zeros(GENERATED, 1, dtype=torch.int64), most_likely)
+        for length, _ in enumerate(symbols, 1):
+            if length in LENGTHS:
+                seconds[str(length)] = time.process_time() - started
+            if length == max(LENGTHS):
+                return {"seconds": seconds}
+    raise AssertionError("generate() yields symbols without an end")
+
+
+def report(records: Records, args: argparse.Namespace) -> None:
+    """Write the tables and figures of the finished measurements."""
+    fact = f"{LAYERS} layers of {SIZE}, {args.updates:,} updates of {BATCH} sequences; mean (range) over seeds"
+    lines = header("Completion of occluded sequences", fact, f"copies: {SYMBOLS} symbols, chance is {1 / SYMBOLS:.3f}")
+    right = {kind: [values(records, "right", "copy", kind, length=n) for n in args.length] for kind in KINDS}
+    rows = [[kind, *(spread(cell, ".3f") for cell in right[kind])] for kind in KINDS]
+    lines += ["Share of hidden symbols that are right, copies:", ""]
+    lines += [*table(("self-attention", *(f"N = {n}" for n in args.length)), rows), ""]
+    rows = [[kind, spread(values(records, "bits", "digits", kind), ".3f")] for kind in KINDS]
+    baseline = [record["baseline"] for record in records.find(task="digits")]
+    rows.append(["frequencies of each pixel", spread(baseline[:1], ".3f")])
+    lines += ["Bits per hidden pixel, digits of 8 × 8 pixels:", ""]
+    lines += [*table(("self-attention", "bits"), rows), ""]
+    rates = {kind: [rate(records, kind, length) for length in LENGTHS] for kind in KINDS}
+    rows = [[kind, *(f"{value:,.0f}" for value in rates[kind])] for kind in KINDS]
+    lines += [f"Symbols per CPU second, one thread, {GENERATED} sequences at once, median of {args.rounds} rounds:", ""]
+    lines += [*table(("self-attention", *(f"N = {n:,}" for n in LENGTHS)), rows), ""]
+    lines += ["![quality and speed against N](completion.png)", "", "![completed digits](completion_digits.png)"]
+    save(args.output, lines, show=False)
+    plot(right, rates, args.length, args.output.with_suffix(".png"))
+    shown = records.find(task="digits", seed=args.seeds[0])
+    if shown:
+        draw_digits(shown, args.output.with_name("completion_digits.png"))
+
+
+def values(records: Records, name: str, task: str, kind: str, **cell: Any) -> list[float]:
+    """Return one result of each seed."""
+    return [record[name] for record in records.find(task=task, kind=kind, **cell)]
+
+
+def spread(results: list[float], form: str) -> str:
+    """Return the mean, and the range of several values."""
+    if not results:
+        return "not run"
+    ends = f" ({min(results):{form}}–{max(results):{form}})" if len(results) > 1 else ""
+    return f"{mean(results):{form}}{ends}"
+
+
+def rate(records: Records, kind: str, length: int) -> float:
+    """Return the median of symbols per second over the rounds."""
+    rounds = records.find(task="speed", kind=kind)
+    return GENERATED * length / median(record["seconds"][str(length)] for record in rounds)
+
+
+def plot(right: dict[str, list[list[float]]], rates: dict[str, list[float]], lengths: list[int], file: Path) -> None:
     """Draw quality and speed against N."""
     figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    left, fast = figure.subplots(1, 2)
     for kind in KINDS:
-        own = [result for result in results if result.kind == kind]
-        lengths = [result.length for result in own]
-        left.plot(lengths, [result.accuracy for result in own], marker=".", label=kind)
-        right.plot(lengths, [result.speed for result in own], marker=".", label=kind)
-    left.set(xlabel="N", ylabel="share of right symbols", ylim=(0, 1.02), xscale="log")
-    right.set(xlabel="N", ylabel="symbols per CPU second", ylim=(0, None), xscale="log")
-    left.legend(frameon=False)
+        points = [(n, mean(cell)) for n, cell in zip(lengths, right[kind], strict=True) if cell]
+        left.plot(*zip(*points, strict=True), marker=".", label=kind)
+        fast.plot(LENGTHS, rates[kind], marker=".", label=kind)
+    left.set(xlabel="N", ylabel="copies: share of right symbols", ylim=(0, 1.02), xscale="log")
+    left.set_xticks(lengths, labels=map(str, lengths), minor=False)
+    fast.set(xlabel="N", ylabel="symbols per CPU second", ylim=(0, None), xscale="log")
+    fast.set_xticks(LENGTHS, labels=[f"{n:,}" for n in LENGTHS], minor=False)
+    for axes in (left, fast):
+        axes.minorticks_off()
+        axes.legend(frameon=False)
+    figure.savefig(file, dpi=110)
+
+
+def draw_digits(shown: list[Record], file: Path) -> None:
+    """Draw images, and below each the completion by every kind. A line marks the beginning of the hidden half."""
+    rows = [("image", shown[0]["shown"])]
+    half = PIXELS // 2
+    for record in shown:
+        seen = [image[:half] for image in record["shown"]]
+        rows.append((record["cell"]["kind"], [a + b for a, b in zip(seen, record["drawn"], strict=True)]))
+    figure = Figure(figsize=(SHOWN, len(rows)), layout="constrained")
+    for line, (axes, (name, images)) in enumerate(zip(figure.subplots(len(rows), SHOWN), rows, strict=True)):
+        for axis, image in zip(axes, images, strict=True):
+            axis.imshow(torch.tensor(image).view(8, 8), cmap="gray_r", vmin=0, vmax=GREYS - 1)
+            axis.set(xticks=[], yticks=[])
+            if line:
+                axis.axhline(3.5, color="C3", linewidth=1)
+        axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
     figure.savefig(file, dpi=110)
 
 
