@@ -26,9 +26,12 @@ from typing import Any
 
 import torch
 from completion_network import BATCH, KINDS, LAYERS, SIZE, complete, drawn, loss_of, most_likely, new_network, train
+from machine import commit
 from matplotlib.figure import Figure
 from report import argument_parser, header, save, table
 from torch import Tensor
+
+from nmt.kernels.allocation import keep_freed_memory
 
 SYMBOLS, COPIES = 16, 64  # of the copy task: different symbols, and sequences of a test
 GREYS, PIXELS, TRAINING_IMAGES, SHOWN = 17, 64, 1500, 8  # the other 297 images are the test
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=1000, help="of training; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()  # else the system clears the pages of a growing cache again and again
     records = Records(args.output.parent / "records" / "completion.jsonl")
     for number in range(args.rounds):
         for kind in KINDS:
@@ -79,7 +83,7 @@ class Records:
         results = function(**{name: value for name, value in cell.items() if name != "task"})
         if results is None:
             return
-        self.records.append({"cell": cell, **results})
+        self.records.append({"cell": cell, "commit": commit(), **results})
         print(json.dumps(self.records[-1])[:150], flush=True)
         with self.file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(self.records[-1]) + "\n")
@@ -147,19 +151,23 @@ def report(records: Records, args: argparse.Namespace) -> None:
     """Write the tables and figures of the finished measurements."""
     fact = f"{LAYERS} layers of {SIZE}, {args.updates:,} updates of {BATCH} sequences; mean (range) over seeds"
     lines = header("Completion of occluded sequences", fact, f"copies: {SYMBOLS} symbols, chance is {1 / SYMBOLS:.3f}")
+    commits = sorted({record["commit"] for record in records.records})
+    lines.insert(-1, f"- speed: {GENERATED} sequences at once, one thread, median of {args.rounds} rounds in turns")
+    lines.insert(-1, f"- measured at {', '.join(commits)}")
     right = {kind: [values(records, "right", "copy", kind, length=n) for n in args.length] for kind in KINDS}
-    rows = [[kind, *(spread(cell, ".3f") for cell in right[kind])] for kind in KINDS]
-    lines += ["Share of hidden symbols that are right, copies:", ""]
-    lines += [*table(("self-attention", *(f"N = {n}" for n in args.length)), rows), ""]
-    rows = [[kind, spread(values(records, "bits", "digits", kind), ".3f")] for kind in KINDS]
-    baseline = [record["baseline"] for record in records.find(task="digits")]
-    rows.append(["frequencies of each pixel", spread(baseline[:1], ".3f")])
-    lines += ["Bits per hidden pixel, digits of 8 × 8 pixels:", ""]
-    lines += [*table(("self-attention", "bits"), rows), ""]
     rates = {kind: [rate(records, kind, length) for length in LENGTHS] for kind in KINDS}
-    rows = [[kind, *(f"{value:,.0f}" for value in rates[kind])] for kind in KINDS]
-    lines += [f"Symbols per CPU second, one thread, {GENERATED} sequences at once, median of {args.rounds} rounds:", ""]
-    lines += [*table(("self-attention", *(f"N = {n:,}" for n in LENGTHS)), rows), ""]
+    rows = []
+    for kind in KINDS:
+        cells = [*right[kind], values(records, "bits", "digits", kind)]
+        speeds = [f"{value:,.0f}" for value in rates[kind]]
+        rows.append([kind, *(spread(cell, ".3f") for cell in cells), *speeds])
+    baseline = [record["baseline"] for record in records.find(task="digits")][:1]
+    rows.append(
+        ["frequencies of each pixel", *["–"] * len(args.length), spread(baseline, ".3f"), *["–"] * len(LENGTHS)]
+    )
+    columns = [f"copies, right, N = {n}" for n in args.length] + ["digits, bits per hidden pixel"]
+    columns += [f"symbols per CPU second, N = {n:,}" for n in LENGTHS]
+    lines += [*table(("self-attention", *columns), rows), ""]
     lines += ["![quality and speed against N](completion.png)", "", "![completed digits](completion_digits.png)"]
     save(args.output, lines, show=False)
     plot(right, rates, args.length, args.output.with_suffix(".png"))
