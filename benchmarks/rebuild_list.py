@@ -103,7 +103,7 @@ ENTRIES = [
     Entry("self_attention", "self_attention", 15, timing=True),
     Entry("steps", "steps", 3, timing=True),
     Entry("scaling", "scaling", 1, timing=True),
-    Entry("completion", "completion", 10, timing=True),
+    Entry("completion", "completion", 25, timing=True),
     Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
     Entry(
         *("integers", "integers", 5),

@@ -1,7 +1,7 @@
 """Measure how long one decoder step takes as the target grows, for an LSTM and for Transformers.
 
 Untrained models of equal width decode one source greedily; engine=torch, CPU time of one thread. Each point is the
-median of 100 steps.
+median of 100 steps, and the median of --rounds rounds, in which the models take turns.
 
     python benchmarks/steps.py
 """
@@ -31,14 +31,16 @@ KINDS = {
 
 
 def main() -> None:
-    parser = argument_parser(__doc__, "steps.md", threads=None)
+    parser = argument_parser(__doc__, "steps.md", threads=None, rounds=3)
     parser.add_argument("--steps", type=int, default=2_000, help="target pieces; default: %(default)s")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    curves = {}
-    for name, words in KINDS.items():
-        curves[name] = step_times(words, args.steps)
-        print(name, *(f"{milliseconds:.2f}" for milliseconds in curves[name]), flush=True)
+    rounds: dict[str, list[list[float]]] = {name: [] for name in KINDS}
+    for _ in range(args.rounds):
+        for name, words in KINDS.items():
+            rounds[name].append(step_times(words, args.steps))
+            print(name, *(f"{milliseconds:.2f}" for milliseconds in rounds[name][-1]), flush=True)
+    curves = {name: [median(times) for times in zip(*windows, strict=True)] for name, windows in rounds.items()}
     ends = [WINDOW * (index + 1) for index in range(args.steps // WINDOW)]
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axis = figure.subplots()
@@ -47,7 +49,8 @@ def main() -> None:
     axis.set(xlabel="target pieces so far", ylabel="one step, ms", ylim=(0, None))
     axis.legend(frameon=False)
     figure.savefig(args.output.with_suffix(".png"), dpi=110)
-    fact = f"three layers of 256, one source, greedy, engine=torch, one thread, CPU ms per step, medians of {WINDOW}"
+    fact = f"three layers of 256, one source, greedy, engine=torch, one thread, CPU ms per step, medians of {WINDOW}, "
+    fact += f"{args.rounds} rounds in turns"
     shown = [index for index, end in enumerate(ends) if end in (100, 200, 500, 1_000, 2_000)]
     rows = [
         [name, *(f"{times[index]:.2f}" for index in shown), f"{times[-1] / times[0]:.2f}"]
