@@ -18,11 +18,10 @@ import itertools
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from kinds import kinds, paper_settings
-from report import argument_parser, header, row, save, table_head
+from report import argument_parser, header, row, save, table_head, with_deviation
 from runs import Runs
 
 SCORES = {"BLEU": "bleu", "chrF": "chrf", "AER": "aer"}
@@ -85,10 +84,7 @@ def report(summaries: dict[tuple[int, str], dict[str, Any]], args: argparse.Name
 def spread(values: list[float | None], digits: int) -> str:
     """Return ``mean ± standard deviation``; without the deviation for one seed, and – if there is no such score."""
     numbers = [value for value in values if value is not None]
-    if not numbers:
-        return "–"
-    text = f"{mean(numbers):.{digits}f}"
-    return f"{text} ± {stdev(numbers):.{digits}f}" if len(numbers) > 1 else text
+    return with_deviation(numbers, f".{digits}f") if numbers else "–"
 
 
 def copy_heatmap(run: Path, label: str, output: Path) -> None:

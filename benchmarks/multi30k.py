@@ -16,13 +16,13 @@ import argparse
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import torch
 from decode import in_turns
 from matplotlib.figure import Figure
-from report import argument_parser, header, save, table, with_quartiles
+from report import argument_parser, header, save, table, with_deviation, with_quartiles
 from runs import Runs, evaluate
 
 from nmt.inference.translator import Translator
@@ -99,10 +99,10 @@ def write_report(args: argparse.Namespace, runs: Runs, *, decoding: bool = False
         curves[name] = bleu[0]
         if (folder := args.runs / [*finished][0]).is_dir():
             models[name] = folder
-        cell = [spread([score[key] for score in scores]) for key in ("bleu", "chrf", "ter")]
-        cell.append(spread([max(values) for values in bleu]))
-        cell.append(spread([run["tokens_per_s"] for run in finished.values()], ",.0f"))
-        cell.append(spread([run["seconds"] / 60 for run in finished.values()], ".0f"))
+        cell = [with_deviation([score[key] for score in scores]) for key in ("bleu", "chrf", "ter")]
+        cell.append(with_deviation([max(values) for values in bleu]))
+        cell.append(with_deviation([run["tokens_per_s"] for run in finished.values()], ",.0f"))
+        cell.append(with_deviation([run["seconds"] / 60 for run in finished.values()], ".0f"))
         rows.append([name, f"{len(finished)} of {len(names)}", *cell])
     facts = f"test2016, beam {BEAM}, both sides lower-cased; mean ± deviation"
     lines = [*header("Multi30k English to German", facts, runs.commits()), *table(COLUMNS, rows), ""]
@@ -111,12 +111,6 @@ def write_report(args: argparse.Namespace, runs: Runs, *, decoding: bool = False
     lines += [*(f"- {text}" for text in signatures.values()), "", f"![learning curves]({args.name}.png)"]
     save(args.output / f"{args.name}.md", lines)
     plot(curves, args.output / f"{args.name}.png")
-
-
-def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Return the mean, and the standard deviation of several values."""
-    deviation = f" ± {stdev(values):{form}}" if len(values) > 1 else ""
-    return f"{mean(values):{form}}{deviation}"
 
 
 def test2016(model: Path, data: Path) -> dict[str, Any]:

@@ -13,10 +13,9 @@ import argparse
 import shutil
 from itertools import product
 from pathlib import Path
-from statistics import mean, stdev
 
 from matplotlib.figure import Figure
-from report import argument_parser, header, save, table
+from report import argument_parser, header, save, table, with_deviation
 from runs import Runs
 
 SCORES = ("sigmoid", "softmax")
@@ -55,9 +54,14 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
         losses = [[loss for _, loss in run["curves"]["valid_loss"]] for run in finished.values()]
         curves[f"{write} / {read}"] = losses
         tests = [run["test"] for run in finished.values()]
-        cells = [spread([min(values) for values in losses], ".3f"), spread([test["bleu"] for test in tests], ".1f")]
-        cells += [spread([test["aer"] for test in tests], ".3f")]
-        cells += [spread([summary[key] / scale for summary in finished.values()], ".0f") for key, scale in TIMES]
+        cells = [
+            with_deviation([min(values) for values in losses], ".3f"),
+            with_deviation([test["bleu"] for test in tests], ".1f"),
+        ]
+        cells += [with_deviation([test["aer"] for test in tests], ".3f")]
+        cells += [
+            with_deviation([summary[key] / scale for summary in finished.values()], ".0f") for key, scale in TIMES
+        ]
         rows.append([f"{write} / {read}", f"{len(finished)} of {len(names)}", *cells])
         pictures = sorted((args.runs / next(iter(finished)) / "heatmaps").glob("*.png"))
         if pictures:
@@ -70,11 +74,6 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
 
 
 TIMES = (("epochs", 1), ("seconds", 60))
-
-
-def spread(values: list[float], form: str) -> str:
-    """Return the mean, and the standard deviation of several values."""
-    return f"{mean(values):{form}}" + (f" ± {stdev(values):{form}}" if len(values) > 1 else "")
 
 
 def plot(curves: dict[str, list[list[float]]], file: Path) -> None:

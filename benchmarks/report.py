@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import mean, median, quantiles, stdev
 from typing import Any
 
 from machine import provenance
@@ -78,6 +78,12 @@ def with_quartiles(values: Sequence[float], form: str = ".2f") -> str:
     """Return ``median (lower quartile–upper quartile)``."""
     low, middle, high = quartiles(values)
     return f"{middle:{form}} ({low:{form}}–{high:{form}})"
+
+
+def with_deviation(values: Sequence[float], form: str = ".2f") -> str:
+    """Return ``mean ± standard deviation``, or the value alone if there is only one."""
+    deviation = f" ± {stdev(values):{form}}" if len(values) > 1 else ""
+    return f"{mean(values):{form}}{deviation}"
 
 
 def save(file: Path, lines: Sequence[str], *, show: bool = True) -> None:
