@@ -107,7 +107,7 @@ def copy(kind: str, length: int, seed: int, updates: int) -> Record:
 def digits(kind: str, seed: int, updates: int) -> Record | None:
     """Train on the upper and lower halves of images of digits, and complete the lower halves of others."""
     try:
-        from sklearn.datasets import load_digits  # type: ignore[import-not-found]
+        from sklearn.datasets import load_digits
     except ImportError:
         print("digits: not measured, because scikit-learn is missing; pip install scikit-learn")
         return None
