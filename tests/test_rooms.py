@@ -178,7 +178,17 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
             "for file in pkgutil.iter_modules(nmt.search.__path__): importlib.import_module('nmt.search.' + file.name)",
             ("torch",),
         ),
-        ("import nmt.inference.translator", ("lightning", "pytorch_lightning", "hydra", "omegaconf")),
+        (
+            "import nmt.commands.translate, nmt.inference.translator",
+            (
+                "pytorch_lightning",
+                "hydra",
+                "omegaconf",
+                "concurrent.futures",
+                "nmt.text.bpe_dropout",
+                "nmt.text.duplicates",
+            ),
+        ),
     ],
     ids=["nmt", "search", "translator"],
 )

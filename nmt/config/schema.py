@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from nmt.bounds import Above, AtLeast, AtMost, Count, NonNegative, Share, Size
 from nmt.search.options import SearchOptions
-from nmt.text.duplicates import Duplicates
+from nmt.text.filters import Duplicates
 
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 Positive = Annotated[float, Above(0)]

@@ -6,14 +6,13 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
-from typing import Literal
 
 import numpy as np
 
 from nmt.text.account import Account
+from nmt.text.filters import Duplicates
 from nmt.text.pair import Pair
 
-Duplicates = Literal["exact", "near"]
 GROUP = 8192  # pairs that are looked up at once
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from nmt.errors import counted
 from nmt.text.languages import is_foreign
 from nmt.text.pair import Pair
+
+Duplicates = Literal["exact", "near"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from nmt.errors import print_message
 from nmt.storage import checksum
 from nmt.text.account import Account
-from nmt.text.duplicates import Duplicates, without_duplicates
-from nmt.text.filters import PairFilters
+from nmt.text.duplicates import without_duplicates
+from nmt.text.filters import Duplicates, PairFilters
 from nmt.text.pair import Pair
 from nmt.text.processes import in_processes
 from nmt.text.shards import SHARD_PAIRS, shard_name, write_shard

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import sentencepiece
 
 from nmt.errors import UserError
-from nmt.text.bpe_dropout import BpeMerges
 from nmt.text.piece_training import SPACE, STAND_IN, clean_text, train_pieces
 from nmt.text.specials import BOS, EOS, PAD, UNK
+
+if TYPE_CHECKING:
+    from nmt.text.bpe_dropout import BpeMerges
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
@@ -131,6 +133,8 @@ class Tokenizer:
 
     @cached_property
     def _merges(self) -> BpeMerges:
+        from nmt.text.bpe_dropout import BpeMerges  # only training needs it
+
         return BpeMerges(self._serialized)
 
     def _encode(self, texts: list[str], encode_clean: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:

@@ -281,6 +281,6 @@ def test_pieces_without_merges_are_refused() -> None:
 
 
 def test_encode_needs_no_merges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.text.tokenizer.BpeMerges", None)
+    monkeypatch.setattr("nmt.text.bpe_dropout.BpeMerges", None)
     tokenizer = MODELS["ordinary"]()
     assert tokenizer.decode(tokenizer.encode("a man")) == "a man"
