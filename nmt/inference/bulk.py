@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 TOKENS_AT_ONCE = 1024  # of each of several batches: four of them take as much memory as one batch of 4096
+WAKE_UP_S = 0.5  # a signal that arrives just before a thread waits does not wake it; see _wait()
 LEAST_TOKENS = 256  # smaller batches spend most of their time reading the weights
 
 Sources = list[list[int]]
@@ -169,6 +170,7 @@ class Bulk:
     @staticmethod
     def _result(result: Future[list[Translation]], longest: str) -> list[Translation] | None:
         """Return the translations of a batch, or None if it was too large for the machine."""
+        _wait([result])
         try:
             return result.result()
         except Exception as error:
@@ -197,11 +199,11 @@ def _new_pool(workers: int) -> ThreadPoolExecutor:
 
 
 def _wait(batches: list[Future[list[Translation]]]) -> None:
-    """Wait until all batches have ended."""
-    if batches:
+    """Wait until all batches have ended, and handle signals at least every ``WAKE_UP_S`` seconds."""
+    while pending := [batch for batch in batches if not batch.done()]:
         from concurrent.futures import wait
 
-        wait(batches)
+        wait(pending, timeout=WAKE_UP_S)
 
 
 def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> int:

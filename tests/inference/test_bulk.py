@@ -269,6 +269,15 @@ def test_signals_and_closed_pipes_end_all_threads(
     assert [line for line in lines if line != "ready"] == ([message] if message else [])
 
 
+def test_a_signal_that_wakes_no_thread_is_handled() -> None:
+    """A signal can arrive just before the main thread waits. ``interrupt_main`` does not wake it either."""
+    command = COMMAND.replace("FIRST", "pass")
+    command = command.replace("    engine = ", "    time.sleep(0.2)\n    interrupt_main()\n    engine = ")
+    command = f"from _thread import interrupt_main\n{command}"
+    child = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, cwd=ROOT, text=True, timeout=50)
+    assert child.returncode == 130 and child.stderr.splitlines()[-1] == "interrupted"
+
+
 @pytest.mark.parametrize("workers", [2, 3, 16])
 def test_a_group_is_split_into_equal_shares(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
