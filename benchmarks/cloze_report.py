@@ -14,7 +14,7 @@ from cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, RATE, ROWS
 from cloze_task import PLACES
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from report import header, save, table
+from report import header, save, table, with_range
 
 from nmt.storage import write_lines
 
@@ -92,7 +92,7 @@ def mean_and_range(shares: list[float | None]) -> str:
     known = [100 * share for share in shares if share is not None]
     if len(known) < len(shares):
         return "–"
-    return f"{mean(known):.0f}" + (f" ({min(known):.0f}–{max(known):.0f})" if len(known) > 1 else "")
+    return with_range(known, ".0f")
 
 
 def write_csv(cells: Cells, updates: int, output: Path) -> None:

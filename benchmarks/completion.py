@@ -20,6 +20,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -28,7 +29,8 @@ import torch
 from completion_network import BATCH, KINDS, LAYERS, SIZE, complete, drawn, loss_of, most_likely, new_network, train
 from machine import commit
 from matplotlib.figure import Figure
-from report import argument_parser, header, save, table
+from report import argument_parser, header, save, table, with_range
+from runs import read_records
 from torch import Tensor
 
 from nmt.kernels.allocation import keep_freed_memory
@@ -69,8 +71,7 @@ class Records:
     def __init__(self, file: Path) -> None:
         self.file = file
         file.parent.mkdir(parents=True, exist_ok=True)
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-        self.records: list[Record] = [json.loads(line) for line in lines]
+        self.records: list[Record] = read_records(file, "cell")
 
     def find(self, **cell: Any) -> list[Record]:
         """Return the records of all cells with these values."""
@@ -139,54 +140,49 @@ def speed(kind: str, round: int) -> Record:
     with torch.inference_mode():
         started = time.process_time()
         symbols = network.generate(torch.zeros(GENERATED, 1, dtype=torch.int64), most_likely)
-        for length, _ in enumerate(symbols, 1):
+        for length, _ in enumerate(islice(symbols, max(LENGTHS)), 1):
             if length in LENGTHS:
                 seconds[str(length)] = time.process_time() - started
-            if length == max(LENGTHS):
-                return {"seconds": seconds}
-    raise AssertionError("generate() yields symbols without an end")
+    return {"seconds": seconds}
 
 
 def report(records: Records, args: argparse.Namespace) -> None:
     """Write the tables and figures of the finished measurements."""
-    fact = f"{LAYERS} layers of {SIZE}, {args.updates:,} updates of {BATCH} sequences; mean (range) over seeds"
-    lines = header("Completion of occluded sequences", fact, f"copies: {SYMBOLS} symbols, chance is {1 / SYMBOLS:.3f}")
     commits = sorted({record["commit"] for record in records.records})
-    lines.insert(-1, f"- speed: {GENERATED} sequences at once, one thread, median of {args.rounds} rounds in turns")
-    lines.insert(-1, f"- measured at {', '.join(commits)}")
-    right = {kind: [values(records, "right", "copy", kind, length=n) for n in args.length] for kind in KINDS}
+    lines = header(
+        "Completion of occluded sequences",
+        f"{LAYERS} layers of {SIZE}, {args.updates:,} updates of {BATCH} sequences; mean (range) over seeds",
+        f"copies: {SYMBOLS} symbols, chance is {1 / SYMBOLS:.3f}",
+        f"speed: {GENERATED} sequences at once, one thread, median of {args.rounds} rounds in turns",
+        f"measured at {', '.join(commits)}",
+    )
+    trained = {"updates": args.updates}
+    right = {
+        kind: [values(records, "right", task="copy", kind=kind, length=n, **trained) for n in args.length]
+        for kind in KINDS
+    }
     rates = {kind: [rate(records, kind, length) for length in LENGTHS] for kind in KINDS}
     rows = []
     for kind in KINDS:
-        cells = [*right[kind], values(records, "bits", "digits", kind)]
+        cells = [*right[kind], values(records, "bits", task="digits", kind=kind, **trained)]
         speeds = [f"{value:,.0f}" for value in rates[kind]]
-        rows.append([kind, *(spread(cell, ".3f") for cell in cells), *speeds])
-    baseline = [record["baseline"] for record in records.find(task="digits")][:1]
-    rows.append(
-        ["frequencies of each pixel", *["–"] * len(args.length), spread(baseline, ".3f"), *["–"] * len(LENGTHS)]
-    )
+        rows.append([kind, *(with_range(cell) if cell else "not run" for cell in cells), *speeds])
+    shown = records.find(task="digits", seed=args.seeds[0], **trained)
+    if shown:
+        baseline = f"{shown[0]['baseline']:.3f}"
+        rows.append(["frequencies of each pixel", *["–"] * len(args.length), baseline, *["–"] * len(LENGTHS)])
+        draw_digits(shown, args.output.with_name("completion_digits.png"))
     columns = [f"copies, right, N = {n}" for n in args.length] + ["digits, bits per hidden pixel"]
     columns += [f"symbols per CPU second, N = {n:,}" for n in LENGTHS]
     lines += [*table(("self-attention", *columns), rows), ""]
     lines += ["![quality and speed against N](completion.png)", "", "![completed digits](completion_digits.png)"]
     save(args.output, lines, show=False)
     plot(right, rates, args.length, args.output.with_suffix(".png"))
-    shown = records.find(task="digits", seed=args.seeds[0])
-    if shown:
-        draw_digits(shown, args.output.with_name("completion_digits.png"))
 
 
-def values(records: Records, name: str, task: str, kind: str, **cell: Any) -> list[float]:
-    """Return one result of each seed."""
-    return [record[name] for record in records.find(task=task, kind=kind, **cell)]
-
-
-def spread(results: list[float], form: str) -> str:
-    """Return the mean, and the range of several values."""
-    if not results:
-        return "not run"
-    ends = f" ({min(results):{form}}–{max(results):{form}})" if len(results) > 1 else ""
-    return f"{mean(results):{form}}{ends}"
+def values(records: Records, name: str, **cell: Any) -> list[float]:
+    """Return one result of each record of these cells."""
+    return [record[name] for record in records.find(**cell)]
 
 
 def rate(records: Records, kind: str, length: int) -> float:

@@ -10,10 +10,9 @@ continues where it stopped.
 from __future__ import annotations
 
 import itertools
-import statistics
 from concurrent.futures import ThreadPoolExecutor
 
-from report import argument_parser, header, row, save, table_head
+from report import argument_parser, header, row, save, table_head, with_range
 from runs import Runs
 
 SCORES = ("sigmoid", "softmax")
@@ -52,14 +51,8 @@ def main() -> None:
             encoding: [results[seed, write, read, encoding][0] for seed in range(1, args.seeds + 1)]
             for encoding in ENCODINGS
         }
-        lines.append(row(f"{write} / {read}", *(mean_and_range(values) for values in losses.values())))
+        lines.append(row(f"{write} / {read}", *(with_range(values) for values in losses.values())))
     save(args.output, lines)
-
-
-def mean_and_range(values: list[float]) -> str:
-    """Return ``mean (lowest–highest)``, or only the value if there is one."""
-    text = f"{statistics.mean(values):.3f}"
-    return f"{text} ({min(values):.3f}–{max(values):.3f})" if len(values) > 1 else text
 
 
 if __name__ == "__main__":

@@ -86,6 +86,12 @@ def with_deviation(values: Sequence[float], form: str = ".2f") -> str:
     return f"{mean(values):{form}}{deviation}"
 
 
+def with_range(values: Sequence[float], form: str = ".3f") -> str:
+    """Return ``mean (lowest–highest)``, or the value alone if there is only one."""
+    ends = f" ({min(values):{form}}–{max(values):{form}})" if len(values) > 1 else ""
+    return f"{mean(values):{form}}{ends}"
+
+
 def save(file: Path, lines: Sequence[str], *, show: bool = True) -> None:
     """Write the report, and print it unless its rows have been printed already."""
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -33,7 +33,7 @@ class Runs:
     def __init__(self, folder: Path, records: Path, *, threads: int = 1, curves: Sequence[str] = ()) -> None:
         self.folder, self.threads, self.curves = folder, threads, curves
         self.file = records / f"{folder.name}.jsonl"
-        self.records = _read(self.file)
+        self.records = {record["name"]: record for record in read_records(self.file, "name")}
         self.used: set[str] = set()
         self.lock = RLock()  # runs may train in several threads
 
@@ -139,14 +139,15 @@ def evaluate(*words: str) -> dict[str, Any]:
     return scores
 
 
-def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the records of a file by the names of their runs. Exits with one line if a record is damaged."""
-    records = {}
+def read_records(file: Path, key: str) -> list[dict[str, Any]]:
+    """Return the records of a file, if it exists. Exits with one line if a record is damaged or lacks ``key``."""
+    records = []
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            records[record["name"]] = record
+            record[key]
+            records.append(record)
         except (ValueError, LookupError, TypeError):
             sys.exit(f"{file}:{number}: not a record of a run; remove the line")
     return records

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from statistics import mean
 
-from report import argument_parser, header, row, save, table_head
+from report import argument_parser, header, row, save, table_head, with_range
 from runs import Runs
 
 from nmt import Translator
@@ -54,7 +53,7 @@ def main() -> None:
                 twice = runs.score(run, "twice the length", partial(loss, documents=longer))
                 losses.append((metrics["valid_loss"], twice["loss"]))
                 updates = round(metrics["step"]) + 1
-            cells = (mean_and_range(column) for column in zip(*losses, strict=True))
+            cells = (with_range(column) for column in zip(*losses, strict=True))
             lines.append(row(name, sentences, updates, *cells))
             print(lines[-1], flush=True)
     save(args.output, lines, show=False)
@@ -95,12 +94,6 @@ def loss(run: Path, documents: list[Document]) -> dict[str, float]:
     """Return as ``loss`` the cross-entropy of the documents in nats per target piece, ``</s>`` included."""
     scores = Translator.load(str(run), engine="torch", threads=1).score(documents)
     return {"loss": -sum(score.log_prob for score in scores) / sum(len(score.tokens) for score in scores)}
-
-
-def mean_and_range(values: tuple[float, ...]) -> str:
-    """Return ``mean (lowest–highest)``, or only the value if there is one."""
-    text = f"{mean(values):.3f}"
-    return f"{text} ({min(values):.3f}–{max(values):.3f})" if len(values) > 1 else text
 
 
 if __name__ == "__main__":

@@ -181,6 +181,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
         (
             "import nmt.commands.translate, nmt.inference.translator",
             (
+                "lightning",
                 "pytorch_lightning",
                 "hydra",
                 "omegaconf",
