@@ -10,11 +10,13 @@ import argparse
 import os
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 VOCABULARY = 8_000
+FREQUENT = 200  # pieces that the vocabulary map allows for every source, as in a shortlist of the toolkit
 SIZES = {22: (3, 2, 512, 2048), 11: (6, 2, 256, 1536)}  # encoder and decoder layers, size, feed-forward size
 
 
@@ -23,11 +25,12 @@ def main() -> None:
     parser.add_argument("--millions", type=int, choices=SIZES, required=True, help="million parameters")
     for name in ("lines", "length", "steps", "beam", "batch", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--shortlist", type=int, default=0, help="translations per source piece; default: no map")
     args = parser.parse_args()
     import ctranslate2
 
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, *SIZES[args.millions])
+        save_model(folder, *SIZES[args.millions], shortlist=args.shortlist)
         # Fastest: a thread per batch for many lines, and one thread for one line.
         batches = args.threads if args.batch > 1 else 1
         translator = ctranslate2.Translator(folder, compute_type="int8", inter_threads=batches, intra_threads=1)
@@ -35,6 +38,7 @@ def main() -> None:
     lines = [[f"t{i}" for i in random.integers(VOCABULARY, size=args.length - 1)] for _ in range(args.lines)]
     options = {"beam_size": args.beam, "max_batch_size": args.batch, "batch_type": "examples"}
     options |= {"min_decoding_length": args.steps, "max_decoding_length": args.steps}
+    options |= {"use_vmap": bool(args.shortlist)}
     groups = [[line] for line in lines] if args.batch == 1 else [lines]
     for _ in sys.stdin:
         results = [result for group in groups for result in translator.translate_batch(group, **options)]
@@ -42,8 +46,13 @@ def main() -> None:
         print(os.environ.get("CT2_FORCE_CPU_ISA", "chosen by CTranslate2"), flush=True)
 
 
-def save_model(folder: str, encoder_layers: int, decoder_layers: int, size: int, feed_forward: int) -> None:
-    """Write a pre-norm Transformer with eight heads whose embeddings and output layer are shared."""
+def save_model(
+    folder: str, encoder_layers: int, decoder_layers: int, size: int, feed_forward: int, *, shortlist: int
+) -> None:
+    """Write a pre-norm Transformer with eight heads whose embeddings and output layer are shared.
+
+    ``shortlist`` is the number of random translations of each source piece in a vocabulary map; 0 means no map.
+    """
     from ctranslate2.specs import transformer_spec
 
     random = np.random.default_rng(0)
@@ -76,6 +85,14 @@ def save_model(folder: str, encoder_layers: int, decoder_layers: int, size: int,
     model.register_source_vocabulary(tokens)
     model.register_target_vocabulary(tokens)
     model.config.add_source_eos = True
+    if shortlist:
+        # Each line holds a source piece, a tab and target pieces. A line without a source piece is for every source.
+        lists = {"": random.integers(VOCABULARY, size=FREQUENT)}
+        lists |= {f"t{i}": random.integers(VOCABULARY, size=shortlist) for i in range(VOCABULARY)}
+        lines = [f"{piece}\t{' '.join(f't{i}' for i in numbers)}\n" for piece, numbers in lists.items()]
+        vocabulary_map = Path(folder) / "lists.txt"
+        vocabulary_map.write_text("".join(lines), encoding="utf-8")
+        model.register_vocabulary_mapping(str(vocabulary_map))
     model.validate()
     model.optimize(quantization="int8")
     model.save(folder)

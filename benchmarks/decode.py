@@ -8,6 +8,7 @@ model's matrix products alone, each at the best rate that any library reached fo
     python benchmarks/decode.py --lines 50 --batch 1                one line at a time
     python benchmarks/decode.py --at-once                           several batches at once too, one thread each
     CT2_FORCE_CPU_ISA=AVX512 python benchmarks/decode.py --at-once --ct2 ct2/bin/python        CTranslate2 too
+    python benchmarks/decode.py --lines 50 --batch 1 --shortlist 50          also with 50 translations per source piece
     python benchmarks/decode.py --attention memory --lines 100 --length 111 --steps 150
     python benchmarks/decode.py --steps natural --model runs/reference --input data/multi30k/test2016.en.gz
 """
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from floor import FLOAT_METHODS, Product, floor
-from reference import LAYERS, SIZE, VOCABULARY, reference
+from reference import FIRST_PIECE, LAYERS, SIZE, VOCABULARY, reference
 from report import argument_parser, header, save, table, with_quartiles
 
 from nmt.inference.translator import Translator
@@ -41,6 +42,7 @@ from nmt.text.specials import EOS
 ENGINES = ("torch", "onnx", "onnx-int8")
 METHODS = {"torch": FLOAT_METHODS, "onnx": FLOAT_METHODS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
+SHORTLIST = ", shortlist"
 PEER_SIZES = (22, 11)  # million parameters; the reference has 25
 COLUMNS = ("engine", "median s (quartiles)", "times as fast as the first engine")
 
@@ -57,6 +59,8 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
     parser.add_argument("--at-once", action="store_true", help="also decode --threads batches at once")
+    help_text = "also decode with a shortlist of that many translations per source piece; random ones without --model"
+    parser.add_argument("--shortlist", type=int, help=help_text)
     parser.add_argument("--ct2", type=Path, help="a Python with ctranslate2, to compare with random Transformers")
     parser.add_argument("--name", default="decode", help="name of the results file; default: %(default)s")
     args = parser.parse_args()
@@ -70,9 +74,13 @@ def main() -> None:
 def measure_fixed(args: argparse.Namespace) -> list[str]:
     """Report speed and lower bound with the same number of steps for every line."""
     random, steps = np.random.default_rng(1), int(args.steps)
-    lines = [[*random.integers(300, VOCABULARY, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
-    engines: dict[str, Any] = dict(load_engines(reference(args.runs, args.attention), args))
-    engines |= {f"CTranslate2 int8, {size} M": Peer(args, size) for size in PEER_SIZES if args.ct2}
+    lines = [[*random.integers(FIRST_PIECE, VOCABULARY, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
+    model = reference(args.runs, args.attention, shortlist=args.shortlist)
+    engines: dict[str, Any] = dict(load_engines(model, args))
+    for size in PEER_SIZES if args.ct2 else ():
+        engines[f"CTranslate2 int8, {size} M"] = Peer(args, size)
+        if args.shortlist:
+            engines[f"CTranslate2 int8, {size} M, vocabulary map"] = Peer(args, size, args.shortlist)
     seconds = in_turns(engines, args.rounds, lambda engine: decode_steps(engine, lines, args.beam, args.batch, steps))
     work = model_products(args.lines, args.length, steps, args.beam, args.batch)
     size = f"{args.lines} lines of {args.length} pieces, {steps} steps"
@@ -80,13 +88,15 @@ def measure_fixed(args: argparse.Namespace) -> list[str]:
     for name, times in seconds.items():
         middle, methods = median(times), METHODS.get(name.partition(",")[0])
         bounds = ["–", "–"]
-        if methods:
+        if methods and SHORTLIST not in name:
             bound = floor(work, methods)
             bounds = [f"{bound:.2f}", f"{bound / middle:.2f}"]
         cells = [f"{args.lines * steps / middle:,.0f}", *bounds]
         rows.append([*compare(seconds, name), *cells])
     columns = (*COLUMNS, "target pieces per second", "floor, s", "floor / time")
     facts = [f"{' '.join(args.attention)}; {size}, {conditions(args)}"]
+    if args.shortlist:
+        facts.append(f"shortlist and vocabulary map: {args.shortlist} random translations per source piece")
     facts += [f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}"] if args.ct2 else []
     return [*header("Decoding", *facts), *table(columns, rows)]
 
@@ -141,6 +151,10 @@ def load_engines(run: Path, args: argparse.Namespace) -> Iterator[tuple[str, Eng
     for name in args.engine:
         runtime = Translator.load(run, engine=name, device="auto", threads=args.threads).runtime
         yield name, runtime.engine(trace=False, hypotheses=args.batch * args.beam)
+        if getattr(args, "shortlist", None) and name != "torch":
+            options: Any = {"engine": name, "threads": args.threads, "shortlist": True}
+            restricted = Translator.load(run, **options).runtime
+            yield f"{name}{SHORTLIST}", restricted.engine(trace=False, hypotheses=args.batch * args.beam)
         if getattr(args, "at_once", False) and runtime.workers > 1:
             engine: Any = AtOnce(runtime.engine(trace=False, beside_others=True), runtime.workers)
             yield f"{name}, {runtime.workers} batches at once", engine
@@ -154,12 +168,16 @@ class AtOnce(NamedTuple):
 
 
 class Peer:
-    """CTranslate2 with a random Transformer of ``size`` million parameters, in another process."""
+    """CTranslate2 with a random Transformer of ``size`` million parameters, in another process.
 
-    def __init__(self, args: argparse.Namespace, size: int) -> None:
+    With a ``shortlist`` it uses a vocabulary map with that many translations per source piece.
+    """
+
+    def __init__(self, args: argparse.Namespace, size: int, shortlist: int = 0) -> None:
         work = {name: getattr(args, name) for name in ("lines", "length", "steps", "beam", "batch", "threads")}
         options = [word for name, value in work.items() for word in (f"--{name}", str(value))]
         command = [str(args.ct2), str(Path(__file__).with_name("ct2_peer.py")), "--millions", str(size), *options]
+        command += ["--shortlist", str(shortlist)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment

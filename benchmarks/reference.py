@@ -6,12 +6,14 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.folder import exported_engines
+from nmt.inference.onnx.shortlist import FREQUENT
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.build import build_model
 from nmt.text.tokenizer import Tokenizer
@@ -19,6 +21,7 @@ from nmt.text.tokenizer import Tokenizer
 VOCABULARY = 8_000
 SIZE = 512
 LAYERS = 2
+FIRST_PIECE = 300  # the ids below are special pieces and bytes
 MAX_LENGTH = 100  # source pieces that position-based attentions are built for
 DIMENSIONS = [
     *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", f"layers={LAYERS}")),
@@ -29,9 +32,13 @@ SIZES = {"reference": SETTINGS, "default": []}  # default: the sizes of the defa
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "b d f g k l m n p r s t v w".split() for vowel in "aeiou"]
 
 
-def reference(runs: Path, attention: Sequence[str], size: str = "reference") -> Path:
-    """Return the folder of the exported model with this attention (name and settings); create it if missing."""
-    run = runs / "-".join([*attention, *([size] if size != "reference" else [])]).replace("=", "-")
+def reference(runs: Path, attention: Sequence[str], size: str = "reference", shortlist: int | None = None) -> Path:
+    """Return the folder of the exported model with this attention (name and settings); create it if missing.
+
+    With a ``shortlist`` it has that many random translations per source piece.
+    """
+    names = [*attention, *([size] if size != "reference" else []), *([f"shortlist-{shortlist}"] if shortlist else [])]
+    run = runs / "-".join(names).replace("=", "-")
     if not (run / MODEL_FILE).is_file():
         run.mkdir(parents=True, exist_ok=True)
         config = train_config([*SIZES[size], f"attention={attention[0]}", *attention[1:]])
@@ -40,8 +47,15 @@ def reference(runs: Path, attention: Sequence[str], size: str = "reference") -> 
         pieces = tokenizer()
         save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, MAX_LENGTH))
     if not exported_engines(run):
-        export(load_folder(run), run)
+        export(load_folder(run), run, random_lists(shortlist) if shortlist else None)
     return run
+
+
+def random_lists(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``size`` random translations of each source piece, and random frequent pieces, for a shortlist."""
+    numbers = np.random.default_rng(2)
+    best = numbers.integers(FIRST_PIECE, VOCABULARY, (VOCABULARY, size), dtype=np.int32)
+    return best, numbers.integers(FIRST_PIECE, VOCABULARY, FREQUENT, dtype=np.int32)
 
 
 def tokenizer() -> Tokenizer:

@@ -67,18 +67,15 @@ def exported(
     return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
 
 
-def assert_equal_translations(
-    torch_translator: Translator, onnx_translator: Translator, options: SearchOptions
-) -> None:
+def assert_equal_translations(expected: Translator, actual: Translator, options: SearchOptions) -> None:
     for lines in (LINES, LINES[:1], LINES[1:3]):
-        expected = torch_translator.translate(lines, options)
-        for left, right in zip(expected, onnx_translator.translate(lines, options), strict=True):
+        for left, right in zip(expected.translate(lines, options), actual.translate(lines, options), strict=True):
             assert [translation.tokens for translation in left.n_best] == [
                 translation.tokens for translation in right.n_best
             ]
-            for by_torch, by_onnx in zip(left.n_best, right.n_best, strict=True):
-                np.testing.assert_allclose(by_torch.log_prob, by_onnx.log_prob, atol=1e-4)
-                np.testing.assert_allclose(by_torch.alignment, by_onnx.alignment, atol=1e-4)
+            for wanted, found in zip(left.n_best, right.n_best, strict=True):
+                np.testing.assert_allclose(found.log_prob, wanted.log_prob, atol=1e-4)
+                np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-4)
 
 
 # Each takes 10 s; tests/attention exports every kind alone.
@@ -248,8 +245,11 @@ class TestShortlist:
         short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
         for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):
             assert_equal_translations(pair[0], short, options)
-        quantised = Translator(open_onnx(tmp_path, "onnx-int8", threads=1, shortlist=True))
-        assert len(quantised.translate(LINES)) == len(LINES)
+            integers = [
+                Translator(open_onnx(tmp_path, "onnx-int8", threads=1, shortlist=restricted))
+                for restricted in (False, True)
+            ]
+            assert_equal_translations(*integers, options)
 
     def test_translations_use_the_shortlist_only(self, short_run: Path) -> None:
         unrestricted, restricted = (

@@ -10,14 +10,14 @@ import numpy as np
 import onnxruntime
 
 from nmt.errors import UserError
-from nmt.inference.onnx.layout import NEXT
+from nmt.inference.onnx.layout import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.machine import usable_cores
 from nmt.search.engine import Floats, Integers
 from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
-OUTPUT_ROWS = {"output.weight", "output.bias"}
+OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
 
 
 class OnnxSource(NamedTuple):
@@ -25,8 +25,8 @@ class OnnxSource(NamedTuple):
 
     memory: Fields
     state: Fields
-    output: Fields  # the output layer's rows for the shortlist; empty without a shortlist
-    ids: Integers | None  # (C,) the target ids of these rows
+    output: Fields  # the output layer for the candidates of a shortlist; empty without a shortlist
+    ids: Integers | None  # (C,) the target ids of these candidates
 
 
 class OnnxEngine:
@@ -47,12 +47,16 @@ class OnnxEngine:
         self._shortlist = shortlist
         self._folder = folder  # for messages
         shapes = {field.name: field.shape for field in step.get_inputs()}
-        if shortlist is not None and shapes.get("output.weight", [])[1:] != [shortlist.weight.shape[1]]:
-            raise self._misfit("output.weight")
+        # In exports of older versions, 8-bit graphs use a shortlist in float32.
+        self._integers = OUTPUT_SCALE in shapes
+        weight = shapes.get(OUTPUT_WEIGHT, [])
+        features = weight[:-1] if self._integers else weight[1:]
+        if shortlist is not None and features != [shortlist.weight.shape[1]]:
+            raise self._misfit(OUTPUT_WEIGHT)
         self._step_inputs = set(shapes)
         self._state = [field.name.removesuffix(NEXT) for field in step.get_outputs() if field.name.endswith(NEXT)]
         self._align_inputs = {field.name for field in align.get_inputs()}
-        computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_ROWS)
+        computed = {"tokens", "parents", "k", "weights"} | (set() if shortlist is None else OUTPUT_LAYER)
         self._encoded = ({*self._step_inputs, *self._align_inputs} - computed) | {*self._state}
 
     def encode(self, sources: list[list[int]]) -> OnnxSource:
@@ -67,7 +71,7 @@ class OnnxEngine:
         if self._shortlist is None:
             return OnnxSource(memory, state, {}, None)
         candidates = self._shortlist.candidates(sources)
-        output = {"output.weight": self._shortlist.weight[candidates], "output.bias": self._shortlist.bias[candidates]}
+        output = self._shortlist.output_layer(candidates, integers=self._integers)
         return OnnxSource(memory, state, output, candidates)
 
     def _misfit(self, name: str) -> UserError:

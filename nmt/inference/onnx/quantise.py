@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 import onnx
-from onnx import NodeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from nmt.inference.onnx.integers import WEIGHT_STEPS, to_integers
+from nmt.inference.onnx.layout import OUTPUT_SCALE, OUTPUT_WEIGHT
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127
 ZERO = 128
-# Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
-# products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
-WEIGHT_STEPS = 64
 COPIES = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose outputs hold numbers of their first input only."""
 
@@ -28,12 +28,16 @@ def quantise(
     """Return a copy of the graph ``exact`` that multiplies by weights in 8-bit integers.
 
     The weights have one scale per column and lie in ±``weight_steps``. ``bounded_inputs`` are the inputs of the graph
-    whose numbers lie in [−1, 1].
+    whose numbers lie in [−1, 1]. The input ``output.weight`` (C, F) of a step with a shortlist becomes one of integers
+    (F, C), and the input ``output.weight.scale`` (C,) is added.
     """
     model = onnx.ModelProto()
     model.CopyFrom(exact)
     graph = _Graph(model.graph, bounded_inputs, weight_steps)
     nodes = [new for node in model.graph.node for new in graph.quantised(node)]
+    inputs = [new for value in model.graph.input for new in _integer_inputs(value)]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     used = {name for node in nodes for name in node.input}
@@ -62,10 +66,13 @@ class _Graph:
         """Yield the nodes that replace ``node``: the node itself if it has no weights."""
         if node.op_type == "LSTM":
             yield self._lstm(node)
-        elif node.op_type in ("MatMul", "Gemm") and self.weights.get(node.input[1], np.empty(0)).ndim == 2:
+        elif node.op_type in ("MatMul", "Gemm") and self._is_weight(node.input[1]):
             yield from self._product(node)
         else:
             yield node
+
+    def _is_weight(self, name: str) -> bool:
+        return name == OUTPUT_WEIGHT or (name in self.weights and self.weights[name].ndim == 2)
 
     def is_bounded(self, name: str) -> bool:
         """Return whether all numbers of a value certainly lie in [−1, 1]."""
@@ -86,8 +93,12 @@ class _Graph:
         source, output = node.input[0], node.output[0]
         options = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         assert not options.get("transA") and options.get("alpha", 1) == options.get("beta", 1) == 1
-        weight = self.weights[node.input[1]]
-        values, scales = self._integers(f"{output}.weight", weight.T if options.get("transB") else weight)
+        weight = self.weights.get(node.input[1])
+        if weight is None:  # of a shortlist
+            assert options.get("transB")
+            values, scales = OUTPUT_WEIGHT, OUTPUT_SCALE
+        else:
+            values, scales = self._integers(f"{output}.weight", weight.T if options.get("transB") else weight)
         bias = node.input[2] if len(node.input) > 2 else ""
         rows = ""
         if not self.is_bounded(source):
@@ -96,7 +107,8 @@ class _Graph:
             yield helper.make_node("Max", [f"{output}.largest", self.smallest], [rows := f"{output}.rows"])
             yield helper.make_node("Div", [source, rows], [f"{output}.bounded"])
             source = f"{output}.bounded"
-        fused_bias = bias if not rows and bias in self.weights else ""  # a bias that is computed is a matrix
+        # A bias that is computed is a matrix, which the product cannot add.
+        fused_bias = bias if not rows and (bias in self.weights or weight is None) else ""
         steps = [("Mul", rows)] if rows else []
         steps += [("Add", bias)] if bias and not fused_bias else []
         names = [*(f"{output}.{operator}" for operator, _ in steps), output]
@@ -124,11 +136,19 @@ class _Graph:
 
     def _integers(self, name: str, weight: np.ndarray) -> tuple[str, str]:
         """Add a weight (…, X, Y) as integers and its scales (…, Y); return the names of both."""
-        largest = np.abs(weight).max(axis=-2)
-        scales = np.where(largest > 0, largest, 1).astype(np.float32) / np.float32(self.weight_steps)
-        integers = np.rint(weight / scales[..., None, :]).astype(np.int8)
+        integers, scales = to_integers(weight, axis=-2, steps=self.weight_steps)
         return self._constant(name, integers), self._constant(f"{name}.scale", scales)
 
     def _constant(self, name: str, value: np.ndarray) -> str:
         self.added.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
+
+
+def _integer_inputs(value: ValueInfoProto) -> Iterator[ValueInfoProto]:
+    """Yield the inputs that replace an input of the exact graph."""
+    if value.name != OUTPUT_WEIGHT:
+        yield value
+        return
+    rows, columns = (dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim)
+    yield helper.make_tensor_value_info(OUTPUT_WEIGHT, TensorProto.INT8, [columns, rows])
+    yield helper.make_tensor_value_info(OUTPUT_SCALE, TensorProto.FLOAT, [rows])

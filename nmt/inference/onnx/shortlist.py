@@ -7,6 +7,7 @@ Jean, Cho, Memisevic & Bengio (2015), On Using Very Large Target Vocabulary for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -14,6 +15,8 @@ from zipfile import ZipFile
 import numpy as np
 
 from nmt.errors import UserError
+from nmt.inference.onnx.integers import to_integers
+from nmt.inference.onnx.layout import OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.reading import check_members, open_regular
 from nmt.text.specials import EOS
 
@@ -41,6 +44,21 @@ class Shortlist:
         pieces = np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in sources]))
         ids: np.ndarray = np.unique(np.concatenate([self.best[pieces].ravel(), self.frequent, [EOS]]))
         return ids.astype(np.int64)
+
+    def output_layer(self, ids: np.ndarray, *, integers: bool) -> dict[str, np.ndarray]:
+        """Return the inputs of a step graph that hold the output layer for the target ``ids`` (C,).
+
+        The weights are (C, F), or with ``integers`` 8-bit integers (F, C) with scales (C,).
+        """
+        if not integers:
+            return {OUTPUT_WEIGHT: self.weight[ids], OUTPUT_BIAS: self.bias[ids]}
+        weight, scales = self._integers
+        transposed = np.ascontiguousarray(weight[ids].T)  # onnxruntime would copy another layout in every step
+        return {OUTPUT_WEIGHT: transposed, OUTPUT_SCALE: scales[ids], OUTPUT_BIAS: self.bias[ids]}
+
+    @cached_property
+    def _integers(self) -> tuple[np.ndarray, np.ndarray]:
+        return to_integers(self.weight, axis=1)
 
     def save(self, file: Path) -> None:
         """Write the shortlist to ``file``."""
