@@ -15,27 +15,28 @@ from typing import Any
 
 import numpy as np
 
-VOCABULARY = 8_000
 FREQUENT = 200  # pieces that the vocabulary map allows for every source, as in a shortlist of the toolkit
 SIZES = {22: (3, 2, 512, 2048), 11: (6, 2, 256, 1536)}  # encoder and decoder layers, size, feed-forward size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--millions", type=int, choices=SIZES, required=True, help="million parameters")
-    for name in ("lines", "length", "steps", "beam", "batch", "threads"):
+    parser.add_argument(
+        "--millions", type=int, choices=SIZES, required=True, help="million parameters with 8,000 pieces"
+    )
+    for name in ("lines", "length", "steps", "beam", "batch", "threads", "vocabulary"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--shortlist", type=int, default=0, help="translations per source piece; default: no map")
     args = parser.parse_args()
     import ctranslate2
 
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, *SIZES[args.millions], shortlist=args.shortlist)
+        save_model(folder, *SIZES[args.millions], vocabulary=args.vocabulary, shortlist=args.shortlist)
         # Fastest: a thread per batch for many lines, and one thread for one line.
         batches = args.threads if args.batch > 1 else 1
         translator = ctranslate2.Translator(folder, compute_type="int8", inter_threads=batches, intra_threads=1)
     random = np.random.default_rng(1)
-    lines = [[f"t{i}" for i in random.integers(VOCABULARY, size=args.length - 1)] for _ in range(args.lines)]
+    lines = [[f"t{i}" for i in random.integers(args.vocabulary, size=args.length - 1)] for _ in range(args.lines)]
     options = {"beam_size": args.beam, "max_batch_size": args.batch, "batch_type": "examples"}
     options |= {"min_decoding_length": args.steps, "max_decoding_length": args.steps}
     options |= {"use_vmap": bool(args.shortlist)}
@@ -47,7 +48,14 @@ def main() -> None:
 
 
 def save_model(
-    folder: str, encoder_layers: int, decoder_layers: int, size: int, feed_forward: int, *, shortlist: int
+    folder: str,
+    encoder_layers: int,
+    decoder_layers: int,
+    size: int,
+    feed_forward: int,
+    *,
+    vocabulary: int,
+    shortlist: int,
 ) -> None:
     """Write a pre-norm Transformer with eight heads whose embeddings and output layer are shared.
 
@@ -67,9 +75,9 @@ def save_model(
         spec.gamma, spec.beta = np.ones(size, np.float32), np.zeros(size, np.float32)
 
     model = transformer_spec.TransformerSpec.from_config((encoder_layers, decoder_layers), 8, pre_norm=True)
-    embedding = matrix(VOCABULARY + 4, size)
+    embedding = matrix(vocabulary + 4, size)
     model.encoder.embeddings[0].weight = model.decoder.embeddings.weight = model.decoder.projection.weight = embedding
-    model.decoder.projection.bias = np.zeros(VOCABULARY + 4, np.float32)
+    model.decoder.projection.bias = np.zeros(vocabulary + 4, np.float32)
     for side in (model.encoder, model.decoder):
         norm(side.layer_norm)
         for layer in side.layer:
@@ -81,14 +89,14 @@ def save_model(
             norm(layer.ffn.layer_norm)
             linear(layer.ffn.linear_0, feed_forward, size)
             linear(layer.ffn.linear_1, size, feed_forward)
-    tokens = ["<blank>", "<unk>", "<s>", "</s>", *(f"t{i}" for i in range(VOCABULARY))]
+    tokens = ["<blank>", "<unk>", "<s>", "</s>", *(f"t{i}" for i in range(vocabulary))]
     model.register_source_vocabulary(tokens)
     model.register_target_vocabulary(tokens)
     model.config.add_source_eos = True
     if shortlist:
         # Each line holds a source piece, a tab and target pieces. A line without a source piece is for every source.
-        lists = {"": random.integers(VOCABULARY, size=FREQUENT)}
-        lists |= {f"t{i}": random.integers(VOCABULARY, size=shortlist) for i in range(VOCABULARY)}
+        lists = {"": random.integers(vocabulary, size=FREQUENT)}
+        lists |= {f"t{i}": random.integers(vocabulary, size=shortlist) for i in range(vocabulary)}
         lines = [f"{piece}\t{' '.join(f't{i}' for i in numbers)}\n" for piece, numbers in lists.items()]
         vocabulary_map = Path(folder) / "lists.txt"
         vocabulary_map.write_text("".join(lines), encoding="utf-8")

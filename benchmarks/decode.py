@@ -43,7 +43,7 @@ ENGINES = ("torch", "onnx", "onnx-int8")
 METHODS = {"torch": FLOAT_METHODS, "onnx": FLOAT_METHODS, "onnx-int8": ["onnx-int8"]}
 NATURAL = "natural"
 SHORTLIST = ", shortlist"
-PEER_SIZES = (22, 11)  # million parameters; the reference has 25
+PEER_SIZES = {22: 512, 11: 256}  # million parameters with 8,000 pieces, and size; the reference has 25 million
 COLUMNS = ("engine", "median s (quartiles)", "times as fast as the first engine")
 
 
@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=32, help="lines per batch; default: %(default)s")
     parser.add_argument("--at-once", action="store_true", help="also decode --threads batches at once")
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY, help="pieces; default: %(default)s")
     help_text = "also decode with a shortlist of that many translations per source piece; random ones without --model"
     parser.add_argument("--shortlist", type=int, help=help_text)
     parser.add_argument("--ct2", type=Path, help="a Python with ctranslate2, to compare with random Transformers")
@@ -74,16 +75,18 @@ def main() -> None:
 def measure_fixed(args: argparse.Namespace) -> list[str]:
     """Report speed and lower bound with the same number of steps for every line."""
     random, steps = np.random.default_rng(1), int(args.steps)
-    lines = [[*random.integers(FIRST_PIECE, VOCABULARY, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
-    model = reference(args.runs, args.attention, shortlist=args.shortlist)
+    lines = [[*random.integers(FIRST_PIECE, args.vocabulary, args.length - 1).tolist(), EOS] for _ in range(args.lines)]
+    model = reference(args.runs, args.attention, vocabulary=args.vocabulary, shortlist=args.shortlist)
     engines: dict[str, Any] = dict(load_engines(model, args))
-    for size in PEER_SIZES if args.ct2 else ():
-        engines[f"CTranslate2 int8, {size} M"] = Peer(args, size)
+    for millions, size in PEER_SIZES.items() if args.ct2 else ():
+        name = f"CTranslate2 int8, {millions + (args.vocabulary - VOCABULARY) * size / 1e6:.0f} M"
+        engines[name] = Peer(args, millions)
         if args.shortlist:
-            engines[f"CTranslate2 int8, {size} M, vocabulary map"] = Peer(args, size, args.shortlist)
+            engines[f"{name}, vocabulary map"] = Peer(args, millions, args.shortlist)
     seconds = in_turns(engines, args.rounds, lambda engine: decode_steps(engine, lines, args.beam, args.batch, steps))
-    work = model_products(args.lines, args.length, steps, args.beam, args.batch)
+    work = model_products(args, steps)
     size = f"{args.lines} lines of {args.length} pieces, {steps} steps"
+    size += f", vocabulary {args.vocabulary:,}" if args.vocabulary != VOCABULARY else ""
     rows = []
     for name, times in seconds.items():
         middle, methods = median(times), METHODS.get(name.partition(",")[0])
@@ -168,15 +171,17 @@ class AtOnce(NamedTuple):
 
 
 class Peer:
-    """CTranslate2 with a random Transformer of ``size`` million parameters, in another process.
+    """CTranslate2 with a random Transformer of ``millions`` of parameters, in another process.
 
     With a ``shortlist`` it uses a vocabulary map with that many translations per source piece.
     """
 
-    def __init__(self, args: argparse.Namespace, size: int, shortlist: int = 0) -> None:
-        work = {name: getattr(args, name) for name in ("lines", "length", "steps", "beam", "batch", "threads")}
+    def __init__(self, args: argparse.Namespace, millions: int, shortlist: int = 0) -> None:
+        work = {
+            name: getattr(args, name) for name in ("lines", "length", "steps", "beam", "batch", "threads", "vocabulary")
+        }
         options = [word for name, value in work.items() for word in (f"--{name}", str(value))]
-        command = [str(args.ct2), str(Path(__file__).with_name("ct2_peer.py")), "--millions", str(size), *options]
+        command = [str(args.ct2), str(Path(__file__).with_name("ct2_peer.py")), "--millions", str(millions), *options]
         command += ["--shortlist", str(shortlist)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         self.process = subprocess.Popen(
@@ -222,16 +227,16 @@ def decode_batches(engine: Any, decode: Callable[[Any, Any], Any], batches: list
         return list(pool.map(lambda batch: decode(engine.engine, batch), batches))
 
 
-def model_products(lines: int, length: int, steps: int, beam: int, batch: int) -> list[Product]:
+def model_products(args: argparse.Namespace, steps: int) -> list[Product]:
     """Return the reference's products with weights: encoder layers in two directions, then the decoder steps."""
-    batches, rows = lines / batch, batch * beam
+    length, batch, batches, rows = args.length, args.batch, args.lines / args.batch, args.batch * args.beam
     return [
         Product(batch * length, SIZE, 4 * SIZE, LAYERS * batches),
         Product(batch, SIZE // 2, 2 * SIZE, 2 * LAYERS * length * batches),
         Product(rows, 3 * SIZE, 4 * SIZE, steps * batches),
         Product(rows, 2 * SIZE, 4 * SIZE, (LAYERS - 1) * steps * batches),
         Product(rows, 2 * SIZE, SIZE, steps * batches),
-        Product(rows, SIZE, VOCABULARY, steps * batches),
+        Product(rows, SIZE, args.vocabulary, steps * batches),
     ]
 
 

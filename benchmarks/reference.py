@@ -32,34 +32,43 @@ SIZES = {"reference": SETTINGS, "default": []}  # default: the sizes of the defa
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "b d f g k l m n p r s t v w".split() for vowel in "aeiou"]
 
 
-def reference(runs: Path, attention: Sequence[str], size: str = "reference", shortlist: int | None = None) -> Path:
+def reference(
+    runs: Path,
+    attention: Sequence[str],
+    size: str = "reference",
+    *,
+    vocabulary: int = VOCABULARY,
+    shortlist: int | None = None,
+) -> Path:
     """Return the folder of the exported model with this attention (name and settings); create it if missing.
 
     With a ``shortlist`` it has that many random translations per source piece.
     """
-    names = [*attention, *([size] if size != "reference" else []), *([f"shortlist-{shortlist}"] if shortlist else [])]
+    names = [*attention, *([size] if size != "reference" else [])]
+    names += [str(vocabulary)] if vocabulary != VOCABULARY else []
+    names += [f"shortlist-{shortlist}"] if shortlist else []
     run = runs / "-".join(names).replace("=", "-")
     if not (run / MODEL_FILE).is_file():
         run.mkdir(parents=True, exist_ok=True)
         config = train_config([*SIZES[size], f"attention={attention[0]}", *attention[1:]])
         torch.manual_seed(1)
-        sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
-        pieces = tokenizer()
+        sizes = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary, "longest_source": MAX_LENGTH}
+        pieces = tokenizer(vocabulary)
         save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, MAX_LENGTH))
     if not exported_engines(run):
-        export(load_folder(run), run, random_lists(shortlist) if shortlist else None)
+        export(load_folder(run), run, random_lists(vocabulary, shortlist) if shortlist else None)
     return run
 
 
-def random_lists(size: int) -> tuple[np.ndarray, np.ndarray]:
+def random_lists(vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return ``size`` random translations of each source piece, and random frequent pieces, for a shortlist."""
     numbers = np.random.default_rng(2)
-    best = numbers.integers(FIRST_PIECE, VOCABULARY, (VOCABULARY, size), dtype=np.int32)
-    return best, numbers.integers(FIRST_PIECE, VOCABULARY, FREQUENT, dtype=np.int32)
+    best = numbers.integers(FIRST_PIECE, vocabulary, (vocabulary, size), dtype=np.int32)
+    return best, numbers.integers(FIRST_PIECE, vocabulary, FREQUENT, dtype=np.int32)
 
 
-def tokenizer() -> Tokenizer:
-    """Return a tokenizer of 8,000 pieces, trained on random words of one to three syllables."""
+def tokenizer(vocabulary: int = VOCABULARY) -> Tokenizer:
+    """Return a tokenizer of ``vocabulary`` pieces, trained on random words of one to three syllables."""
     random.seed(1)
     words = ("".join(random.choices(SYLLABLES, k=random.choice((1, 2, 3)))) for _ in range(200_000))
-    return Tokenizer.train([" ".join(line) for line in zip(*[words] * 20, strict=True)], vocab_size=VOCABULARY)
+    return Tokenizer.train([" ".join(line) for line in zip(*[words] * 20, strict=True)], vocab_size=vocabulary)
