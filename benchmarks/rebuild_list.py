@@ -27,7 +27,9 @@ TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
 MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
+ENGINE_MODELS = ("runs/multi30k/m30k-bahdanau-s3", "runs/multi30k/m30k-memory-no-encodings-s1")
 FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
+ENGINE_FOLDERS = tuple(f"{model}/model.pt" for model in ENGINE_MODELS)
 SIZES = [f"{part}.{size}" for part in ("encoder", "decoder") for size in ("hidden_size=512", "layers=2")]
 REFERENCE_RUN = (
     *("+experiment=multi30k", "attention=luong", "name=reference", "tokenizer.vocab_size=8000", *SIZES),
@@ -38,6 +40,7 @@ PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
+SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
 
 RIDGE = ("delta", "gated_delta", "mesa")
 RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
@@ -92,6 +95,20 @@ ENTRIES = [
         needs=(CT2,),
     ),
     Entry(
+        "decode_one_shortlist_ct2",
+        "decode",
+        3,
+        (*SHORTLIST, "--name", "decode_one_shortlist_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
+    Entry(
+        *("decode_one_shortlist_32000_ct2", "decode", 5),
+        (*SHORTLIST, "--vocabulary", "32000", "--name", "decode_one_shortlist_32000_ct2"),
+        timing=True,
+        needs=(CT2,),
+    ),
+    Entry(
         *("decode_at_once", "decode", 3),
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
@@ -104,7 +121,7 @@ ENTRIES = [
     Entry("steps", "steps", 3, timing=True),
     Entry("scaling", "scaling", 1, timing=True),
     Entry("completion", "completion", 25, timing=True),
-    Entry("engines", "engines", 5, ("--model", *MODELS, "--rounds", "2"), timing=True, needs=(*FOLDERS, TEST2016)),
+    Entry("engines", "engines", 5, ("--model", *ENGINE_MODELS), timing=True, needs=(*ENGINE_FOLDERS, TEST2016)),
     Entry(
         *("integers", "integers", 5),
         ("--model", *MODELS[:2], "--rounds", "2"),

@@ -73,9 +73,9 @@ def assert_equal_translations(expected: Translator, actual: Translator, options:
             assert [translation.tokens for translation in left.n_best] == [
                 translation.tokens for translation in right.n_best
             ]
-            for wanted, found in zip(left.n_best, right.n_best, strict=True):
-                np.testing.assert_allclose(found.log_prob, wanted.log_prob, atol=1e-4)
-                np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-4)
+            for first, second in zip(left.n_best, right.n_best, strict=True):
+                np.testing.assert_allclose(second.log_prob, first.log_prob, atol=1e-4)
+                np.testing.assert_allclose(second.alignment, first.alignment, atol=1e-4)
 
 
 # Each takes 10 s; tests/attention exports every kind alone.
