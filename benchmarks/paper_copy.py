@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
     parser.add_argument("--settings", nargs="*", default=[], help="settings of nmt-train that all cells get")
+    parser.add_argument("--name", help="of the results files; default: paper_copy_SIZE, and _UPDATES if they are given")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     parser.add_argument("--decoding-only", action="store_true", help="measure the decoding time only")
     args = parser.parse_args()
@@ -132,7 +133,7 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
     lines = header(f"Toy copy, {args.size}", *facts(args))
     lines += ["BLEU of the test set with beam 10:", "", *table(columns, bleu), ""]
     lines += ["Cost of each run:", "", *table(*costs(args, runs)), ""]
-    name = f"paper_copy_{args.size}" + ("" if args.updates is None else f"_{args.updates}")
+    name = args.name or f"paper_copy_{args.size}" + ("" if args.updates is None else f"_{args.updates}")
     save(args.output / f"{name}.md", [*lines, f"![learning curves]({name}.png)"], show=False)
     plot_curves(args, runs, args.output / f"{name}.png")
 
