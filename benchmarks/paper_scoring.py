@@ -20,7 +20,7 @@ from runs import Runs
 
 SCORES = ("sigmoid", "softmax")
 COMBINATIONS = tuple(product(SCORES, SCORES))  # write, read
-COLUMNS = ("write / read", "seeds", "valid loss", "test BLEU", "AER", "epochs", "training, min")
+COLUMNS = ("write / read", "seeds", "valid loss", "test BLEU", "AER", "AER of each seed", "epochs", "training, min")
 
 
 def main() -> None:
@@ -59,6 +59,7 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
             with_deviation([test["bleu"] for test in tests], ".1f"),
         ]
         cells += [with_deviation([test["aer"] for test in tests], ".3f")]
+        cells += [", ".join(f"{test['aer']:.3f}" for test in tests)]
         cells += [
             with_deviation([summary[key] / scale for summary in finished.values()], ".0f") for key, scale in TIMES
         ]
