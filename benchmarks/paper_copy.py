@@ -26,6 +26,7 @@ import torch
 from decode import decode_steps, in_turns
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from report import argument_parser, header, save, table, with_quartiles
 from runs import Runs
 
@@ -153,8 +154,8 @@ def facts(args: argparse.Namespace) -> list[str]:
 def costs(args: argparse.Namespace, runs: Runs) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return columns and rows: accuracy, updates, minutes and commit of each finished run."""
     rows = []
-    for length in sorted(LENGTHS):
-        for kind in KINDS:
+    for length in sorted(args.lengths):
+        for kind in args.kinds or KINDS:
             name = run_name(args, length, kind)
             if (summary := runs.finished(name)) is not None:
                 accuracy = summary["metrics"].get("valid_accuracy", float("nan"))
@@ -168,10 +169,10 @@ def plot_curves(args: argparse.Namespace, runs: Runs, file: Path) -> None:
     curves = {
         length: {
             kind: run["curves"]["train_loss"]
-            for kind in KINDS
+            for kind in args.kinds or KINDS
             if (run := runs.finished(run_name(args, length, kind))) is not None
         }
-        for length in sorted(LENGTHS)
+        for length in sorted(args.lengths)
     }
     shown = [length for length in curves if curves[length]]
     if not shown:
@@ -186,6 +187,7 @@ def plot_curves(args: argparse.Namespace, runs: Runs, file: Path) -> None:
             axes.plot(updates, mean, linewidth=1.2, label=kind, **line_style(kind))
         axes.set_title(f"L = {length}")
         axes.set_xlabel("updates")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.grid(alpha=0.3)
     panels[0].set_ylabel(f"training loss, nats, mean of {SMOOTHED} logged values")
     handles = {line.get_label(): line for axes in panels for line in axes.lines}
