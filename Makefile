@@ -12,7 +12,7 @@ train: $(STAMP)
 	$(BIN)/nmt-train
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What the tests of Ray, datasets and py3langid need. "make test" skips them without it.
 extras: $(EXTRAS_STAMP)
