@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: train test extras attacks lint types docs pages site wheel clean
 
@@ -12,7 +13,7 @@ train: $(STAMP)
 	$(BIN)/nmt-train
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
 
 # What the tests of Ray, datasets and py3langid need. "make test" skips them without it.
 extras: $(EXTRAS_STAMP)
@@ -30,7 +31,7 @@ types: $(STAMP)
 docs: pages site
 
 pages: $(DOCS_STAMP)
-	$(BIN)/python -m pytest -n 2 tests/test_readme.py tests/test_docs.py
+	$(PYTEST) tests/test_readme.py tests/test_docs.py
 
 site: $(DOCS_STAMP)
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky --jobs 2 docs docs/_build/html
