@@ -63,7 +63,7 @@ def main() -> None:
     parser = argument_parser(__doc__, runs="runs/paper_copy", rounds=5)
     parser.add_argument("--size", choices=("small", "full"), default="small", help="default: %(default)s")
     parser.add_argument("--lengths", type=int, nargs="+", choices=LENGTHS, default=LENGTHS, help="default: all")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, help="default: all")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--updates", type=int, help="of each run, with separate results; default: as --size says")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time; default: %(default)s")
     parser.add_argument("--minutes", type=float, help="start no training that would end later than this; default: none")
@@ -102,9 +102,8 @@ def train_cells(args: argparse.Namespace, runs: Runs) -> None:
 
 def cells(args: argparse.Namespace) -> Iterator[tuple[int, str]]:
     """Yield length and kind of each cell, the most telling ones of a length first."""
-    kinds = args.kinds or KINDS
     for length in args.lengths:
-        for kind in sorted(kinds, key=lambda kind: FIRST.index(kind) if kind in FIRST else len(FIRST)):
+        for kind in sorted(args.kinds, key=lambda kind: FIRST.index(kind) if kind in FIRST else len(FIRST)):
             yield length, kind
 
 
@@ -124,7 +123,7 @@ def settings(args: argparse.Namespace, length: int, kind: str) -> list[str]:
 def write_report(args: argparse.Namespace, runs: Runs) -> None:
     """Write tables of BLEU, decoding and training time, and the learning curves."""
     bleu: list[list[str]] = []
-    for kind in args.kinds or KINDS:
+    for kind in args.kinds:
         row = [kind]
         for length in sorted(args.lengths):
             summary = runs.finished(run_name(args, length, kind))
@@ -151,36 +150,35 @@ def facts(args: argparse.Namespace) -> list[str]:
     ]
 
 
+def finished_runs(args: argparse.Namespace, runs: Runs) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield length, kind and record of each finished run, the shortest sequences first."""
+    for length in sorted(args.lengths):
+        for kind in args.kinds:
+            if (run := runs.finished(run_name(args, length, kind))) is not None:
+                yield length, kind, run
+
+
 def costs(args: argparse.Namespace, runs: Runs) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return columns and rows: accuracy, updates, minutes and commit of each finished run."""
     rows = []
-    for length in sorted(args.lengths):
-        for kind in args.kinds or KINDS:
-            name = run_name(args, length, kind)
-            if (summary := runs.finished(name)) is not None:
-                accuracy = summary["metrics"].get("valid_accuracy", float("nan"))
-                cost = [f"{summary['updates']:,}", f"{summary['seconds'] / 60:.1f}", summary["toolkit"]["commit"][:7]]
-                rows.append([f"L = {length}, {kind}", f"{accuracy:.4f}", *cost])
+    for length, kind, run in finished_runs(args, runs):
+        accuracy = run["metrics"].get("valid_accuracy", float("nan"))
+        cost = [f"{run['updates']:,}", f"{run['seconds'] / 60:.1f}", run["toolkit"]["commit"][:7]]
+        rows.append([f"L = {length}, {kind}", f"{accuracy:.4f}", *cost])
     return ("cell", "accuracy of valid, teacher-forced", "updates", "training, minutes", "commit"), rows
 
 
 def plot_curves(args: argparse.Namespace, runs: Runs, file: Path) -> None:
     """Draw the training loss of each run, a running mean, against its updates, one panel per length."""
-    curves = {
-        length: {
-            kind: run["curves"]["train_loss"]
-            for kind in args.kinds or KINDS
-            if (run := runs.finished(run_name(args, length, kind))) is not None
-        }
-        for length in sorted(args.lengths)
-    }
-    shown = [length for length in curves if curves[length]]
-    if not shown:
+    curves: dict[int, dict[str, list[list[float]]]] = {}
+    for length, kind, run in finished_runs(args, runs):
+        curves.setdefault(length, {})[kind] = run["curves"]["train_loss"]
+    if not curves:
         return
-    figure = Figure(figsize=(3.6 * len(shown) + 2.4, 3.8), layout="constrained")
-    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False).flat
-    for axes, length in zip(panels, shown, strict=True):
-        for kind, points in curves[length].items():
+    figure = Figure(figsize=(3.6 * len(curves) + 2.4, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(curves), sharey=True, squeeze=False).flat
+    for axes, (length, lines) in zip(panels, curves.items(), strict=True):
+        for kind, points in lines.items():
             updates, loss = zip(*points, strict=True)
             window = np.ones(min(SMOOTHED, len(loss)))
             mean = np.convolve(loss, window, "same") / np.convolve(np.ones(len(loss)), window, "same")
