@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from report import header, save, table, with_range
 
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 
 UPDATES = 1_000  # another number gets other files
 COLUMNS = ["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"]

@@ -28,10 +28,10 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from report import argument_parser, header, row, save, table_head
 
 from nmt.evaluation import corpus_scores
+from nmt.files.checksum import checksum
 from nmt.inference.onnx.folder import open_onnx
 from nmt.inference.onnx.layout import ABOUT
 from nmt.inference.translator import Translator
-from nmt.storage import checksum
 from nmt.text.files import read_lines
 
 ROWS_PER_CALL, CALLS = 4, 12  # input rows that are kept of each product

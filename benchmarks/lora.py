@@ -23,11 +23,11 @@ from report import argument_parser, header, save, table
 from runs import Runs, evaluate
 
 from nmt.config import train_config
+from nmt.files.atomic import write_lines
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.adapter import matrices
 from nmt.model.build import build_model, build_on_meta
-from nmt.storage import write_lines
 from nmt.text.files import read_lines
 
 CORPORA = ("tatoeba", "multi30k")

@@ -28,7 +28,7 @@ from runs import Runs, evaluate
 from nmt.alignment.aer import alignment_error_rate
 from nmt.alignment.links import argmax_links
 from nmt.alignment.model1 import train_ibm_model_1
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 from nmt.text.files import read_pairs
 from nmt.text.links import LinkSettings, parse_links
 

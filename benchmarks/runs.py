@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Any
 
 from nmt.errors import counted
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 
 KEPT = ("test", "signatures", "seconds", "tokens_per_s", "epochs", "updates", "toolkit", "machine")  # of summary.json
 

@@ -12,7 +12,7 @@ import numpy as np
 from nmt.alignment.characters import xml_safe
 from nmt.alignment.fonts import font_families
 from nmt.errors import UserError
-from nmt.storage import replace_file
+from nmt.files.atomic import replace_file
 from nmt.text.links import Link
 
 if TYPE_CHECKING:

@@ -193,7 +193,7 @@ def _draw(
     """Draw the examples and yield each file as soon as it is complete."""
     from nmt.alignment.heatmap import save_heatmap
     from nmt.alignment.page import alignment_page
-    from nmt.storage import write_lines
+    from nmt.files.atomic import write_lines
 
     origin = "own translation" if options.tgt is None else "force-decoded"
     model, source = Path(options.model).resolve().name, Path(options.src).name

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.errors import print_message
-from nmt.storage import create_folder
+from nmt.files.atomic import create_folder
 
 
 @contextmanager

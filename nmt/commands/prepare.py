@@ -18,7 +18,7 @@ from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
 from nmt.errors import UserError, counted
-from nmt.storage import checksum
+from nmt.files.checksum import checksum
 from nmt.tasks.sources import SHARED, is_prepared, load_pairs, source_problems
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any
 from nmt.config.compose import config_dir
 from nmt.config.init_from import MISSING, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
+from nmt.files.reading import read_json, read_text, refuse_links
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
-from nmt.reading import read_json, read_text, refuse_links
 from nmt.tasks.sources import is_prepared
 from nmt.training.lock import lock_run
 

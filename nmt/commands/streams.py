@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import UserError, printable
-from nmt.storage import replace_file
+from nmt.files.atomic import replace_file
 from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results

@@ -21,10 +21,10 @@ from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
+from nmt.files.atomic import write_lines
+from nmt.files.locks import LOCK_FILE
+from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
-from nmt.locks import LOCK_FILE
-from nmt.reading import read_json
-from nmt.storage import write_lines
 from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
 from nmt.training.lock import lock_run

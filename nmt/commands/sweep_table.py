@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.comparison.measures import Column, mean_and_deviation
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 
 SEED = "seed"
 Record = Mapping[str, Any]

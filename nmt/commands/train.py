@@ -25,9 +25,9 @@ from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
+from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
-from nmt.storage import write_lines
 from nmt.training.launch import detect_launch, is_first, require_launch
 from nmt.training.ranks import connected_processes, from_first, rank
 

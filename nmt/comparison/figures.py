@@ -16,7 +16,7 @@ from nmt.alignment.fonts import font_families
 from nmt.alignment.heatmap import draw_weights
 from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.comparison.results import Point, Row, pareto_front
-from nmt.storage import replace_file
+from nmt.files.atomic import replace_file
 from nmt.text.links import Link
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
 from nmt.errors import UserError, counted
+from nmt.files.reading import read_json
 from nmt.inference.run_files import (
     CONFIG_FILE,
     GOLD_LINKS,
@@ -22,7 +23,6 @@ from nmt.inference.run_files import (
     TRANSLATIONS,
     has_adapter,
 )
-from nmt.reading import read_json
 from nmt.tasks.sources import is_prepared
 from nmt.text.files import read_lines
 from nmt.text.links import Links, parse_links

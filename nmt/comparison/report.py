@@ -35,7 +35,7 @@ from nmt.comparison.speed import Timing, measure_speed
 from nmt.comparison.store import Measurements, digest
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
 from nmt.errors import counted
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 
 LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
 NO_EXAMPLE = f"None is drawn: every test source has more than {counted(LONGEST_EXAMPLE, 'piece')}."

@@ -17,8 +17,8 @@ from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.significance import SAMPLES, Difference, paired_bootstrap
 from nmt.comparison.store import Measurements, digest
 from nmt.evaluation import corpus_scores
+from nmt.files.atomic import write_lines
 from nmt.inference.run_files import METRICS_FILE
-from nmt.storage import write_lines
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.reading import open_regular
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
+from nmt.files.reading import open_regular
 
 FOLDER = "measurements"
 

@@ -11,8 +11,8 @@ import yaml
 from omegaconf import OmegaConf
 
 from nmt.errors import UserError
+from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.reading import MAX_DEPTH, read_text, require_plain
 from nmt.tasks.sources import is_prepared
 
 # Settings of the model and of its vocabulary.

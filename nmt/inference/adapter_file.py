@@ -21,11 +21,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.errors import UserError
+from nmt.files.atomic import replace_file
+from nmt.files.checksum import BLOCK_BYTES, archive_fingerprint, require_format, tensors_digest
+from nmt.files.reading import open_regular, require_plain, require_regular
 from nmt.inference.run_files import ADAPTER, MODEL_FILE, has_adapter
 from nmt.model.adapter import add_updates, matrices, updates
 from nmt.model.seq2seq import Seq2Seq
-from nmt.reading import open_regular, require_plain, require_regular
-from nmt.storage import BLOCK_BYTES, archive_fingerprint, replace_file, require_format, tensors_digest
 
 FORMAT = 1
 DTYPES = {torch.float32, torch.float64}

@@ -20,13 +20,13 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError, counted
+from nmt.files.checksum import require_format, tensors_digest
+from nmt.files.reading import read_text, require_regular
 from nmt.inference.memories import EncodedLine
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
-from nmt.reading import read_text, require_regular
-from nmt.storage import require_format, tensors_digest
 
 FORMAT = 1
 COUNT = "count.txt"  # number of files: without it, nobody would notice that the last files are missing

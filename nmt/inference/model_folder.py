@@ -11,14 +11,15 @@ import numpy as np
 import torch
 
 from nmt.errors import UserError
+from nmt.files.checkpoint import read_checkpoint, write_checkpoint
+from nmt.files.checksum import require_format
+from nmt.files.reading import require_plain
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
 from nmt.inference.run_files import MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
-from nmt.reading import require_plain
-from nmt.storage import read_checkpoint, require_format, write_checkpoint
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1

@@ -11,7 +11,7 @@ from unicodedata import is_normalized
 import numpy as np
 import pyarrow as pa
 
-from nmt.storage import replace_file
+from nmt.files.atomic import replace_file
 from nmt.text.account import Account
 from nmt.text.corpus_checks import check_table
 from nmt.text.corpus_format import SCHEMA, corpus_errors, open_arrow

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from nmt.errors import UserError
-from nmt.storage import require_format
+from nmt.files.checksum import require_format
 
 FORMAT = 2
 FORMAT_KEY = b"nmt.corpus"

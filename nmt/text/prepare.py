@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.storage import checksum, verify_file
+from nmt.files.checksum import checksum, verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import SCHEMA

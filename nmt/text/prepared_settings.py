@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.reading import read_json
-from nmt.storage import checksum, require_format, write_lines
+from nmt.files.atomic import write_lines
+from nmt.files.checksum import checksum, require_format
+from nmt.files.reading import read_json
 from nmt.text.account import Account
 
 PARTS = ("train", "valid", "test")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.errors import print_message
-from nmt.storage import checksum
+from nmt.files.checksum import checksum
 from nmt.text.account import Account
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import Duplicates, PairFilters

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nmt.errors import UserError
-from nmt.storage import verify_file
+from nmt.files.checksum import verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import FIX, SCHEMA, SHARD_KEY, corpus_errors, open_arrow

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, counted, print_message
-from nmt.reading import read_json
-from nmt.storage import checksum, write_lines
+from nmt.files.atomic import write_lines
+from nmt.files.checksum import checksum
+from nmt.files.reading import read_json
 from nmt.text.account import NoPairs
 
 try:

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from nmt.errors import UserError
+from nmt.files.checkpoint import read_checkpoint, write_checkpoint
+from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
-from nmt.storage import read_checkpoint, require_format, write_checkpoint
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 from nmt.training.ranks import from_first, rank
@@ -42,7 +43,7 @@ class Kept(NamedTuple):
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Reads and writes checkpoints with ``nmt.storage``: atomically, and without running code from them."""
+    """Reads and writes checkpoints with ``nmt.files``: atomically, and without running code from them."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         if (name := non_finite(checkpoint["state_dict"])) is not None:

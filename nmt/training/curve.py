@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.storage import replace_file
+from nmt.files.atomic import replace_file
 from nmt.training.metrics import COLUMNS, read_rows
 
 MIN_SPAN = 2.0  # BLEU: a smaller range would draw noise as if it were progress

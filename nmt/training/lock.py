@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from nmt.locks import lock_folder
+from nmt.files.locks import lock_folder
 
 
 def lock_run(folder: Path) -> AbstractContextManager[None]:

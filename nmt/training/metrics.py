@@ -12,8 +12,8 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from torch.utils.tensorboard import SummaryWriter
 
+from nmt.files.atomic import write_lines
 from nmt.inference.run_files import METRICS_FILE
-from nmt.storage import write_lines
 from nmt.training.optional import optional, reason, warn
 
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")

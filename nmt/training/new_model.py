@@ -11,11 +11,11 @@ import torch
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError, print_message
+from nmt.files.checkpoint import read_checkpoint
 from nmt.inference.adapter_file import Base, model_identity, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
-from nmt.storage import read_checkpoint
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import KEYS
 from nmt.training.ranks import rank

@@ -18,11 +18,11 @@ from nmt.alignment.unspaced import display_weights
 from nmt.alignment.word_weights import piece_weights, word_weights
 from nmt.errors import print_message
 from nmt.evaluation import corpus_scores
+from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.storage import write_lines
 from nmt.text.corpus import Corpus
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted

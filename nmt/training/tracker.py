@@ -15,9 +15,9 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 
 from nmt.errors import UserError
+from nmt.files.atomic import write_lines
+from nmt.files.reading import read_json
 from nmt.plugins import PluginPoint, construct
-from nmt.reading import read_json
-from nmt.storage import write_lines
 from nmt.training.optional import optional, reason
 
 LOGGER = PluginPoint(

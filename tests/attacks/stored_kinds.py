@@ -24,6 +24,7 @@ from nmt.config import read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
+from nmt.files.checksum import checksum
 from nmt.inference import adapter_file, memory_file
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.memories import translate_encoded
@@ -34,7 +35,6 @@ from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
-from nmt.storage import checksum
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
 from nmt.text.prepared_settings import SETTINGS_FILE, write_settings

@@ -70,7 +70,7 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
     ("group", "choice", "target", "problem"),
     [
         # Classes that a module of nmt only imports.
-        ("attention", "none", "nmt.storage.ZipFile", OF_ATTENTION),
+        ("attention", "none", "nmt.files.checkpoint.ZipFile", OF_ATTENTION),
         ("attention", "none", "nmt.attention.base.check_arguments", "defined in nmt.arguments; name it there"),
         ("data", "copy", "nmt.inference.model_folder.Path", OF_DATA),
         ("data", "copy", "nmt.text.parallel.Path", f"defined in {Path.__module__}; name it there, and trust that"),
@@ -78,7 +78,7 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
         ("encoder", "lstm", "nmt.model.encoder.Dropout", "defined in nmt.kernels.dropout; name it there, and trust"),
         ("optimizer", "adam", "torch.optim.sgd.Tensor", "defined in torch; name it there, and trust that package"),
         # Functions of nmt that are not allowed at this place.
-        ("data", "copy", "nmt.storage.write_lines", OF_DATA),
+        ("data", "copy", "nmt.files.atomic.write_lines", OF_DATA),
         ("data", "copy", "nmt.text.parallel.read_pairs", "defined in nmt.text.files; name it there, and trust that"),
         ("attention", "none", "nmt.tasks.copy.generate", OF_ATTENTION),
         ("attention", "none", "nmt.attention.base.clear_padding", NO_ATTENTION),

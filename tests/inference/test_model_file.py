@@ -15,12 +15,12 @@ from builders import random_model, tiny_config
 
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
+from nmt.files.checkpoint import write_checkpoint
 from nmt.inference.model_folder import TrainedModel, load_folder, non_finite, pack, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
-from nmt.storage import write_checkpoint
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.attack("forged model.pt")
@@ -75,7 +75,14 @@ def put(stored: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     "target",
     [
         *("nmt.inference.onnx.shortlist.ZipFile", "zipfile.ZipFile", "nmt.model.encoder.pack_padded_sequence"),
-        *("nmt.attention.base.NamedTuple", "nmt.storage.write_lines", "nmt.training.optimizers.SGD", "", ".", "nmt"),
+        *(
+            "nmt.attention.base.NamedTuple",
+            "nmt.files.atomic.write_lines",
+            "nmt.training.optimizers.SGD",
+            "",
+            ".",
+            "nmt",
+        ),
     ],
 )
 def test_no_constructor_runs_before_every_class_is_accepted(

@@ -23,6 +23,7 @@ from torch import Tensor
 from nmt.attention.base import Memory
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.files.checksum import checksum
 from nmt.inference import bulk
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
@@ -38,7 +39,6 @@ from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.search.options import SearchOptions
-from nmt.storage import checksum
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 

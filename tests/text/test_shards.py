@@ -12,7 +12,7 @@ import pytest
 from sharded import SETTINGS, in_shards, random_pairs
 
 from nmt.errors import UserError
-from nmt.storage import checksum
+from nmt.files.checksum import checksum
 from nmt.text.corpus import Corpus
 from nmt.text.corpus_format import SCHEMA, SHARD_KEY
 from nmt.text.pair import Pair

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nmt.errors import UserError
-from nmt.storage import checksum
+from nmt.files.checksum import checksum
 from nmt.text.account import Account, NoPairs
 from nmt.text.unfinished import PROGRESS, Unfinished, unfinished_folder
 

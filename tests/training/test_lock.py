@@ -12,7 +12,7 @@ from tiny import TINY
 
 from nmt.commands.train import train
 from nmt.errors import UserError
-from nmt.locks import LOCK_FILE
+from nmt.files.locks import LOCK_FILE
 from nmt.training.lock import lock_run
 from nmt.training.module import TranslationTask
 

@@ -19,7 +19,7 @@ from nmt.commands.train import train
 from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml
 from nmt.errors import UserError
-from nmt.storage import write_lines
+from nmt.files.atomic import write_lines
 from nmt.training.lock import lock_run
 
 SMALL = [word for word in TINY if "slots" not in word]

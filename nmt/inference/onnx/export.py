@@ -18,6 +18,8 @@ from torch import nn
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError
+from nmt.files.atomic import replace_folder
+from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.onnx.graphs import (
@@ -37,7 +39,6 @@ from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.onnx.summation import fix_summation_order
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.seq2seq import Seq2Seq
-from nmt.storage import archive_fingerprint, checksum, replace_folder
 from nmt.text.specials import PAD
 
 OPSET = 18

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
+from nmt.files.checksum import archive_fingerprint
+from nmt.files.reading import read_json
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, SHORTLIST
 from nmt.inference.onnx.model import OnnxModel, verified
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.inference.runtime import AttentionFacts
-from nmt.reading import read_json
-from nmt.storage import archive_fingerprint
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

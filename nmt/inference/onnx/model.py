@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from nmt.files.checksum import verify_file
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
 from nmt.inference.onnx.layout import SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
 from nmt.machine import usable_cores
-from nmt.storage import verify_file
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from zipfile import ZipFile
 import numpy as np
 
 from nmt.errors import UserError
+from nmt.files.reading import check_members, open_regular
 from nmt.inference.onnx.integers import to_integers
 from nmt.inference.onnx.layout import OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
-from nmt.reading import check_members, open_regular
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:

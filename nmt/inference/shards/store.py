@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, suggest_fix
+from nmt.files.locks import LOCK_FILE, lock_folder
+from nmt.files.reading import open_regular, read_json
 from nmt.inference.shards.shard import Done, Shard
-from nmt.locks import LOCK_FILE, lock_folder
-from nmt.reading import open_regular, read_json
 
 SETTINGS = "settings.json"
 BUSY = "is writing into it; wait until it ends, or choose another output="

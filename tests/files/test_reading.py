@@ -13,7 +13,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 import pytest
 
 from nmt.errors import UserError
-from nmt.reading import (
+from nmt.files.checkpoint import read_checkpoint
+from nmt.files.checksum import archive_fingerprint, checksum
+from nmt.files.reading import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_VALUES,
@@ -25,7 +27,6 @@ from nmt.reading import (
     require_plain,
     require_regular,
 )
-from nmt.storage import archive_fingerprint, checksum, read_checkpoint
 
 
 @pytest.mark.parametrize("read", [open_regular, require_regular, read_text, read_json, checksum, archive_fingerprint])

@@ -19,20 +19,10 @@ import pytest
 import torch
 
 from nmt.errors import UserError
-from nmt.leftovers import ABANDONED_S, remove_leftovers
-from nmt.storage import (
-    archive_fingerprint,
-    checksum,
-    create_folder,
-    read_checkpoint,
-    replace_file,
-    replace_folder,
-    require_format,
-    tensors_digest,
-    verify_file,
-    write_checkpoint,
-    write_lines,
-)
+from nmt.files.atomic import create_folder, replace_file, replace_folder, write_lines
+from nmt.files.checkpoint import read_checkpoint, write_checkpoint
+from nmt.files.checksum import archive_fingerprint, checksum, require_format, tensors_digest, verify_file
+from nmt.files.leftovers import ABANDONED_S, remove_leftovers
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 ERRORS = [DISK_FULL, KeyboardInterrupt(), UserError("no")]

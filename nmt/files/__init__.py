@@ -1,0 +1,1 @@
+"""Files and folders: atomic writes, locks, leftovers, safe reading, checksums."""
