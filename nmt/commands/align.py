@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
+from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_writer
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted
+from nmt.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
 
@@ -62,7 +63,7 @@ def align(arguments: list[str]) -> None:
         from nmt.alignment.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links
 
-        progress = Progress(shown=sys.stderr.isatty() and not sys.stdout.isatty())
+        progress = Progress("pair", on_terminal=not sys.stdout.isatty())
         done = 0
         for sources, targets in groups:
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
+from nmt.progress import Progress
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -73,8 +71,8 @@ def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[i
 def translate_lines(
     translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, alignments: bool
 ) -> list[Translation]:
-    """Translate the lines of the file ``place``, with a progress display if stderr is a terminal."""
-    progress = Progress(shown=sys.stderr.isatty())
+    """Translate the lines of the file ``place``, and show progress."""
+    progress = Progress(total=lambda: len(lines))
     translations: list[Translation] = []
     warn = warn_of_line(place, "its translation is empty")
     groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
@@ -83,23 +81,3 @@ def translate_lines(
         progress.show(len(translations))
     progress.close()
     return translations
-
-
-class Progress:
-    """Shows the number of lines done and lines per second on stderr, on one line that is overwritten."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self.shown = shown
-        self.started = time.perf_counter()
-
-    def show(self, done: int) -> None:
-        """Update the display; ``done`` is the number of lines so far."""
-        if self.shown:
-            rate = done / max(time.perf_counter() - self.started, 1e-9)
-            with suppress(OSError):  # the terminal is gone
-                print(f"\r{counted(done, 'line')}, {rate:,.0f} lines/s ", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """End the line of the display."""
-        if self.shown:
-            print_message("")

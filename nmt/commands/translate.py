@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import Progress, load_model, require_attention, warn_of_line
+from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
 from nmt.inference.formats import alignment_lines, output_lines
+from nmt.progress import Progress
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 
 if TYPE_CHECKING:
@@ -110,9 +111,7 @@ def _translate_all(
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
-    progress = Progress(
-        shown=sys.stderr.isatty() and not interactive and not (options.output is None and sys.stdout.isatty())
-    )
+    progress = Progress(on_terminal=not interactive and not (options.output is None and sys.stdout.isatty()))
     prompt = _prompt if interactive else None
     format_lines = partial(output_lines, n_best=options.search.n_best, scores=options.scores)
     done = 0
@@ -134,7 +133,7 @@ def _write_results(
     write_links: Callable[[Iterable[str]], None] | None,
 ) -> None:
     """Write the results of shards, in order, and print the warnings about their lines."""
-    progress = Progress(shown=sys.stderr.isatty())
+    progress = Progress()
     done = 0
     for result in results:
         warn = warn_of_line(options.input or STDIN, EMPTY, first=done)

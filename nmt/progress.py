@@ -1,0 +1,114 @@
+"""Progress on stderr: one line that is overwritten on a terminal, a line per minute in a log file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+from nmt.errors import counted, print_message, printable
+
+FIRST_S = 20.0  # short jobs print no line
+EVERY_S = 60.0
+ITEMS = 1024  # between two looks at the clock
+LEAST_SHARE = 1e-6  # below this, the time left is unknown
+T = TypeVar("T")
+
+
+class Minutes:
+    """Says when a line of a log file is due: after ``FIRST_S`` seconds, then every ``EVERY_S``."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self._due = FIRST_S
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def is_due(self) -> bool:
+        """Return whether a line is due, once for each line."""
+        elapsed = self.elapsed
+        if elapsed < self._due:
+            return False
+        self._due = elapsed + EVERY_S
+        return True
+
+
+class Progress:
+    """Shows on stderr how many lines (or another ``noun``) are done, per second, and how much time is left.
+
+    ``total`` is called once, when progress is shown first, and returns the amount of work if that is known: in nouns,
+    or in another unit that ``show`` is given too. ``title`` stands before the numbers. ``on_terminal`` is false where
+    results are printed on the same terminal.
+    """
+
+    def __init__(
+        self,
+        noun: str = "line",
+        *,
+        title: str = "",
+        total: Callable[[], float | None] | None = None,
+        on_terminal: bool = True,
+    ) -> None:
+        self._noun, self._title = noun, f"{title}: " if title else ""
+        self._total = total
+        self._amount: float | None = None
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._on_terminal = on_terminal
+        self._minutes = Minutes()
+        self._width = 0  # of the line on the terminal; 0: nothing was shown
+
+    def show(self, done: int, amount: float | None = None) -> None:
+        """Show that ``done`` nouns are done, and that this ``amount`` of the total is; None: its unit is the noun."""
+        if self._is_terminal:
+            if self._on_terminal:
+                line = printable(self._text(done, amount))
+                with suppress(OSError):  # the terminal is gone
+                    print(f"\r{line.ljust(self._width)} ", end="", file=sys.stderr, flush=True)
+                self._width = len(line)
+        elif self._minutes.is_due():
+            print_message(self._text(done, amount))
+
+    def watch(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items, and show how many were taken."""
+        for done, item in enumerate(items):
+            if done % ITEMS == 0 and done:
+                self.show(done)
+            yield item
+        self.close()
+
+    def close(self) -> None:
+        """End the line on the terminal."""
+        if self._width:
+            self._width = 0
+            print_message("")
+
+    def _text(self, done: int, amount: float | None) -> str:
+        if self._total is not None:
+            self._amount = self._total()
+            self._total = None
+        elapsed = self._minutes.elapsed
+        rate = done / max(elapsed, 1e-9)
+        speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+        text = f"{self._title}{counted(done, self._noun)} in {duration(elapsed)}, {speed} {self._noun}s/s"
+        return text + time_left(done if amount is None else amount, self._amount, elapsed)
+
+
+def time_left(done: float, total: float | None, elapsed: float) -> str:
+    """Return the share that is done and the time left, as the end of a line; empty where the total is unknown."""
+    share = min(done / total, 1.0) if total else 0.0
+    if share < LEAST_SHARE:
+        return ""
+    return f", {share:.0%}, about {duration(elapsed * (1 - share) / share)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people write it: ``40 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
