@@ -36,8 +36,8 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … 'data.languages=[en,de]'                       drop pairs in other languages
   nmt-prepare … workers=8                                      write large corpora with eight processes
 
-Text files have one sentence per line, plain or .gz. The command prints how many pairs it kept, and how many it dropped
-and why; only training pairs are dropped. A call that is killed continues with the same command.
+Text files have one sentence per line, plain, .gz, .xz or .bz2. The command prints how many pairs it kept, and how many
+it dropped and why; only training pairs are filtered. A call that is killed continues with the same command.
 To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import select
@@ -16,23 +15,24 @@ from typing import BinaryIO
 
 from nmt.errors import UserError, printable
 from nmt.files.atomic import replace_file
+from nmt.files.compression import opener
+from nmt.text.files import STDIN as STDIN
 from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
 BLOCK_BYTES = 1 << 18  # read from a pipe at a time
-STDIN = "<stdin>"
 
 
 def input_groups(
     path: str | None, prompt: Callable[[], None] | None = None, *, show_waits: bool = False
 ) -> Iterator[list[str]]:
-    """Yield the lines of a file (plain or ``.gz``), or of stdin for None, in groups of up to ``GROUP``.
+    """Yield the lines of a file (plain or compressed), or of stdin for None, in groups of up to ``GROUP``.
 
     Lines that have arrived are yielded at once, without waiting for a full group. ``prompt`` is called before each wait
     for input. With ``show_waits``, an empty group comes before each read that may have to wait. Raises UserError with
     file and line for invalid UTF-8, after yielding all lines before it.
     """
-    if path is not None:
+    if path not in (None, "-"):
         for group in _grouped(read_lines(path, allow_empty=True)):
             yield group
             if show_waits and not os.path.isfile(path):  # such as a named pipe
@@ -109,15 +109,14 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
     """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
 
-    Stdout is flushed after each call. The file (gzipped if its name ends in ``.gz``) is written atomically, unless it
+    Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it
     is the one that stdout is redirected to.
     """
-    if path is None or _is_stdout(path):
+    if path in (None, "-") or _is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
-    opened = gzip.open if str(path).endswith(".gz") else open
-    with replace_file(path) as temporary, opened(temporary, "wb") as stream:
+    with replace_file(path) as temporary, opener(path)(temporary, "wb") as stream:
         yield lambda lines: _write(stream, lines)
 
 
@@ -135,7 +134,7 @@ def _write_to_stdout(lines: Iterable[str]) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write(stream: BinaryIO | gzip.GzipFile, lines: Iterable[str]) -> None:
+def _write(stream: BinaryIO, lines: Iterable[str]) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode())
 
 

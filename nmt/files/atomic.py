@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nmt.errors import UserError, suggest_fix
+from nmt.files.compression import opener
 from nmt.files.leftovers import hold, remove_leftovers, temporary_name
 
 
@@ -125,8 +125,9 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 
 def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False) -> None:
-    """Write the lines to ``path`` atomically, gzipped if its name ends in ``.gz``; see ``replace_file``."""
-    with replace_file(path, durable=durable) as temporary:
-        open_text = gzip.open if str(path).endswith(".gz") else open
-        with open_text(temporary, "wt", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
+    """Write the lines to ``path`` atomically, compressed as its name says; see ``replace_file``."""
+    with (
+        replace_file(path, durable=durable) as temporary,
+        opener(str(path))(temporary, "wt", encoding="utf-8", newline="\n") as stream,
+    ):
+        stream.writelines(f"{line}\n" for line in lines)

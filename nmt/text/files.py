@@ -1,57 +1,112 @@
-"""Read text files, plain or gzipped: one UTF-8 sentence per line, and lines end at \\n only."""
+"""Read text files, plain or compressed: one UTF-8 sentence per line, and lines end at \\n only."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import os
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from nmt.errors import UserError, counted
+from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
 from nmt.text.links import LinkSettings, parse_links
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
-GZIP_MAGIC = b"\x1f\x8b"  # the first bytes of gzip data; UTF-8 text cannot begin with them
+STDIN = "<stdin>"
 
 
 def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
-    """Yield the lines of a file, decompressed if its name ends in ``.gz``, without ``\\n`` or ``\\r\\n``.
+    """Yield the lines of a file, without ``\\n`` or ``\\r\\n``. The text ``-`` means stdin.
 
-    Raises UserError, with the line number if there is one, for a missing file, damaged gzip data, invalid UTF-8 or,
-    without ``allow_empty``, an empty file.
+    A file whose name ends in ``.gz``, ``.xz`` or ``.bz2`` is decompressed. Raises UserError, with the line number if
+    there is one, for a missing file, damaged compressed data, another format than UTF-8 text or, without
+    ``allow_empty``, an empty file.
     """
+    name = STDIN if path == "-" else str(path)
     count = 0
     try:
         with _open_bytes(path) as stream:
-            for line in decode_lines(stream, str(path)):
+            for line in decode_lines(stream, name):
                 count += 1
                 yield line
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise UserError(f"{path}:{count + 1}: damaged gzip data; get a new copy of the file") from None
-    except OSError as error:
-        folder = "" if Path(path).is_absolute() else f" (in {Path.cwd()})"
-        raise UserError(f"{path}: {error.strerror or error}{folder}; check the file name") from None
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(_read_problem(name, count, error)) from None
     if count == 0 and not allow_empty:
-        raise UserError(f"{path}: empty file; give a file with at least one line")
+        raise UserError(f"{name}: empty file; give a file with at least one line")
 
 
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
     for number, raw in enumerate(stream, start=1):
+        if number == 1:
+            _check_format(raw, name)
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            if number == 1 and raw.startswith(GZIP_MAGIC):
-                raise UserError(f"{name}: gzip data; decompress it, or give it a name that ends in .gz") from None
             raise UserError(
-                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x}"
-                f" at position {error.start + 1}); convert the file to UTF-8"
+                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
+                f" convert the file to UTF-8, such as iconv -f LATIN1 -t UTF-8 {name} > NEW"
             ) from None
         line = line.removesuffix("\n").removesuffix("\r")
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
+    """Yield the lines of a file. Raises UserError if it is one line with CR inside, as old Macs and Excel write it."""
+    remaining = iter(lines)
+    first = next(remaining, None)
+    if first is None:
+        return
+    second = next(remaining, None) if "\r" in first else ""
+    if second is None:
+        raise UserError(f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {name} > NEW")
+    yield first
+    if "\r" in first:
+        yield second
+    yield from remaining
+
+
+def _open_bytes(path: str | Path) -> Any:
+    if path != "-":
+        return opener(str(path))(path, "rb")
+    if sys.stdin is None:
+        raise UserError(f"{STDIN}: closed; pipe text into the command, or name a file")
+    return nullcontext(sys.stdin.buffer)
+
+
+def _check_format(first: bytes, name: str) -> None:
+    """Raise UserError if the first line of a file shows that it is not UTF-8 text."""
+    if foreign := foreign_format(first, name):
+        raise UserError(f"{name}: {foreign}")
+
+
+def _read_problem(name: str, count: int, error: Exception) -> str:
+    """Return why a file cannot be read further after ``count`` lines."""
+    if is_damage(error):
+        kind, magic = next(described for ending, described in COMPRESSED.items() if name.endswith(ending))
+        head = _head(name)
+        if head is not None and not head.startswith(magic):
+            inside = foreign_format(head, name) or f"give it a name without .{name.rpartition('.')[2]}"
+            return f"{name}: not {kind} data; {inside}"
+        return f"{name}:{count + 1}: damaged {kind} data; get a new copy of the file"
+    if isinstance(error, OSError):
+        folder = "" if Path(name).is_absolute() else f" (in {Path.cwd()})"
+        return f"{name}: {error.strerror or error}{folder}; check the file name"
+    raise error
+
+
+def _head(name: str) -> bytes | None:
+    """Return the first bytes of a file, or None for a pipe, whose bytes can be read only once."""
+    if not os.path.isfile(name):
+        return None
+    with open(name, "rb") as stream:
+        return stream.read(512)
 
 
 def read_pairs(
@@ -81,7 +136,7 @@ def read_pairs(
 
 def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
     """Yield the sentence pairs of two parallel files. Raises UserError at the end of the shorter file."""
-    sources, targets = (read_lines(side, allow_empty=allow_empty) for side in (source, target))
+    sources, targets = (require_newlines(read_lines(side, allow_empty=allow_empty), side) for side in (source, target))
     for count, (x, y) in enumerate(zip_longest(sources, targets)):
         if x is None or y is None:
             _require_equal_length(
@@ -89,10 +144,6 @@ def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool =
                 *(target, count + (y is not None) + sum(1 for _ in targets)),
             )
         yield Pair(x, y)
-
-
-def _open_bytes(path: str | Path) -> gzip.GzipFile | BinaryIO:
-    return gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb")
 
 
 def _require_equal_length(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:
