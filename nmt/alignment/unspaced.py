@@ -9,7 +9,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nmt.alignment.word_weights import AlignedTranslation, fit_word_weights, inner_weights, merge_pieces
+from nmt.alignment.word_weights import (
+    AlignedTranslation,
+    fit_word_weights,
+    inner_weights,
+    merge_pieces,
+    require_words,
+)
+from nmt.text.words import PieceWords, last_words, split_words
 
 SPACE = "▁"  # how SentencePiece writes a space
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -42,41 +49,51 @@ def display_weights(translation: TranslationWithTokens, source: str, target: str
     """Return the weights between the words of ``source`` and ``target``.
 
     A word of a script without spaces, such as a Chinese sentence, is split into its pieces. Without ``split``, it is
-    not: gold links count words. As in ``fit_word_weights``, words that the tokenizer loses get weight 0.
+    not: gold links count words. As in ``fit_word_weights``, words that the tokenizer removes have weight 0, and the
+    words of another text raise ValueError.
     """
+    words = split_words(source), split_words(target)
     if not split:
-        words = source.split(), target.split()
         return Display(fit_word_weights(translation, *words), *words)
-    columns, column_of = split_words(source.split(), translation.source_tokens, translation.source_words)
-    rows, row_of = split_words(target.split(), translation.tokens, translation.target_words)
-    weights = merge_pieces(inner_weights(translation), column_of, row_of)[: len(rows), : len(columns)]
+    require_words(translation, *words)
+    columns, column_of = split_unspaced(words[0], translation.source_tokens, translation.source_words)
+    rows, row_of = split_unspaced(words[1], translation.tokens, translation.target_words)
+    weights = merge_pieces(inner_weights(translation), column_of, row_of)
     missing = [(0, len(rows) - weights.shape[0]), (0, len(columns) - weights.shape[1])]
     return Display(np.pad(weights, missing), columns, rows)
 
 
-def split_words(
+def split_unspaced(
     words: Sequence[str], pieces: Sequence[str], word_of_piece: Sequence[int]
-) -> tuple[list[str], list[int]]:
+) -> tuple[list[str], PieceWords]:
     """Return labels, one per word or per piece of an unspaced word, and the label index of each piece of a word.
 
-    ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. Pieces of words beyond ``words`` get
-    indices beyond the labels.
+    ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. A word that shares a piece with another
+    word is not split.
     """
+    spans = [*zip(word_of_piece, last_words(word_of_piece), strict=True)]
+    shared = {word for start, stop in spans if stop > start for word in range(start, stop + 1)}
     pieces_of: dict[int, list[str]] = {}
-    for piece, word in zip(pieces, word_of_piece, strict=False):
-        pieces_of.setdefault(word, []).append(piece)
+    for piece, (start, _) in zip(pieces, spans, strict=False):
+        pieces_of.setdefault(start, []).append(piece)
     labels: list[str] = []
-    indices: list[int] = []
-    for number in range(max([len(words) - 1, *word_of_piece]) + 1):
-        parts = pieces_of.get(number, [])
-        if parts and number < len(words) and UNSPACED.search(words[number]):
-            for label, count in _characters(parts):
-                indices += [len(labels)] * count
-                labels.append(label)
-        else:
-            indices += [len(labels) + max(0, number - len(words))] * len(parts)
-            labels += words[number : number + 1]
-    return labels, indices
+    label_of_word: dict[int, int] = {-1: -1}  # the label of each word that is not split
+    split: dict[int, Iterator[int]] = {}  # the label of each piece of the others
+    for number, word in enumerate(words):
+        if number in shared or number not in pieces_of or not UNSPACED.search(word):
+            label_of_word[number] = len(labels)
+            labels.append(word)
+            continue
+        label_of_piece: list[int] = []
+        for label, count in _characters(pieces_of[number]):
+            label_of_piece += [len(labels)] * count
+            labels.append(label)
+        split[number] = iter(label_of_piece)
+    indices = [
+        (label_of_word[first], label_of_word[last]) if first in label_of_word else (next(split[first]),) * 2
+        for first, last in spans
+    ]
+    return labels, PieceWords([first for first, _ in indices], [last for _, last in indices])
 
 
 def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:

@@ -7,13 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
+from nmt.errors import counted
+from nmt.text.words import last_words
+
 
 class AlignedTranslation(Protocol):
     """A translation, from search or forced decoding, with its raw alignment between pieces."""
 
     @property
     def alignment(self) -> np.ndarray | None:
-        """Raw alignment (S, T), where S and T count ``</s>``; None if it was not asked for."""
+        """Raw alignment (T, S), where T and S count ``</s>``; None if it was not asked for."""
         ...
 
     @property
@@ -50,10 +53,24 @@ def inner_weights(translation: AlignedTranslation) -> np.ndarray:
 def fit_word_weights(translation: AlignedTranslation, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
     """Return ``word_weights`` with exactly one column per word of ``source`` and one row per word of ``target``.
 
-    A tokenizer from elsewhere may split, join or lose words: extra words are cut off, missing ones get weight 0.
+    Words that the tokenizer removes have weight 0. Raises ValueError if a piece belongs to a word beyond these words:
+    they are those of another text.
     """
-    weights = word_weights(translation)[: len(target), : len(source)]
+    require_words(translation, source, target)
+    weights = word_weights(translation)
     return np.pad(weights, [(0, len(target) - weights.shape[0]), (0, len(source) - weights.shape[1])])
+
+
+def require_words(translation: AlignedTranslation, source: Sequence[str], target: Sequence[str]) -> None:
+    """Raise ValueError if a piece of the translation belongs to a word that these words do not have."""
+    for side, of_pieces, words in (
+        ("source", translation.source_words, source),
+        ("target", translation.target_words, target),
+    ):
+        if (most := max(last_words(of_pieces), default=-1)) >= len(words):
+            raise ValueError(
+                f"{side}: {counted(len(words), 'word')}, the alignment has {most + 1}; give the text that was aligned"
+            )
 
 
 def normalise_rows(alignment: np.ndarray) -> np.ndarray:
@@ -68,18 +85,37 @@ def merge_pieces(alignment: np.ndarray, source_words: Sequence[int], target_word
     """Return weights (J, I) between words: the sum over a word's source pieces, the mean over its target pieces.
 
     ``alignment`` (T, S) is raw and without ``</s>``. ``source_words`` (S) and ``target_words`` (T) are the index of
-    each piece's word.
+    each piece's word, −1 for none. A source piece of several words has equal parts of its weight for each.
     """
-    weights = normalise_rows(alignment)
-    by_source = np.zeros((len(weights), max(source_words, default=-1) + 1))
-    np.add.at(by_source.T, list(source_words), weights.T)
-    summed = np.zeros((max(target_words, default=-1) + 1, by_source.shape[1]))
-    np.add.at(summed, list(target_words), by_source)
-    pieces = np.bincount(np.asarray(target_words, dtype=np.int64), minlength=len(summed))
+    columns, column_words = _piece_words(source_words)
+    rows, row_words = _piece_words(target_words)
+    weights = normalise_rows(alignment)[:, columns] / np.bincount(columns)[columns]
+    by_source = np.zeros((len(weights), column_words.max(initial=-1) + 1))
+    np.add.at(by_source.T, column_words, weights.T)
+    summed = np.zeros((row_words.max(initial=-1) + 1, by_source.shape[1]))
+    np.add.at(summed, row_words, by_source[rows])
+    pieces = np.bincount(row_words, minlength=len(summed))
     mean: np.ndarray = summed / np.maximum(pieces, 1)[:, None]
     return mean
 
 
+def linked_pieces(linked: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
+    """Return which pieces (T, S) have linked words; ``linked`` (J, I) is 1 for linked words and 0 for others."""
+    columns, column_words = _piece_words(source_words)
+    rows, row_words = _piece_words(target_words)
+    pieces = np.zeros((len(target_words), len(source_words)))
+    np.maximum.at(pieces, np.ix_(rows, columns), linked[np.ix_(row_words, column_words)])
+    return pieces
+
+
+def _piece_words(words: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return piece and word of each (piece, word), sorted by piece; a piece of n words has n of them."""
+    first, last = np.asarray(words, dtype=np.int64), np.asarray(last_words(words), dtype=np.int64)
+    counts = np.where(first < 0, 0, last - first + 1)
+    pieces = np.repeat(np.arange(len(first)), counts)
+    return pieces, np.arange(len(pieces)) - np.repeat(np.cumsum(counts) - counts, counts) + first[pieces]
+
+
 def _raw_weights(translation: AlignedTranslation) -> np.ndarray:
     assert translation.alignment is not None, "no alignment: translate with alignments=True"
-    return translation.alignment.T
+    return translation.alignment

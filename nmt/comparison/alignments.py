@@ -79,7 +79,7 @@ def _facts(loaded: _Loaded, test: TestSet) -> dict[str, Any]:
         decodings = force_decode(
             translator, test.sources[part], test.references[part], on_failure=lambda row, reason: None
         )
-        entropies += [alignment_entropies(decoding.alignment.T) for decoding in decodings if decoding.alignment.size]
+        entropies += [alignment_entropies(decoding.alignment) for decoding in decodings if decoding.alignment.size]
     joined = np.concatenate(entropies) if entropies else np.zeros(0)
     entropy = float(joined.mean()) if joined.size else None
     return {"parameters": parameters, "entropy": entropy, "signed": translator.attention.signed}

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.text.words import split_words
+
 REPEATED_WORDS = 2  # consecutive words that count as a repetition
 
 
@@ -53,7 +55,7 @@ def repetition_rate(lines: Sequence[str]) -> float:
     """Return the share of word bigrams that occurred before in the same line, over all lines; 0 without bigrams."""
     total = repeated = 0
     for line in lines:
-        words = line.split()
+        words = split_words(line)
         bigrams = [*zip(*(words[first:] for first in range(REPEATED_WORDS)), strict=False)]
         total += len(bigrams)
         repeated += len(bigrams) - len(set(bigrams))

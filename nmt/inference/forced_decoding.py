@@ -24,7 +24,7 @@ BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
 
 class ForcedDecoding(NamedTuple):
-    """One given translation: its tokens with ``</s>``, raw alignment (S, T) and natural log-probability."""
+    """One given translation: its tokens with ``</s>``, raw alignment (T, S) and natural log-probability."""
 
     source_tokens: list[str]
     tokens: list[str]
@@ -130,9 +130,9 @@ def _decode_batches(
             decoding = ForcedDecoding(
                 trained.source.pieces(source_ids[row]),
                 trained.target.pieces(target_ids[row]),
-                trained.source.words(source_ids[row][:-1]),
-                trained.target.words(target_ids[row][:-1]),
-                alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])].T,
+                trained.source.words(translator.match_case(sources[row])),
+                trained.target.words(translator.match_case(targets[row])),
+                alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
                 log_probs[batch_row],
             )
             yield row, decoding

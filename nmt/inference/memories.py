@@ -16,12 +16,14 @@ from nmt.inference.model_folder import class_path
 from nmt.inference.oversized import OnFailure, SourceTooLong, is_out_of_memory, oversized_reason
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
-from nmt.inference.translator import Translator
+from nmt.inference.translator import Translator, with_source_words
 from nmt.model.encoder import Final
+from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
 from nmt.text.specials import EOS
+from nmt.text.words import PieceWords
 
 
 class EncodedLine(NamedTuple):
@@ -31,7 +33,9 @@ class EncodedLine(NamedTuple):
     seed: int = 0
     """Seed for sampling, computed from the line's piece ids."""
     ids: list[int] | None = None
-    """Source piece ids with ``</s>``, which name the rows of an alignment. Stored only with a trace."""
+    """Source piece ids with ``</s>``, which name the columns of an alignment. Stored only with a trace."""
+    words: PieceWords | None = None
+    """The word of the line that each source piece belongs to. Stored only with a trace; earlier versions did not."""
 
 
 def require_streaming(translator: Translator) -> None:
@@ -96,7 +100,10 @@ def _encode_line(translator: Translator, line: str, piece_length: int | None, tr
         if trace:
             all_ids += ids
     assert encoded is not None
-    return EncodedLine(Source(*encoded), seed, all_ids if trace else None)
+    if not trace:
+        return EncodedLine(Source(*encoded), seed)
+    words = translator.runtime.source.words if piece_length is None else translator.runtime.source.words_in_parts
+    return EncodedLine(Source(*encoded), seed, all_ids, words(translator.match_case(line)))
 
 
 def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list[int]]:
@@ -179,9 +186,17 @@ def _translate_batch(
     engine = translator.trained.engine(trace=False)
     results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options)
     return [
-        translator.to_translation(line.ids, hypotheses) if hypotheses else SCORES_NOT_FINITE
+        _to_translation(translator, line, hypotheses) if hypotheses else SCORES_NOT_FINITE
         for line, hypotheses in zip(lines, results, strict=True)
     ]
+
+
+def _to_translation(translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis]) -> Translation:
+    translation = translator.to_translation(line.ids, hypotheses)
+    if translation.alignment is None or line.ids is None:
+        return translation
+    words = translator.runtime.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
+    return with_source_words(translation, words)
 
 
 def _batches(sources: Sequence[Source], max_slots: int, max_rows: int) -> Iterator[list[int]]:

@@ -1,9 +1,9 @@
 """Read and write encoded lines: one safetensors file per line, which can be translated without the text.
 
 Tensors: ``memory.*`` (the fields of the memory that are not None), ``final.*`` (the final state of the encoder) and,
-with a trace, ``ids`` (the source pieces). Metadata, as text: ``format``, ``kind`` (the attention's class), ``model``
-(the model's fingerprint), ``seed`` (for sampling), ``blank`` (a blank line has no tensors) and ``digest`` (of tensors
-and metadata).
+with a trace, ``ids`` (the source pieces) and ``words`` (the first and the last word of each). Metadata, as text:
+``format``, ``kind`` (the attention's class), ``model`` (the model's fingerprint), ``seed`` (for sampling), ``blank`` (a
+blank line has no tensors) and ``digest`` (of tensors and metadata).
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.seq2seq import Seq2Seq
+from nmt.text.words import PieceWords
 
 FORMAT = 1
 COUNT = "count.txt"  # number of files: without it, nobody would notice that the last files are missing
+MAX_WORDS = 10**7  # the largest number of a word decides how much is allocated
 Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 
@@ -55,6 +57,8 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
                     tensors[f"{part}.{name}"] = field.cpu().contiguous()
     if line.ids is not None:
         tensors["ids"] = torch.tensor(line.ids)
+    if line.words is not None:
+        tensors["words"] = torch.tensor([line.words, line.words.last])
     blank = str(line.source is None).lower()
     metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     try:
@@ -91,16 +95,19 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
         final_fields = _fields(tensors, "final")
         final = Final(final_fields["hidden"], final_fields.get("cell"))
         seed, ids = int(metadata["seed"]), tensors["ids"].tolist() if "ids" in tensors else None
+        words = PieceWords(*tensors["words"].tolist()) if "words" in tensors else None
         expected = _expected_shapes(trained, int(memory.length), trace=memory.trace is not None)
         if expected[Memory._fields.index("trace")] is None:  # earlier versions stored one that nothing reads
             memory = memory._replace(trace=None)
         valid = _shapes(memory, final) == expected
     except (TypeError, KeyError, ValueError, RuntimeError):
         valid = False
-    if not valid or not 0 <= seed < 2**32 or (ids is not None and not _valid_ids(ids, int(memory.length), trained)):
+    valid = valid and (ids is None or _valid_ids(ids, int(memory.length), trained))
+    valid = valid and (words is None or _valid_words(words, int(memory.length)))
+    if not valid or not 0 <= seed < 2**32:
         raise UserError(f"{path}: its tensors or its seed are not what this model writes; encode again")
     device = trained.model.embedding.weight.device
-    return EncodedLine(Source(Memory._make(_move(device, memory)), Final._make(_move(device, final))), seed, ids)
+    return EncodedLine(Source(Memory._make(_move(device, memory)), Final._make(_move(device, final))), seed, ids, words)
 
 
 def memory_files(place: Path) -> list[Path]:
@@ -190,6 +197,14 @@ def _expected_shapes(trained: TrainedModel, length: int, *, trace: bool) -> Shap
 
 def _valid_ids(ids: list[int], length: int, trained: TrainedModel) -> bool:
     return len(ids) == length and all(type(piece) is int and 0 <= piece < len(trained.source) for piece in ids)
+
+
+def _valid_words(words: PieceWords, length: int) -> bool:
+    """Return whether these can be the words of the pieces before ``</s>``."""
+    numbers = [*words, *words.last]
+    return len(words) == len(words.last) == length - 1 and all(
+        type(number) is int and -1 <= number < MAX_WORDS for number in numbers
+    )
 
 
 def _move(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tensor | None]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nmt.errors import UserError, counted
+from nmt.text.words import count_words
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
@@ -26,7 +27,7 @@ def oversized_reason(error: Exception, line: str) -> str | None:
     if isinstance(error, SourceTooLong):
         return str(error)
     if is_out_of_memory(error):
-        return f"not enough memory for this line of {counted(len(line.split()), 'word')}"
+        return f"not enough memory for this line of {counted(count_words(line), 'word')}"
     return None
 
 

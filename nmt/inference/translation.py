@@ -14,10 +14,11 @@ class Translation:
     """One translation of one line.
 
     ``log_prob`` is the sum of the tokens' natural log-probabilities, ``</s>`` included. ``score`` is ``log_prob``
-    divided by the length penalty of the search. ``alignment`` (S, T) holds the raw attention weights, one row per
-    source token and one column per target token, both with ``</s>``; None if it was not requested.
-    ``source_words`` and ``target_words`` give the index of the whitespace-separated word that each token belongs to,
-    from 0 and without ``</s>``. ``n_best`` lists the best translations of the line, this one first.
+    divided by the length penalty of the search. ``alignment`` (T, S) holds the raw attention weights, one row per
+    target token and one column per source token, both with ``</s>``; None if it was not requested.
+    ``source_words`` and ``target_words`` give the number of the word that each token belongs to, from 0 and without
+    ``</s>``: a word of the source line, or of ``text``, as ``nmt.text.words`` splits them. Both are empty without an
+    alignment. ``n_best`` lists the best translations of the line, this one first.
     """
 
     text: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -23,6 +24,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search_all
 from nmt.text.specials import EOS
+from nmt.text.words import PieceWords
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -140,6 +142,7 @@ class Translator:
         are counted from 0 over all groups. See ``translate``.
         """
         options = self.search_options(options, alignments=alignments)
+        waiting: deque[Sequence[str]] = deque()
         bulk = Bulk(
             encode=self._encode_checked,
             decode=partial(self._decode, options),
@@ -149,8 +152,11 @@ class Translator:
             on_failure=on_failure,
         )
         done = 0
-        with closing(bulk.translate(_checked(groups))) as translated:
+        with closing(bulk.translate(_remembered(_checked(groups), waiting))) as translated:
             for translations in translated:
+                lines = waiting.popleft()
+                if alignments:
+                    translations = [*map(self._with_source_words, translations, lines)]
                 for row, translation in enumerate(translations, done):
                     if translation is _UNSCORED:
                         if on_failure is None:
@@ -176,6 +182,11 @@ class Translator:
             for source, hypotheses in zip(sources, results, strict=True)
         ]
 
+    def _with_source_words(self, translation: Translation, line: str) -> Translation:
+        if translation.alignment is None:
+            return translation
+        return with_source_words(translation, self.runtime.source.words(self.match_case(line)))
+
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
 
@@ -196,8 +207,9 @@ class Translator:
     def to_translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Convert the hypotheses of one line, best first, into its translation.
 
-        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. Raises UserError if
-        there are no hypotheses, because the model's scores were not finite.
+        ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
+        source depend on the line; ``with_source_words`` adds them. Raises UserError if there are no hypotheses, because
+        the model's scores were not finite.
         """
         if not hypotheses:
             raise UserError(SCORES_NOT_FINITE)
@@ -212,10 +224,22 @@ class Translator:
             log_prob=hypothesis.log_prob,
             source_tokens=self.runtime.source.pieces(source),
             tokens=self.runtime.target.pieces(tokens),
-            source_words=self.runtime.source.words(source[:-1]),
-            target_words=self.runtime.target.words(hypothesis.tokens),
-            alignment=None if hypothesis.alignment is None else hypothesis.alignment.T,
+            target_words=[] if hypothesis.alignment is None else self.runtime.target.decoded_words(hypothesis.tokens),
+            alignment=hypothesis.alignment,
         )
+
+
+def with_source_words(translation: Translation, words: PieceWords) -> Translation:
+    """Return the translation, and its n-best list, with the word of each source token."""
+    n_best = [replace(hypothesis, source_words=words) for hypothesis in translation.n_best]
+    return replace(translation, source_words=words, n_best=n_best)
+
+
+def _remembered(groups: Iterable[Sequence[str]], waiting: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """Yield the groups, and append each to ``waiting``."""
+    for lines in groups:
+        waiting.append(lines)
+        yield lines
 
 
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

@@ -9,6 +9,7 @@ from typing import Annotated
 from nmt.bounds import AtLeast, AtMost, PairCount
 from nmt.errors import UserError, counted
 from nmt.text.pair import Pair
+from nmt.text.words import count_words
 
 SYLLABLES = ["".join(letters) for letters in product(("ba", "de", "gi", "ko", "lu"), ("n", "r", "s", "t"))]
 WORDS = SYLLABLES + ["".join(syllables) for syllables in product(SYLLABLES, repeat=2)]
@@ -50,5 +51,5 @@ def generate(
     texts: dict[str, None] = {}
     while len(texts) < total:
         texts[" ".join(rng.choices(words, k=rng.randint(min_words, max_words)))] = None
-    pairs = (Pair(text, text, tuple((i, i) for i in range(len(text.split())))) for text in texts)
+    pairs = (Pair(text, text, tuple((i, i) for i in range(count_words(text)))) for text in texts)
     return {part: [next(pairs) for _ in range(size)] for part, size in sizes.items()}

@@ -20,6 +20,7 @@ from nmt.tasks.from_python import rows_as_pairs
 from nmt.text import prepared_settings
 from nmt.text.languages import language_problems
 from nmt.text.pair import Pair
+from nmt.text.words import count_words
 
 PARTS = ("train", "valid", "test")
 SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates", "languages")
@@ -134,7 +135,7 @@ def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pa
 
 
 def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:
-    sizes = len(source.split()), len(target.split())
+    sizes = count_words(source), count_words(target)
     try:
         return not others and all(
             0 <= index(word) < size

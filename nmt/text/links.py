@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nmt.errors import UserError, counted
+from nmt.text.words import count_words
 
 Link = tuple[int, int]
 # At most 7 digits: a larger number is a mistake, and the number of a sentence decides how much is allocated.
@@ -129,7 +130,7 @@ def _check_bounds(
     words: Sequence[tuple[_Item, Link]], sentences: Sequence[tuple[str, str]], place: str, settings: LinkSettings
 ) -> None:
     """Raise UserError for the first link outside its sentences, with the reading under which all links fit."""
-    sizes = [(len(source.split()), len(target.split())) for source, target in sentences]
+    sizes = [(count_words(source), count_words(target)) for source, target in sentences]
 
     def fits(item: _Item, i: int, j: int) -> bool:
         return 0 <= i < sizes[item.sentence][0] and 0 <= j < sizes[item.sentence][1]

@@ -11,7 +11,7 @@ class Pair(NamedTuple):
     """A sentence and its translation.
 
     ``links`` are the sure gold links (source word, target word), or None if the pair has no gold alignment.
-    ``possible`` are links that are not sure but count as correct. Words are split at whitespace and counted from 0.
+    ``possible`` are links that are not sure but count as correct. Words are those of ``split_words``, counted from 0.
     """
 
     source: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,12 +14,14 @@ import sentencepiece
 from nmt.errors import UserError
 from nmt.text.piece_training import SPACE, STAND_IN, clean_text, train_pieces
 from nmt.text.specials import BOS, EOS, PAD, UNK
+from nmt.text.words import PieceWords, split_words
 
 if TYPE_CHECKING:
     from nmt.text.bpe_dropout import BpeMerges
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
+SPACES = (SPACE, " ")  # some models do not write spaces as ▁
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
 
@@ -46,6 +48,10 @@ class Tokenizer:
             }
         except ValueError:  # a piece is not UTF-8, or a byte piece not <0x..>
             raise _not_a_model(place) from None
+        self._invisible = {
+            our_id for our_id, i in enumerate(self._to_model) if our_id < len(SPECIALS) or self._model.is_control(i)
+        }
+        self._byte_pieces = {self._pieces[our_id] for our_id in self._bytes}
         byte_ids = {byte: our_id for our_id, byte in self._bytes.items()}
         complete = len(byte_ids) == 256
         self._stand_in_ids = [byte_ids[byte] for byte in STAND_IN.encode()] if complete else []
@@ -109,10 +115,11 @@ class Tokenizer:
         return self.encode_all([text])[0]
 
     def encode_in_parts(self, text: str, *, words: int = 1024) -> Iterator[list[int]]:
-        """Yield the piece ids of a text, ``words`` words at a time, so that memory does not grow with its length."""
-        all_words = (match[0] for match in re.finditer(r"\S+", text))
-        while part := list(islice(all_words, words)):
-            yield self.encode(" ".join(part))
+        """Return an iterator of the piece ids of a text, ``words`` words at a time.
+
+        Memory does not grow with the length of the text.
+        """
+        return map(self.encode, _parts(text, words))
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
@@ -138,11 +145,7 @@ class Tokenizer:
         return BpeMerges(self._serialized)
 
     def _encode(self, texts: list[str], encode_clean: Callable[[list[str]], list[list[int]]]) -> list[list[int]]:
-        clean = [clean_text(text) for text in texts]
-        # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
-        if self._stand_in_ids:
-            clean = [text.replace(SPACE, STAND_IN) for text in clean]
-        encoded = encode_clean(clean)
+        encoded = encode_clean(self._clean(texts))
         if self._renumbered:
             encoded = [[self._from_model[i] for i in ids] for ids in encoded]
         if self._stand_in_ids:
@@ -150,6 +153,12 @@ class Tokenizer:
                 if SPACE in text:
                     encoded[row] = _replace_run(encoded[row], self._stand_in_ids, self._space_sign_ids)
         return encoded
+
+    def _clean(self, texts: list[str]) -> list[str]:
+        """Return the texts as SentencePiece gets them."""
+        clean = [clean_text(text) for text in texts]
+        # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
+        return [text.replace(SPACE, STAND_IN) for text in clean] if self._stand_in_ids else clean
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the pieces as one line with single spaces. PAD, UNK, BOS and EOS are skipped."""
@@ -160,28 +169,80 @@ class Tokenizer:
         """Return the pieces as SentencePiece writes them: ``▁`` is a space, ``<0x0A>`` a byte."""
         return [self._pieces[i] for i in ids]
 
-    def words(self, ids: Iterable[int]) -> list[int]:
-        """Return the 0-based whitespace word of each piece: the word of its first visible character.
+    def words(self, text: str) -> PieceWords:
+        """Return the words of ``text`` (see ``split_words``) to which each piece of ``encode(text)`` belongs.
 
-        A lone ``▁`` belongs to the word after it. PAD, BOS and EOS belong to no word: −1. UNK counts as visible.
-        Without UNK, the words are those of ``decode(ids).split()``.
+        Normalisation does not change the numbers: every piece that a character turns into belongs to the character's
+        word, and a word that disappears keeps its number, but no piece has it. A lone space sign belongs to the word
+        after it.
+        """
+        # Words may hold whitespace of other kinds, where ``clean_text`` splits them.
+        numbers = [number for number, word in enumerate(split_words(text)) for _ in word.split()]
+        [clean] = self._clean([text])
+        word_at: list[int] = []  # of each character of ``clean``
+        for number, part in zip(numbers, clean.split(" "), strict=False):
+            word_at += [number] * len(part)
+            word_at.append(-1)
+        normalised, offsets = self._model.normalize(clean, with_offsets=True)
+        # A visible character may have turned into a space.
+        words = [
+            -1 if character in SPACES else word_at[origin]
+            for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
+        ]
+        first, last = [], []
+        for start, stop in self._spans(self._model.encode(clean, out_type=str), normalised):
+            visible = [word for word in words[start:stop] if word >= 0]
+            first.append(visible[0] if visible else -1)
+            last.append(visible[-1] if visible else -1)
+        return _with_spaces(first, last)
+
+    def words_in_parts(self, text: str, *, words: int = 1024) -> PieceWords:
+        """Return the words of ``text`` to which each piece of ``encode_in_parts`` belongs."""
+        numbers = [number for number, word in enumerate(split_words(text)) for _ in word.split()]
+        first, last = list[int](), list[int]()
+        for row, part in enumerate(_parts(text, words)):
+            of_part, start = self.words(part), row * words
+            first += [numbers[start + word] if word >= 0 else word for word in of_part]
+            last += [numbers[start + word] if word >= 0 else word for word in of_part.last]
+        return PieceWords(first, last)
+
+    def decoded_words(self, ids: Iterable[int]) -> PieceWords:
+        """Return the words of ``decode(ids)`` to which each piece belongs.
+
+        A lone ``▁`` belongs to the word after it, and UNK, which has no text, to the word around it. PAD, BOS and EOS
+        belong to no word. If the text is empty, no piece belongs to a word.
         """
         ids = list(ids)
-        word, after_space, words = -1, True, []  # after a space, the next visible character starts a word
-        for piece, surface in zip(ids, self._surfaces(ids), strict=True):
-            first = None
+        word, after_space = -1, True  # after a space, the next visible character starts a word
+        first, last = [], []
+        for surface in self._surfaces(ids):
+            start = None
             for character in surface:
                 if character.isspace():
                     after_space = True
                 else:
                     word += after_space
                     after_space = False
-                    first = word if first is None else first
-            if piece in (PAD, BOS, EOS):
-                words.append(-1)
-            else:
-                words.append(word + after_space if first is None else first)
-        return [min(index, max(word, 0)) for index in words]  # trailing spaces belong to the last word
+                    start = word if start is None else start
+            first.append(word + after_space if start is None else start)
+            last.append(first[-1] if start is None else word)
+        for row, i in enumerate(ids):  # trailing spaces belong to the last word
+            first[row], last[row] = (-1, -1) if i in (PAD, BOS, EOS) else (min(first[row], word), min(last[row], word))
+        return PieceWords(first, last)
+
+    def _spans(self, pieces: Iterable[str], normalised: str) -> Iterator[tuple[int, int]]:
+        """Yield where each piece of ``encode`` starts and ends in the normalised text."""
+        at, bytes_left = 0, 0
+        for piece in pieces:
+            if piece not in self._byte_pieces:
+                yield at, at + len(piece)
+                at += len(piece)
+                continue
+            bytes_left = (bytes_left or len(normalised[at].encode())) - 1
+            # ``_encode`` writes the three bytes of U+2581 for the four of its stand-in.
+            if bytes_left or not self._stand_in_ids or normalised[at] != STAND_IN:
+                yield at, at + 1
+            at += not bytes_left
 
     def _surfaces(self, ids: list[int]) -> list[str]:
         """Return the text of each piece. A character that is spelled in bytes belongs to its first byte."""
@@ -199,10 +260,54 @@ class Tokenizer:
                 pending_bytes.append(self._bytes[i])
                 continue
             decode_pending_bytes()
-            invisible = i in (PAD, BOS, EOS)
-            surfaces.append("" if invisible else self._pieces[i].replace(SPACE, " "))
+            surfaces.append("" if i in self._invisible else self._pieces[i].replace(SPACE, " "))
         decode_pending_bytes()
         return surfaces
+
+
+def _parts(text: str, words: int) -> Iterator[str]:
+    """Yield the text in parts of ``words`` words, which are split at any whitespace."""
+    all_words = (match[0] for match in re.finditer(r"\S+", text))
+    while part := list(islice(all_words, words)):
+        yield " ".join(part)
+
+
+def _origins(clean: str, normalised: str, offsets: list[int]) -> Iterator[int]:
+    """Yield the index in ``clean`` of the character that each character of the normalised text comes from.
+
+    ``offsets`` are those of SentencePiece, in code points, with one more for the end. They repeat the first index for
+    all characters of a replacement, and also for all of a user-defined symbol, which stays as it is.
+    """
+    start, size = 0, len(normalised)
+    while start < size:
+        offset, stop = offsets[start], start + 1
+        while stop < size and offsets[stop] == offset:
+            stop += 1
+        if normalised[start] in SPACES and clean[offset : offset + 1] != " ":  # the space before the first word
+            yield offset
+            start += 1
+        length = stop - start
+        same = (
+            offset + length <= offsets[stop]
+            and normalised[start:stop].replace(SPACE, " ") == clean[offset : offset + length]
+        )
+        yield from range(offset, offset + length) if same else repeat(offset, length)
+        start = stop
+
+
+def _with_spaces(first: list[int], last: list[int]) -> PieceWords:
+    """Return the words of pieces; those without a visible character (−1) join the next word, or the last one."""
+    word = -1
+    for row in reversed(range(len(first))):
+        word = first[row] if first[row] >= 0 else word
+        if first[row] < 0:
+            first[row] = last[row] = word
+    word = -1
+    for row in range(len(first)):
+        if first[row] < 0:
+            first[row] = last[row] = word
+        word = last[row]
+    return PieceWords(first, last)
 
 
 def _load(serialized: bytes, place: str) -> sentencepiece.SentencePieceProcessor:

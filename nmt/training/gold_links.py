@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.alignment.word_weights import normalise_rows
+from nmt.alignment.word_weights import linked_pieces, normalise_rows
 from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
+from nmt.text.words import count_words
 from nmt.training.guide import Guide
 
 
@@ -43,12 +44,17 @@ class GoldLinks(Guide):
 
     def piece_shares(self, row: int) -> np.ndarray:
         """Return the shares (T, S) of one row of the corpus, without ``</s>``."""
-        ids = self.corpus.ids(row)
+        texts = self.corpus.texts(row)
         source_words, target_words = (
-            np.asarray(tokenizer.words(side.tolist())) for tokenizer, side in zip(self.tokenizers, ids, strict=True)
+            tokenizer.words(text) for tokenizer, text in zip(self.tokenizers, texts, strict=True)
         )
-        linked = np.zeros((target_words.max() + 1, source_words.max() + 1))
+        if [len(source_words), len(target_words)] != [len(side) for side in self.corpus.ids(row)]:
+            raise UserError(
+                f"{self.corpus.path}: the pieces of training pair {row + 1} are not those of this version of"
+                " SentencePiece; prepare the text again"
+            )
+        sizes = [count_words(text) for text in texts]
+        linked = np.zeros(sizes[::-1])
         i, j = self.corpus.sure_links(row).T
-        known = (i < linked.shape[1]) & (j < linked.shape[0])  # a tokenizer from elsewhere may lose words
-        linked[j[known], i[known]] = 1
-        return normalise_rows(linked[np.ix_(target_words, source_words)])
+        linked[j, i] = 1
+        return normalise_rows(linked_pieces(linked, source_words, target_words))

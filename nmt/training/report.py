@@ -24,6 +24,7 @@ from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
+from nmt.text.words import count_words
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.optional import optional, warn
@@ -161,7 +162,7 @@ def _lines(texts: Sequence[str]) -> list[str]:
 def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
     """Return up to ``EXAMPLES`` rows of the test set that are short enough to be drawn, of different lengths."""
     pieces = [lengths + 1 for lengths in (test.source_lengths, test.target_lengths)]  # with </s>
-    words = [np.array([len(line.split()) for line in side]) for side in (test.sources(), test.targets())]
+    words = [np.array([count_words(line) for line in side]) for side in (test.sources(), test.targets())]
     limit = translator.attention.max_source_length or MAX_DRAWN
     short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= MAX_DRAWN) & (pieces[0] <= limit))
     return [int(short[index]) for index in spread(pieces[1][short], EXAMPLES)]

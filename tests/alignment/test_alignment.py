@@ -17,9 +17,10 @@ from nmt.alignment.aer import alignment_error_rate, alignment_scores, better_rea
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import argmax_links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import fit_word_weights, merge_pieces, normalise_rows, word_weights
+from nmt.alignment.word_weights import fit_word_weights, linked_pieces, merge_pieces, normalise_rows, word_weights
 from nmt.errors import UserError
 from nmt.text.links import Links, parse_links
+from nmt.text.words import PieceWords
 
 
 def test_parsed_links_are_formatted_in_source_order() -> None:
@@ -105,13 +106,27 @@ class Translation(NamedTuple):
     target_words: list[int]
 
 
-def test_fit_word_weights_cuts_extra_words_and_pads_missing_ones() -> None:
+def test_fit_word_weights_pads_lost_words_and_refuses_other_text() -> None:
     # Source a b </s>, target x y </s>, all words of one piece.
     raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])
-    translation = Translation(raw.T, [0, 1], [0, 1])
+    translation = Translation(raw, [0, 1], [0, 1])
     np.testing.assert_allclose(word_weights(translation), [[0.6, 0.4], [0.3, 0.7]])
-    np.testing.assert_allclose(fit_word_weights(translation, ["ab"], ["x", "y", "z"]), [[0.6], [0.3], [0.0]])
-    np.testing.assert_allclose(fit_word_weights(translation, ["a", "b", "c"], ["xy"]), [[0.6, 0.4, 0.0]])
+    padded = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
+    np.testing.assert_allclose(fit_word_weights(translation, ["a", "b", "c"], ["x", "y", "z"]), padded)
+    with pytest.raises(ValueError, match="source: 1 word, the alignment has 2; give the text that was aligned"):
+        fit_word_weights(translation, ["ab"], ["x", "y"])
+    with pytest.raises(ValueError, match="target: 1 word, the alignment has 2"):
+        fit_word_weights(translation, ["a", "b"], ["xy"])
+
+
+def test_pieces_of_several_words_and_of_none() -> None:
+    """Source pieces "a b", c and one of no word; target pieces x and "x y"."""
+    alignment = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2]])
+    weights = merge_pieces(alignment, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
+    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.45], [0.1, 0.1, 0.6]])
+    linked = np.array([[0, 1, 0], [0, 0, 0]])
+    pieces = linked_pieces(linked, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
+    np.testing.assert_array_equal(pieces, [[1, 0, 0], [1, 0, 0]])
 
 
 def test_word_without_weight_has_no_link() -> None:

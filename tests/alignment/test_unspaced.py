@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nmt.alignment.unspaced import display_weights, split_words
+from nmt.alignment.unspaced import display_weights, split_unspaced
 from nmt.alignment.word_weights import fit_word_weights
 from nmt.text.tokenizer import Tokenizer
 
@@ -31,7 +31,6 @@ class Translation(NamedTuple):
         (["กันดี"], ["▁ก", "ั", "น", "ด", "ี"], [0] * 5, ["กั", "น", "ดี"], [0, 0, 1, 2, 2]),
         (["กัน"], ["ก", "<0xE0>", "<0xB8>", "<0xB1>", "น"], [0] * 5, ["กั", "น"], [0, 0, 0, 0, 1]),
         (["a", "lost", "猫犬"], ["▁a", "▁猫", "犬"], [0, 2, 2], ["a", "lost", "猫", "犬"], [0, 2, 3]),
-        (["a"], ["▁a", "▁b", "▁c"], [0, 1, 2], ["a"], [0, 1, 2]),
         (["한국어", "is"], ["▁한", "국어", "▁is"], [0, 0, 1], ["한국어", "is"], [0, 0, 1]),
         ([], ["</s>"], [], [], []),
     ],
@@ -44,7 +43,6 @@ class Translation(NamedTuple):
         "marks",
         "bytes-of-marks",
         "lost-word",
-        "surplus-words",
         "korean",
         "empty",
     ],
@@ -52,13 +50,13 @@ class Translation(NamedTuple):
 def test_words_are_split_where_the_script_has_no_spaces(
     words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
 ) -> None:
-    assert split_words(words, pieces, word_of_piece) == (labels, indices)
+    assert split_unspaced(words, pieces, word_of_piece) == (labels, indices)
 
 
 def test_weights_of_spaced_text_are_word_weights() -> None:
-    raw = np.random.default_rng(0).random((4, 5))
+    raw = np.random.default_rng(0).random((5, 4))
     translation = Translation(raw, [0, 0, 1], [0, 1, 1, 2], ["▁a", "b", "▁c", "</s>"], ["▁x", "▁y", "y", "▁z", "</s>"])
-    for source, target in (("ab c", "x yy z"), ("ab c d", "x yy"), ("ab", "x yy z w")):
+    for source, target in (("ab c", "x yy z"), ("ab c d", "x yy z"), ("ab c", "x yy z w")):
         display = display_weights(translation, source, target)
         assert (display.source, display.target) == (source.split(), target.split())
         np.testing.assert_allclose(display.weights, fit_word_weights(translation, display.source, display.target))
@@ -66,7 +64,7 @@ def test_weights_of_spaced_text_are_word_weights() -> None:
 
 def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
     # Source 我 喜欢 猫 </s>, target x </s>: shares of the source without </s>.
-    raw = np.array([[0.1], [0.2], [0.3], [0.4]])
+    raw = np.array([[0.1, 0.2, 0.3, 0.4]])
     translation = Translation(raw, [0, 0, 0], [0], ["▁我", "喜欢", "猫", "</s>"], ["▁x"])
     display = display_weights(translation, "我喜欢猫", "x")
     assert display.source == ["我", "喜欢", "猫"]
@@ -80,6 +78,6 @@ def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:
     tokenizer = Tokenizer.train(["我喜欢猫 。", "猫喜欢我 。", "我们 喜欢 它"], vocab_size=275)
     text = "我喜欢狗和猫 dogs 。"
     ids = tokenizer.encode(text)
-    labels, indices = split_words(text.split(), tokenizer.pieces(ids), tokenizer.words(ids))
+    labels, indices = split_unspaced(text.split(), tokenizer.pieces(ids), tokenizer.words(text))
     assert "".join(labels) == text.replace(" ", "") and len(labels) > 4
     assert sorted(set(indices)) == list(range(len(labels))) and indices == sorted(indices)

@@ -220,7 +220,7 @@ def use_tokenizer(file: Path) -> object:
         assert all(0 <= piece < len(tokenizer) for piece in ids)
         text = tokenizer.decode(ids)
         assert "\n" not in text
-        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(ids)))
+        results.append((ids, text, tokenizer.pieces(ids), tokenizer.words(line), tokenizer.decoded_words(ids)))
     return tokenizer.to_bytes(), tokenizer.decode(range(len(tokenizer))), results
 
 

@@ -129,9 +129,9 @@ def test_entropy_and_slots_agree_with_forced_decoding(report: Path) -> None:
     for source, target, decoding in zip(*pairs, force_decode(memory, *pairs), strict=True):
         slots = slot_weights(memory, source, target)
         assert slots is not None
-        np.testing.assert_allclose(slots.read @ slots.write, decoding.alignment.T, rtol=1e-4)
+        np.testing.assert_allclose(slots.read @ slots.write, decoding.alignment, rtol=1e-4)
         assert slot_weights(luong, source, target) is None  # it writes the states themselves
-        for weights in decoding.alignment.T:
+        for weights in decoding.alignment:
             shares = [abs(float(weight)) / float(np.abs(weights).sum()) for weight in weights]
             entropies.append(-sum(share * math.log(share) for share in shares if share))
     row = table(report)["memory"]

@@ -87,4 +87,4 @@ def test_run_with_plugins_everywhere(
     assert translator.lowercase is (data == "letters")
     (translation,) = translator.translate(["a b c"])
     assert translation.alignment is not None
-    assert translation.alignment.shape == (len(translation.source_tokens), len(translation.tokens))
+    assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))

@@ -83,7 +83,7 @@ def test_translation_is_aligned_and_the_same_in_every_batch(translator: Translat
         (alone,) = translator.translate([line])
         assert (alone.text, alone.tokens) == (translation.text, translation.tokens)
         assert translation.alignment is not None
-        assert translation.alignment.shape == (len(translation.source_tokens), len(translation.tokens))
+        assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))
         np.testing.assert_allclose(alone.alignment, translation.alignment, atol=1e-5)
     assert len(forced_links(translator, LINES, LINES[::-1])) == 3
 

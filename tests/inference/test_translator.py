@@ -99,8 +99,8 @@ def test_coverage_penalty_follows_from_the_alignment(name: str) -> None:
     for best in translator.translate(LINES, options):
         for translation in best.n_best:
             assert translation.alignment is not None
-            shares = np.abs(translation.alignment) / np.abs(translation.alignment).sum(0)
-            coverage = 0.4 * np.log(shares.sum(1).clip(1e-9, 1)).sum()
+            shares = np.abs(translation.alignment) / np.abs(translation.alignment).sum(1, keepdims=True)
+            coverage = 0.4 * np.log(shares.sum(0).clip(1e-9, 1)).sum()
             normalised = translation.log_prob / ((5 + len(translation.tokens)) / 6) ** 0.7
             assert translation.score == pytest.approx(normalised + coverage, rel=1e-4)
     assert translator.texts(LINES, options) == [best.text for best in translator.translate(LINES, options)]

@@ -61,9 +61,10 @@ def test_random_text_is_decoded_and_split_into_its_words(tokenizer: Tokenizer) -
         text = "".join(generator.choices(alphabet, k=generator.randrange(30)))
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == " ".join(text.split())
-        assert sorted(set(tokenizer.words(ids))) == list(range(len(text.split())))
+        words = tokenizer.decoded_words(ids)
+        assert sorted(set(words)) == list(range(len(text.split())))
         for index, word in enumerate(text.split()):
-            pieces = [i for i, word_index in zip(ids, tokenizer.words(ids), strict=True) if word_index == index]
+            pieces = [i for i, word_index in zip(ids, words, strict=True) if word_index == index]
             assert tokenizer.decode(pieces) == word
 
 
@@ -76,7 +77,7 @@ def test_words_of_random_ids_are_the_words_of_their_text(tokenizer: Tokenizer) -
         ids: list[int] = []
         for _ in range(generator.randrange(1, 12)):
             ids += generator.choice([[generator.choice(spaces)], nbsp, [generator.randrange(4, 310)]])
-        words, text = tokenizer.words(ids), tokenizer.decode(ids)
+        words, text = tokenizer.decoded_words(ids), tokenizer.decode(ids)
         assert len(words) == len(ids)
         assert words == sorted(words)
         if text:
@@ -86,10 +87,10 @@ def test_words_of_random_ids_are_the_words_of_their_text(tokenizer: Tokenizer) -
 
 def test_specials_belong_to_no_word_and_are_not_decoded(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("two dogs")
-    words = tokenizer.words([BOS, *ids, EOS, PAD])
-    assert words == [-1, *tokenizer.words(ids), -1, -1]
-    assert tokenizer.words([UNK]) == [0]
-    assert tokenizer.words([]) == []
+    words = tokenizer.decoded_words([BOS, *ids, EOS, PAD])
+    assert words == [-1, *tokenizer.decoded_words(ids), -1, -1]
+    assert tokenizer.decoded_words([UNK]) == [-1]
+    assert tokenizer.decoded_words([]) == tokenizer.words("") == []
     assert tokenizer.decode([BOS, *ids, UNK, EOS, PAD]) == "two dogs"
 
 
@@ -177,14 +178,14 @@ def test_a_model_from_a_file_gets_our_special_ids(options: dict[str, object]) ->
         assert min(ids) > EOS
         assert tokenizer.pieces(ids) == reference.encode(text, out_type=str)
         assert tokenizer.decode(ids) == text
-        assert tokenizer.words(ids)[-1] == len(text.split()) - 1
+        assert tokenizer.words(text)[-1] == len(text.split()) - 1
 
 
 def test_a_model_without_byte_fallback_loses_unknown_characters() -> None:
     tokenizer = Tokenizer.from_bytes(spm_train(vocab_size=60))
     ids = tokenizer.encode("dogs Ω snow")
     assert UNK in ids
-    assert sorted(set(tokenizer.words(ids))) == [0, 1, 2]
+    assert sorted(set(tokenizer.words("dogs Ω snow"))) == [0, 1, 2]
     assert tokenizer.decode(ids) == "dogs snow"
 
 
@@ -192,7 +193,7 @@ def test_words_are_correct_if_the_model_marks_spaces_as_suffixes() -> None:
     tokenizer = Tokenizer.from_bytes(spm_train(vocab_size=70, treat_whitespace_as_suffix=True))
     ids = tokenizer.encode("two dogs run")
     for index, word in enumerate(["two", "dogs", "run"]):
-        pieces = [i for i, word_index in zip(ids, tokenizer.words(ids), strict=True) if word_index == index]
+        pieces = [i for i, word_index in zip(ids, tokenizer.words("two dogs run"), strict=True) if word_index == index]
         assert tokenizer.decode(pieces) == word
 
 

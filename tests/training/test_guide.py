@@ -98,8 +98,8 @@ def test_targets_of_links_equal_a_naive_loop(prepared: Prepared) -> None:
     targets = GoldLinks(prepared=prepared).targets(batch)
     expected = np.zeros(targets.shape)
     for row, index in enumerate(batch.index.tolist()):
-        pair, (x, y) = PAIRS[index], prepared.corpora["train"].ids(index)
-        source_words, target_words = prepared.source.words(x.tolist()), prepared.target.words(y.tolist())
+        pair = PAIRS[index]
+        source_words, target_words = prepared.source.words(pair.source), prepared.target.words(pair.target)
         for t, j in enumerate(target_words):
             linked = [s for s, i in enumerate(source_words) if (i, j) in (pair.links or ())]
             for s in linked:

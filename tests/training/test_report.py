@@ -43,11 +43,10 @@ def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: 
     report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
 
 
-def test_alignment_page_with_a_tokenizer_that_counts_words_differently(tmp_path: Path) -> None:
+def test_alignment_page_counts_the_words_of_the_text_and_not_of_its_normal_form(tmp_path: Path) -> None:
     tokenizer = normalising_tokenizer()
     pairs = [Pair("a\u200bdog sees", "ein\u200bHund sieht"), Pair("a \x01 cat", "eine \u200e Katze")]
-    assert [tokenizer.words(tokenizer.encode(pair.target))[-1] + 1 for pair in pairs] == [3, 2]
-    assert [len(pair.target.split()) for pair in pairs] == [2, 3]
+    assert [set(tokenizer.words(pair.target)) for pair in pairs] == [{0, 1}, {0, 2}]
     report_on(pairs, tokenizer, tmp_path)
     page = (tmp_path / "alignments.html").read_text(encoding="utf-8")
     assert page.count("<section") == 2 and page.count("<td") == 2 * 2 + 3 * 3

@@ -150,7 +150,7 @@ class TestRun:
         assert translations[1].text == ""
         best = translations[0]
         assert best.alignment is not None
-        assert best.alignment.shape == (len(best.source_tokens), len(best.tokens))
+        assert best.alignment.shape == (len(best.tokens), len(best.source_tokens))
         assert best.n_best[0].score == best.score
 
     def test_checkpoints_contain_no_code(self, run: Path) -> None:

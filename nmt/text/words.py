@@ -1,0 +1,41 @@
+"""Words of a line, as word aligners count them, and the words that each piece of a tokenizer belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def split_words(line: str) -> list[str]:
+    """Return the words of a line: its longest runs of characters other than space and tab.
+
+    fast_align counts words in this way. All other characters belong to words, also U+00A0, U+3000 and those that
+    ``str.split`` takes for spaces.
+    """
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def count_words(line: str) -> int:
+    """Return the number of words of a line; see ``split_words``."""
+    return len(split_words(line))
+
+
+class PieceWords(list[int]):
+    """The 0-based word of each piece, −1 for a piece that belongs to no word.
+
+    A piece of several words, such as ``▁New▁York``, is listed with its first word, and ``last`` holds its last one.
+    """
+
+    def __init__(self, first: Iterable[int] = (), last: Iterable[int] | None = None) -> None:
+        super().__init__(first)
+        self.last = self[:] if last is None else list(last)
+
+
+def last_words(words: Sequence[int]) -> Sequence[int]:
+    """Return the last word of each piece; ``words`` are the first ones."""
+    return words.last if isinstance(words, PieceWords) else words
+
+
+def lost_words(words: Sequence[int], count: int) -> list[int]:
+    """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
+    covered = {word for first, last in zip(words, last_words(words), strict=True) for word in range(first, last + 1)}
+    return [word for word in range(count) if word not in covered]
