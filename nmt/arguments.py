@@ -10,10 +10,11 @@ from difflib import get_close_matches
 from math import isnan
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from nmt.bounds import violations
 
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAIN: dict[Any, tuple[str, type[Any]]] = {
     int: ("a whole number", Integral),
@@ -112,10 +113,43 @@ def check_arguments(constructor: Function) -> Function:
     return checked  # type: ignore[return-value]
 
 
+class Parameters(NamedTuple):
+    """The arguments of a class or function by name. ``takes_any``: it accepts other names too."""
+
+    named: dict[str, inspect.Parameter]
+    takes_any: bool
+
+
+def parameters_of(target: Callable[..., Any]) -> Parameters:
+    """Return the arguments of a class or function. ``**rest`` of a constructor stands for those of its base class."""
+    named: dict[str, inspect.Parameter] = {}
+    for function in (target, *base_constructors(target)):
+        parameters = inspect.signature(function).parameters.values()
+        named = {item.name: item for item in parameters if item.kind not in VARIABLE and item.name != "self"} | named
+        if not any(item.kind is item.VAR_KEYWORD for item in parameters):
+            return Parameters(named, takes_any=False)
+    return Parameters(named, takes_any=True)
+
+
+def base_constructors(target: Callable[..., Any]) -> list[Any]:
+    """Return the constructors that the ``super().__init__`` of a class calls, nearest first."""
+    classes = target.__mro__[:-1] if isinstance(target, type) else ()
+    return [vars(base)["__init__"] for base in classes if "__init__" in vars(base)][1:]
+
+
 def annotations_of(target: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of the arguments, except those whose types are imported under TYPE_CHECKING only."""
     constructor: Any = target
-    function: Any = inspect.unwrap(constructor.__init__ if isinstance(target, type) else target)
+    functions = [constructor.__init__ if isinstance(target, type) else target, *base_constructors(target)]
+    hints: dict[str, Any] = {}
+    for function in functions:
+        hints = _annotations(inspect.unwrap(function)) | hints
+        if not any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values()):
+            break
+    return hints
+
+
+def _annotations(function: Any) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for name, annotation in getattr(function, "__annotations__", {}).items():
         with suppress(Exception):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from nmt.arguments import parameters_of
 from nmt.errors import UserError
 
 
@@ -84,20 +85,21 @@ def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[s
     """
     locate_all(block, point, trust=trust)
     target = locate(block["_target_"], point, trust=trust)
-    accepted = inspect.signature(target).parameters
+    accepted = parameters_of(target)
     settings = {
         key: partial(construct, value, point, trust=trust, **supplied) if _is_block(value) else value
         for key, value in block.items()
         if key != "_target_"
     }
-    return target(**{**{key: value for key, value in supplied.items() if key in accepted}, **settings})
+    wanted = {key: value for key, value in supplied.items() if accepted.takes_any or key in accepted.named}
+    return target(**{**wanted, **settings})
 
 
 def setting(block: Mapping[str, Any], key: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Any:
     """Return the block's value of ``key``, or the default of its class; None where the class has no such key."""
     if key in block:
         return block[key]
-    parameter = inspect.signature(locate(block["_target_"], point, trust=trust)).parameters.get(key)
+    parameter = parameters_of(locate(block["_target_"], point, trust=trust)).named.get(key)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 

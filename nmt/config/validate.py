@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from nmt.arguments import TypeCheck, annotations_of, suggestion
+from nmt.arguments import TypeCheck, annotations_of, base_constructors, parameters_of, suggestion
 from nmt.config.schema import Plugin
 from nmt.errors import UserError
 from nmt.plugins import locate
@@ -70,13 +69,12 @@ class ConfigCheck(TypeCheck):
             yield f"{key}.{error}"
             return
         settings = {key: item for key, item in value.items() if key != "_target_"}
-        parameters = inspect.signature(target).parameters
-        named = {name for name, item in parameters.items() if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)}
-        if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
-            named |= set(settings)  # it accepts any key
+        parameters = parameters_of(target)
+        named = set(parameters.named) | (set(settings) if parameters.takes_any else set())
         hints = {**dict.fromkeys(named, Any), **annotations_of(target)}
         hints = {name: plugin.bounds.get(name, hints[name]) for name in named - point.supplied}
-        optional = point.defaults | {name for name, item in parameters.items() if item.default is not item.empty}
+        optional = point.defaults | {name for name, item in parameters.named.items() if item.default is not item.empty}
+        yield from _dropped_arguments(target, point.supplied - named, key)
         if plugin.shared is not None:
             hints |= get_type_hints(plugin.shared, include_extras=True)
             optional |= _optional_keys(plugin.shared)
@@ -96,6 +94,22 @@ class ConfigCheck(TypeCheck):
         for name in hints:
             if name not in value and name not in optional:
                 yield f"{prefix}{name}: missing"
+
+
+def _dropped_arguments(target: Callable[..., Any], names: Set[str], key: str) -> Iterator[str]:
+    """Yield the supplied arguments ``names`` that a base class uses, but that a constructor does not pass on to it.
+
+    The base class would use its default, such as a maximum length of 100, whatever the text is.
+    """
+    for constructor in base_constructors(target):
+        parameters = parameters_of(constructor).named
+        for name in sorted(names & parameters.keys()):
+            owner = constructor.__qualname__.rpartition(".")[0]
+            yield (
+                f"{key}._target_={target.__module__}.{target.__qualname__}: does not pass {name} on to {owner}, which "
+                f"would use {name}={parameters[name].default}; add {name} or **rest to its constructor"
+            )
+        return
 
 
 def _optional_keys(schema: type) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -304,6 +305,68 @@ class Anything(Mine):
     def __init__(self, *, state_size: int, query_size: int, **rest: object) -> None:
         super().__init__(state_size=state_size, query_size=query_size, **rest)
 """
+
+
+INHERITED = """
+from nmt.attention import LuongAttention, MemoryAttention
+
+class Passes(MemoryAttention):
+    def __init__(self, *, temperature: float = 1.0, **rest):
+        super().__init__(**rest)
+
+class PassesTwice(Passes):
+    def __init__(self, **rest):
+        super().__init__(temperature=2.0, **rest)
+
+class Forgets(MemoryAttention):
+    def __init__(self, *, state_size: int, query_size: int):
+        super().__init__(state_size=state_size, query_size=query_size)
+
+class Needless(LuongAttention):
+    def __init__(self, **rest):
+        super().__init__(**rest)
+"""
+
+
+@pytest.fixture
+def inherited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Return a function from a class of ``INHERITED`` to the arguments that select it."""
+    (tmp_path / "inherited.py").write_text(INHERITED)
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda name: ["attention=none", f"attention._target_=inherited.{name}", "trust=[inherited]"]
+
+
+@pytest.mark.parametrize("name", ["Passes", "PassesTwice"])
+def test_rest_receives_the_sizes_of_the_base_class(inherited: Callable[[str], list[str]], name: str) -> None:
+    """Position encodings are scaled by ``max_length``; the default of the base class is 100."""
+    config = train_config([*inherited(name), "+attention.slots=7"])
+    sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
+    attention = build_model(config, **sizes, trust=["inherited"]).attention
+    assert (attention.max_length, attention.slots) == (9, 7)
+
+
+def test_rest_does_not_receive_what_the_base_class_cannot_take(inherited: Callable[[str], list[str]]) -> None:
+    sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
+    build_model(train_config(inherited("Needless")), **sizes, trust=["inherited"])
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("slot=7", "attention.slot=7: no such key; did you mean slots?"),
+        ("slots=0", "attention.slots=0: must be at least 1"),
+        ("write_score=tanh", "attention.write_score=tanh: must be softmax | sigmoid"),
+    ],
+)
+def test_rest_is_checked_as_in_the_base_class(inherited: Callable[[str], list[str]], word: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        train_config([*inherited("Passes"), f"+attention.{word}"])
+
+
+def test_sizes_that_do_not_reach_the_base_class_are_refused(inherited: Callable[[str], list[str]]) -> None:
+    problem = "attention._target_=inherited.Forgets: does not pass max_length on to MemoryAttention, which would use "
+    with pytest.raises(UserError, match=re.escape(f"{problem}max_length=100; add max_length or **rest")):
+        train_config(inherited("Forgets"))
 
 
 @pytest.fixture
