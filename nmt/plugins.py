@@ -16,6 +16,9 @@ from typing import Any
 from nmt.arguments import parameters_of
 from nmt.errors import UserError
 
+trusted_packages: set[str] = set()
+"""Packages of the user from which this process has loaded a target. Errors in their code are the user's to fix."""
+
 
 @dataclass(frozen=True)
 class PluginPoint:
@@ -49,10 +52,16 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
             if package in ("nmt", *ours)
             else f"_target_={target}: package {package!r} is not trusted; if you trust it, add trust=[{package}]"
         )
+    if not _within(module, point.packages):
+        trusted_packages.add(package)
     try:
-        plugin = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"_target_={target}: not found ({error}); check the name and that it is installed") from None
+        imported = importlib.import_module(module)
+    except (ImportError, ValueError) as error:
+        raise _not_found(target, error) from None
+    try:
+        plugin = getattr(imported, name)
+    except AttributeError as error:
+        raise _not_found(target, error) from None
     if not callable(plugin):
         raise UserError(f"_target_={target}: not a class or function; name one")
     # Names that a module only imports are refused: nmt.files.checkpoint.ZipFile would give
@@ -66,6 +75,10 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     except ValueError:  # a TypedDict, some classes written in C
         raise UserError(f"_target_={target}: its arguments are unknown; name another class or function") from None
     return plugin  # type: ignore[no-any-return]
+
+
+def _not_found(target: str, error: Exception) -> UserError:
+    return UserError(f"_target_={target}: not found ({error}); check the name and that it is installed")
 
 
 def locate_all(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = ()) -> None:

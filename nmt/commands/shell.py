@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from nmt.errors import STOP_SIGNALS, Interrupted, UserError, print_message, suggest_fix
+from nmt.plugins import trusted_packages
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h
@@ -23,9 +24,9 @@ BROKEN_PIPE = 128 + 13  # SIGPIPE, which Windows does not name
 def run(command: Callable[[list[str]], None], arguments: list[str] | None = None) -> NoReturn:
     """Run ``command`` with the command-line arguments and exit.
 
-    Exit codes: 0 success; 2 an error that the user can fix; 70 a defect of the toolkit; 129, 130 or 143 stopped by
-    SIGHUP, Ctrl-C or SIGTERM; 141 the reader of stdout has closed the pipe, which is silent, as in every Unix filter.
-    Errors are one line on stderr. NMT_TRACEBACK=1 also shows the traceback.
+    Exit codes: 0 success; 2 an error that the user can fix, also in the code of a trusted package; 70 a defect of the
+    toolkit; 129, 130 or 143 stopped by SIGHUP, Ctrl-C or SIGTERM; 141 the reader of stdout has closed the pipe, which
+    is silent, as in every Unix filter. Errors are one line on stderr. NMT_TRACEBACK=1 also shows the traceback.
     """
     try:
         _open_closed_streams()
@@ -99,8 +100,25 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
             return USER_ERROR, [f"error: {place}{error.strerror}; {suggest_fix(error)}"]
         case _ if _is_out_of_memory(error):
             return USER_ERROR, ["error: not enough memory; stop other programs, or give less text at once"]
-    message = f"error: internal error: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return INTERNAL_ERROR, [f"{message}; please report it ({TRACEBACK}=1 shows the traceback)"]
+    text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if line := _line_of_trusted_code(error):
+        return USER_ERROR, [f"error: {line}: {text}; correct this line ({TRACEBACK}=1 shows the traceback)"]
+    cause = "please report it"
+    if packages := ", ".join(sorted(trusted_packages)):
+        cause = f"if it is not an error in {packages}, please report it"
+    return INTERNAL_ERROR, [f"error: internal error: {text}; {cause} ({TRACEBACK}=1 shows the traceback)"]
+
+
+def _line_of_trusted_code(error: BaseException) -> str | None:
+    """Return FILE:LINE of the innermost call in a package that the user trusted; None if the error was not in one."""
+    if isinstance(error, SyntaxError) and error.filename is not None and trusted_packages:
+        return f"{error.filename}:{error.lineno}"
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] in trusted_packages:
+            place = f"{frame.f_code.co_filename}:{line}"
+    cause = error.__cause__ or error.__context__
+    return place if place is not None or cause is None else _line_of_trusted_code(cause)
 
 
 def _text(path: object) -> str:

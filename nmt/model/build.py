@@ -70,7 +70,7 @@ def build_model(
 
 
 def _build_encoder(config: Mapping[str, Any], embedding_size: int, trust: Sequence[str]) -> LSTMEncoder:
-    encoder: LSTMEncoder = construct(config["encoder"], ENCODER, trust=trust, embedding_size=embedding_size)
+    encoder: LSTMEncoder = _construct(config, "encoder", ENCODER, trust, embedding_size=embedding_size)
     require_attributes(encoder, "encoder", contract.ENCODER)
     return encoder
 
@@ -79,7 +79,7 @@ def _build_attention(
     config: Mapping[str, Any], state_size: int, query_size: int | None, max_length: int, trust: Sequence[str]
 ) -> Attention:
     sizes = {"state_size": state_size, "query_size": query_size, "max_length": max_length}
-    attention: Attention = construct(config["attention"], ATTENTION, trust=trust, **sizes)
+    attention: Attention = _construct(config, "attention", ATTENTION, trust, **sizes)
     require_attributes(attention, "attention", contract.ATTENTION)
     return attention
 
@@ -94,9 +94,20 @@ def _build_decoder(
 ) -> LSTMDecoder:
     parts = {"embedding": embedding, "attention": attention}
     sizes = {"state_size": state_size, "encoder_layers": encoder_layers}
-    decoder: LSTMDecoder = construct(config["decoder"], DECODER, trust=trust, **parts, **sizes)
+    decoder: LSTMDecoder = _construct(config, "decoder", DECODER, trust, **parts, **sizes)
     require_attributes(decoder, "decoder", contract.DECODER)
     return decoder
+
+
+def _construct(config: Mapping[str, Any], name: str, point: PluginPoint, trust: Sequence[str], **supplied: Any) -> Any:
+    """Construct a part of the model. A ValueError of a class outside the toolkit gets the name of the class."""
+    try:
+        return construct(config[name], point, trust=trust, **supplied)
+    except ValueError as error:
+        target = config[name]["_target_"]
+        if target.startswith("nmt."):
+            raise
+        raise ValueError(f"{name}._target_={target}: {error}") from error
 
 
 def declared_shapes(config: Mapping[str, Any], *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
