@@ -2,20 +2,81 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 # Limits of a container, in control groups of version 2 and 1.
 LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
+CGROUPS = Path("/sys/fs/cgroup")
+
+
 def usable_cores() -> int:
-    """Return the number of cores that this process may use; macOS and Windows only report the number of all cores."""
+    """Return the number of threads that this process should use.
+
+    It is the number of cores that the process may run on, or less: OMP_NUM_THREADS, or the CPU quota of a container,
+    rounded up. macOS and Windows only report the number of all cores.
+    """
+    limits = [allowed_cores(), _omp_threads(), cpu_quota()]
+    return max(1, math.ceil(min(limit for limit in limits if limit is not None)))
+
+
+def allowed_cores() -> int:
+    """Return the number of cores that the system lets this process run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _omp_threads() -> int | None:
+    """Return OMP_NUM_THREADS, which may be a list of one number per level of nesting; None without a number."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) > 0 else None
+
+
+@cache
+def cpu_quota() -> float | None:
+    """Return the cores' worth of time that the control groups of this process allow, such as 1.5; None without limit.
+
+    docker run --cpus, Kubernetes and systemd set them: a process sees all cores, but is paused when it has used
+    its time.
+    """
+    quotas = [quota for file in _quota_files() if (quota := _quota(file)) is not None]
+    return min(quotas) if quotas else None
+
+
+def _quota_files() -> Iterator[Path]:
+    """Yield the files with a limit for this process: in its control group, and in all those around it."""
+    yield from (CGROUPS / "cpu.max", CGROUPS / "cpu/cpu.cfs_quota_us")
+    try:
+        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in groups:
+        _, controllers, path = line.split(":", 2)
+        for group in (Path(path), *Path(path).parents):
+            if not controllers:  # version 2
+                yield CGROUPS / str(group).lstrip("/") / "cpu.max"
+            elif "cpu" in controllers.split(","):
+                yield CGROUPS / "cpu" / str(group).lstrip("/") / "cpu.cfs_quota_us"
+
+
+def _quota(file: Path) -> float | None:
+    """Return quota / period of a control group; None without a limit."""
+    try:
+        numbers = file.read_text(encoding="ascii").split()
+        if file.name != "cpu.max":
+            numbers += file.with_name("cpu.cfs_period_us").read_text(encoding="ascii").split()
+        quota, period = map(int, numbers)
+        return quota / period if quota > 0 and period > 0 else None
+    except (OSError, ValueError):  # "max": no limit
+        return None
 
 
 def available_memory() -> int | None:

@@ -70,6 +70,7 @@ def _run(name: str) -> NoReturn:
         if arguments == ["--version"]:
             print("nmt-memory-attention", import_module("nmt").__version__)
             return
+        _respect_quota()
         getattr(import_module(f"nmt.commands.{name}"), name)(arguments)
 
     run(command)
@@ -83,6 +84,20 @@ def _limit_spinning() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def _respect_quota() -> None:
+    """Give torch, which sees all cores of the machine, no more threads than the CPU quota of a container allows.
+
+    OpenMP reads the number when torch is loaded. Threads beyond the quota only pause each other.
+    """
+    from nmt.errors import print_message
+    from nmt.machine import allowed_cores, cpu_quota, usable_cores
+
+    quota = cpu_quota()
+    if quota is not None and "OMP_NUM_THREADS" not in os.environ and usable_cores() < allowed_cores():
+        os.environ["OMP_NUM_THREADS"] = str(usable_cores())
+        print_message(f"threads: {usable_cores()} of {allowed_cores()} cores, because the CPU quota is {quota:g}")
 
 
 def _exit_at_once(number: int, frame: object) -> None:

@@ -92,6 +92,8 @@ def _train(
     device = choose_device(config["device"])
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
+    if device.type == "cpu" and rank() == 0:
+        log(f"threads: {torch.get_num_threads()}")
     if config["precision"] == "bf16" and device.type == "cpu" and (ratio := slowdown()) > SLOW_BFLOAT16:
         log(
             f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
