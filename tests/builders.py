@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import Adam
 
+from nmt.files.private import MARK
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -89,3 +95,15 @@ def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[floa
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+def leave_private_folder(folder: Path, number: int, *, process: int, host: str | None = None, age_s: float = 0) -> Path:
+    """Make the private folder that a killed process leaves."""
+    path = folder / f".nmt-{number:016x}.partial"
+    path.mkdir(mode=0o700)
+    (path / MARK).write_text(json.dumps({"process": process, "host": host or platform.node()}))
+    (path / "new").mkdir()
+    (path / "new" / "a").write_text("half")
+    for name in ("new", MARK, "."):
+        os.utime(path / name, (0, time.time() - age_s))
+    return path

@@ -54,9 +54,9 @@ def save_heatmap(
     _label_axes(axes, _labels(source), _labels(target), xml_safe(title))
     _outline(axes, gold or ())
     figure.colorbar(image, ax=axes, shrink=0.6, label="attention weight")
-    with warnings.catch_warnings(), replace_file(path) as temporary:
+    with warnings.catch_warnings(), replace_file(path) as file:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # room for long labels
+        figure.savefig(file, dpi=120, format=path.suffix[1:], bbox_inches="tight")  # room for long labels
 
 
 def draw_weights(axes: Axes, weights: np.ndarray, *, signed: bool) -> AxesImage:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import UserError, printable
-from nmt.files.atomic import replace_file
-from nmt.files.compression import opener
+from nmt.files.atomic import compressed, replace_file
 from nmt.text.files import STDIN as STDIN
 from nmt.text.files import decode_lines, read_lines
 
@@ -116,7 +115,7 @@ def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
-    with replace_file(path) as temporary, opener(path)(temporary, "wb") as stream:
+    with replace_file(path, user_named=True) as file, compressed(file, path) as stream:
         yield lambda lines: _write(stream, lines)
 
 

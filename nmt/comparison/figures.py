@@ -56,8 +56,8 @@ def save_figure(figure: Figure, path: Path) -> Path:
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": path.name}):
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
         for form, metadata in (("svg", {"Date": None}), ("png", {})):
-            with replace_file(path.with_suffix(f".{form}")) as temporary:
-                figure.savefig(temporary, dpi=110, format=form, metadata=metadata)
+            with replace_file(path.with_suffix(f".{form}")) as file:
+                figure.savefig(file, dpi=110, format=form, metadata=metadata)
     return path.with_suffix(".png")
 
 

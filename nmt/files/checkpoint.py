@@ -20,11 +20,9 @@ def write_checkpoint(path: Path, checkpoint: Mapping[str, Any]) -> None:
     """Write the dictionary with ``torch.save``, atomically and durably. Equal contents give equal bytes."""
     import torch
 
-    with replace_file(path, durable=True) as temporary:
+    with replace_file(path, durable=True) as file:
         try:
-            # Given a path, torch would store its name, which holds the number of this process.
-            with temporary.open("wb") as file:
-                torch.save(dict(checkpoint), file)
+            torch.save(dict(checkpoint), file)
         except RuntimeError as error:  # torch raises this when the disk is full
             raise OSError(errno.ENOSPC, str(error)) from None
 

@@ -69,8 +69,8 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
     about |= {"rank": rank, "alpha": alpha}
     about["digest"] = _digest(about, tensors)
     path = folder / ADAPTER
-    with replace_file(path, durable=True) as temporary:
-        temporary.write_bytes(save(tensors, {"adapter": json.dumps(about)}))  # save_file would hide it from other users
+    with replace_file(path, durable=True) as file:
+        file.write(save(tensors, {"adapter": json.dumps(about)}))  # save_file would hide it from other users
     return path
 
 

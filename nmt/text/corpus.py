@@ -51,7 +51,7 @@ def write_corpus(
 
 def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, account: Account) -> None:
     """Write record batches to ``path`` atomically. Raises NoPairs if ``account`` then has no pair."""
-    with replace_file(path) as temporary, open(temporary, "wb") as stream, pa.ipc.new_file(stream, schema) as writer:
+    with replace_file(path) as stream, pa.ipc.new_file(stream, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
         account.require_pairs(Path(path).stem)

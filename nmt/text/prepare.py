@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError
+from nmt.files.atomic import write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
@@ -65,7 +66,7 @@ def prepare(
     folder.mkdir(parents=True, exist_ok=True)
     source, target = given or _tokenizers(tokenizer, surveyed.sample, sharding.unfinished)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
-        (folder / name).write_bytes(model.to_bytes())
+        write_bytes(folder / name, model.to_bytes())
     sampled = None if given or surveyed.is_complete else len(surveyed.sample)
     filters = PairFilters.of_training(data)
     accounts: dict[str, Account] = {part: Account() for part in parts}
@@ -105,7 +106,7 @@ def _tokenizers(
     if unfinished.read("tokenizers") is None:
         models = train_tokenizers(settings, sample)
         for name, model in zip(TOKENIZER_FILES, models, strict=True):
-            (unfinished.folder / name).write_bytes(model.to_bytes())
+            write_bytes(unfinished.folder / name, model.to_bytes())
         files = {name: checksum(unfinished.folder / name) for name in TOKENIZER_FILES}
         unfinished.write("tokenizers", {"files": files})
     return _open_tokenizers(unfinished.folder)

@@ -34,8 +34,8 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
         scores.set_ylim(*score_limits([value for _, value in points]))
         scores.set_ylabel("BLEU")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    with replace_file(picture) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
+    with replace_file(picture) as file:
+        figure.savefig(file, dpi=120, format="png")
 
 
 def score_limits(scores: Sequence[float]) -> tuple[float, float]:

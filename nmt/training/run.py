@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from nmt.errors import UserError, counted, print_message
+from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
 from nmt.inference.run_files import CHECKPOINTS
@@ -66,7 +67,8 @@ def train_into(
         if rank() != 0:
             return _train(folder, config, pairs, store_config, log, None)
         with lock_run(folder):
-            _remove_partial_files(folder)
+            for place in (folder, folder / CHECKPOINTS):
+                remove_leftovers(place, locked=True)
             with open_tracker(config, folder) as tracker:
                 return _train(folder, config, pairs, store_config, log, tracker)
     except Exception as error:
@@ -141,14 +143,6 @@ def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str
         log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
     if fitted.average is not None:
         log(describe_average(fitted.average, monitor, fitted.best))
-
-
-def _remove_partial_files(folder: Path) -> None:
-    """Delete the unfinished files of a killed process; nobody else writes here while the folder is locked."""
-    for place in (folder, folder / CHECKPOINTS):
-        for file in place.glob(".*.partial"):
-            if file.is_file():
-                file.unlink()
 
 
 def _prepared_text(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import leave_private_folder
 
 from nmt.commands.export import export
 from nmt.commands.translate import translate
@@ -209,15 +208,12 @@ def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) ->
 
 def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
-    recent, *abandoned = (run / f".onnx.{process}.partial" for process in (1, 2, 3))
-    for folder in (recent, *abandoned):
-        folder.mkdir()
-        (folder / "step.onnx").write_bytes(b"half")
-    for folder in abandoned:
-        os.utime(folder, (time.time() - 90_000,) * 2)
+    recent = leave_private_folder(run, 1, process=1)
+    for number in (2, 3):
+        leave_private_folder(run, number, process=1, age_s=90_000)
     export([f"model={run}"])
     assert [file.name for file in sorted(run.iterdir())] == [recent.name, "model.pt", "onnx"]
-    assert (recent / "step.onnx").read_bytes() == b"half"
+    assert (recent / "new" / "a").read_text() == "half"
 
 
 def test_shortlist_is_learnt_from_a_corpus(

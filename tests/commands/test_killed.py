@@ -85,7 +85,7 @@ def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Pat
     export([f"model={exported}"])
     by_torch, by_graphs = translations(model, "torch"), translations(exported, "onnx")
     killed = 0
-    for number, ready in enumerate(random_moments(count, copy, ".onnx.*.partial", files=9, delay_s=0.3)):
+    for number, ready in enumerate(random_moments(count, copy, ".nmt-*.partial/new", files=9, delay_s=0.3)):
         shutil.copytree(exported if number % 2 else model, copy)
         killed += kill_at(start("export", f"model={copy}"), ready)
         assert run("translate", f"model={copy}") in [(by_torch, ""), (by_graphs, "engine: onnx\n")]
@@ -100,7 +100,7 @@ def kill_writers(command: str, work: Path, count: int, *arguments: str) -> None:
     """Kill ``count`` commands that write the folder ``work``/out; the next one succeeds and leaves nothing else."""
     before = sorted(path.name for path in work.iterdir())
     killed = 0
-    for ready in random_moments(count, work, ".out.*.partial", files=3, delay_s=0.05):
+    for ready in random_moments(count, work, ".nmt-*.partial/new", files=3, delay_s=0.05):
         kill_at(start(command, *arguments, f"output={work}/out"), ready)
         if (work / "out").exists():  # killed too late
             shutil.rmtree(work / "out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -11,18 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
+from builders import leave_private_folder
 
 from nmt.errors import UserError
 from nmt.files.atomic import create_folder, replace_file, replace_folder, write_lines
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import archive_fingerprint, checksum, require_format, tensors_digest, verify_file
-from nmt.files.leftovers import ABANDONED_S, remove_leftovers
+from nmt.files.private import ABANDONED_S, MARK, delete, private_folder, remove_leftovers
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 ERRORS = [DISK_FULL, KeyboardInterrupt(), UserError("no")]
@@ -43,10 +46,10 @@ def content(folder: Path) -> dict[str, str]:
 
 def test_a_new_file_appears_only_when_the_block_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
-    with replace_file(path) as temporary:
-        temporary.write_text("new")
+    with replace_file(path) as file:
+        file.write(b"new")
         assert not path.exists()
-        assert temporary.parent == tmp_path  # the same disk, so that renaming is atomic
+        assert os.fstat(file.fileno()).st_dev == tmp_path.stat().st_dev  # so that renaming is atomic
     assert content(tmp_path) == {"out.txt": "new"}
 
 
@@ -54,8 +57,8 @@ def test_a_new_file_appears_only_when_the_block_succeeds(tmp_path: Path) -> None
 def test_a_failed_block_keeps_the_old_file(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "out.txt"
     path.write_text("old")
-    with pytest.raises(raised(error)) as caught, replace_file(path) as temporary:
-        temporary.write_text("new")
+    with pytest.raises(raised(error)) as caught, replace_file(path) as file:
+        file.write(b"new")
         raise error
     if error is DISK_FULL:
         expected = f"{path}: cannot write: No space left on device; free some disk space, or choose another place"
@@ -68,7 +71,7 @@ def test_a_symbolic_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
     link, real = tmp_path / "link.txt", tmp_path / "elsewhere" / "real.txt"
     link.symlink_to(real)
     for text in ("created", "replaced"):
-        write_lines(link, [text])
+        write_lines(link, [text], user_named=True)
         assert link.is_symlink()
         assert real.read_text() == f"{text}\n"
     assert [path.name for path in real.parent.iterdir()] == ["real.txt"]
@@ -79,7 +82,7 @@ def test_a_pipe_is_written_directly_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
     reader.start()
-    write_lines(pipe, ["a", "b"])
+    write_lines(pipe, ["a", "b"], user_named=True)
     reader.join()
     assert received == ["a\nb\n"]
     assert pipe.is_fifo()
@@ -94,7 +97,7 @@ def test_a_broken_pipe_is_left_to_the_command(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_device_is_reported() -> None:
     with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
-        write_lines("/dev/full", ["a"] * 10)
+        write_lines("/dev/full", ["a"] * 10, user_named=True)
     assert not Path("/dev/full").is_file()
 
 
@@ -231,7 +234,7 @@ def test_a_symbolic_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    message = f"^{tmp_path}/link: a symbolic link to {tmp_path}/real, which would be replaced; remove the link$"
+    message = f"^{tmp_path}/link: a symbolic link to {tmp_path}/real, which would be replaced; remove it$"
     with pytest.raises(UserError, match=message), replace_folder(tmp_path / "link"):
         pytest.fail("the block ran")
     assert content(tmp_path / "real") == {"a": "old"}
@@ -239,8 +242,11 @@ def test_a_symbolic_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "onnx").write_text("a file")
-    with pytest.raises(UserError, match="cannot write"), replace_folder(tmp_path / "onnx"):
-        pass
+    with (
+        pytest.raises(UserError, match="onnx: not a folder, which would be replaced; remove it$"),
+        replace_folder(tmp_path / "onnx"),
+    ):
+        pytest.fail("the block ran")
     assert content(tmp_path) == {"onnx": "a file"}
 
 
@@ -253,61 +259,93 @@ def dead() -> int:
 
 
 def test_the_next_write_deletes_what_killed_processes_left(tmp_path: Path, dead: int) -> None:
-    files = [tmp_path / f".{name}.{dead}.partial" for name in ("other.ckpt", "out.txt", "a.1.b")]
-    folders = [tmp_path / f".onnx.{dead}.partial", tmp_path / f".onnx.{dead}.old.partial"]
-    foreign = [
-        tmp_path / name for name in (f".onnx.{dead}.part", f"onnx.{dead}.partial", ".out.txt.partial", ".partial")
+    old = ABANDONED_S + 60
+    abandoned = [
+        leave_private_folder(tmp_path, 1, process=dead),
+        leave_private_folder(tmp_path, 2, process=1, age_s=old),
     ]
-    running = [tmp_path / ".out.txt.1.partial", tmp_path / f".out.txt.{os.getpid()}.partial.txt"]
-    for file in (*files, *foreign, *running):
-        file.write_text("half")
-    for folder in folders:
-        folder.mkdir()
-        (folder / "a").write_text("half")
+    abandoned += [leave_private_folder(tmp_path, 3, process=dead, host="another", age_s=old)]
+    for number, content in ((4, None), (5, b"")):  # killed before the mark was written
+        abandoned.append(leave_private_folder(tmp_path, number, process=dead))
+        delete(abandoned[-1] / "new")
+        delete(abandoned[-1] / MARK)
+        if content is not None:
+            (abandoned[-1] / MARK).write_bytes(content)
+        os.utime(abandoned[-1], (0, time.time() - old))
+        if content is not None:
+            os.utime(abandoned[-1] / MARK, (0, time.time() - old))
+    running = [
+        leave_private_folder(tmp_path, 6, process=1),
+        leave_private_folder(tmp_path, 7, process=dead, host="another"),
+    ]
     write_lines(tmp_path / "out.txt", ["new"])
-    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "out.txt", *folders, *foreign, *running])
-    with replace_folder(tmp_path / "other"):
-        assert all(folder.exists() for folder in folders)
-    with replace_folder(tmp_path / "onnx"):
-        assert not any(folder.exists() for folder in folders)
-    assert sorted(tmp_path.iterdir()) == sorted(
-        tmp_path / name for name in ("onnx", "other", "out.txt", *foreign, *running)
-    )
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "out.txt", *running])
+    remove_leftovers(tmp_path, locked=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
-def test_a_folder_of_a_new_process_with_the_same_number_is_deleted_after_an_hour(tmp_path: Path) -> None:
-    running, abandoned, other = (
-        tmp_path / f".{name}.partial" for name in ("o[1].1", f"o[1].{os.getppid()}", "other.1")
-    )
-    for folder in (running, abandoned, other):
-        folder.mkdir()
-    for folder in (abandoned, other):
-        os.utime(folder, (0, time.time() - ABANDONED_S - 60))
-    with replace_folder(tmp_path / "o[1]"):
-        assert running.exists() and other.exists() and not abandoned.exists()
+NUMBERED = "0123456789abcdef"
 
 
-def test_a_link_is_not_followed_when_leftovers_are_deleted(tmp_path: Path, dead: int) -> None:
+@pytest.mark.parametrize(
+    "name", [".a.{}.partial", ".a.{}.old.partial", "a.partial", ".out.txt.{}.partial", f".nmt-{NUMBERED}.partial"]
+)
+@pytest.mark.parametrize("kind", ["file", "folder", "marked", "other mark", "link", "mark is a pipe", "mark is a link"])
+def test_files_and_folders_of_the_user_stay(tmp_path: Path, dead: int, name: str, kind: str) -> None:
+    """Names alone do not show who wrote a file."""
+    mine, mark = tmp_path / name.format(dead), json.dumps({"process": dead, "host": os.uname().nodename})
     (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "a").write_text("mine")
-    (tmp_path / f".out.txt.{dead}.partial").symlink_to(tmp_path / "precious")
+    (tmp_path / "precious" / "thesis").write_text("mine")
+    (tmp_path / "precious" / MARK).write_text(mark)
+    if kind == "file":
+        mine.write_text(mark)
+    elif kind == "link":
+        mine.symlink_to(tmp_path / "precious")
+    elif kind == "marked" and NUMBERED in name:
+        return  # this is what the toolkit leaves
+    else:
+        mine.mkdir()
+        (mine / "thesis").write_text("mine")
+        if kind == "marked":
+            (mine / MARK).write_text(mark)
+        if kind == "other mark":
+            (mine / MARK).write_text("{}")
+        if kind == "mark is a pipe":
+            os.mkfifo(mine / MARK)
+        if kind == "mark is a link":
+            (mine / MARK).symlink_to(tmp_path / "precious" / MARK)
+    for path in (mine, mine / "thesis"):
+        if path.exists():
+            os.utime(path, (0, 0), follow_symlinks=False)
     write_lines(tmp_path / "out.txt", ["new"])
-    assert (tmp_path / "precious" / "a").read_text() == "mine"
+    with replace_folder(tmp_path / "a"):
+        pass
+    remove_leftovers(tmp_path, locked=True)
+    assert (tmp_path / "precious" / "thesis").read_text() == "mine"
+    assert mine.is_file() or (mine / "thesis").read_text() == "mine"
 
 
-@pytest.mark.parametrize("write", [replace_file, create_folder, replace_folder])
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_leftovers_of_another_user_stay(tmp_path: Path, dead: int) -> None:
+    theirs = leave_private_folder(tmp_path, 1, process=dead)
+    os.chown(theirs, 12345, 12345)
+    write_lines(tmp_path / "out.txt", ["new"])
+    assert theirs.exists()
+
+
 def test_what_a_process_of_another_machine_writes_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int, write: Callable[[Path], AbstractContextManager[Path]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int
 ) -> None:
     """Its number does not exist here, but it holds a lock."""
     with ExitStack() as block:
         with monkeypatch.context() as patch:
             patch.setattr(os, "getpid", lambda: dead)
-            temporary = block.enter_context(write(tmp_path / "theirs"))
-        os.utime(temporary, (0, time.time() - ABANDONED_S - 60))
-        remove_leftovers(tmp_path / "theirs")
-        assert temporary.exists() and temporary.name == f".theirs.{dead}.partial"
-    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+            inside = block.enter_context(private_folder(tmp_path))
+        for name in (MARK, "."):
+            os.utime(inside / name, (0, time.time() - ABANDONED_S - 60))
+        remove_leftovers(tmp_path, locked=True)
+        assert json.loads((inside / MARK).read_text())["process"] == dead
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,8 +354,8 @@ def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: p
         with replace_folder(tmp_path / "onnx") as second, replace_file(tmp_path / "out") as second_file:
             for place, text in ((first / "a", "first"), (second / "b", "second")):
                 place.write_text(text)
-            first_file.write_text("first")
-            second_file.write_text("second")
+            first_file.write(b"first")
+            second_file.write(b"second")
         assert content(tmp_path / "onnx") == {"b": "second"}
         assert (tmp_path / "out").read_text() == "second"
     assert content(tmp_path) == {"onnx/a": "first", "out": "first"}
@@ -358,7 +396,8 @@ def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_checkpoint_on_a_full_device_is_reported() -> None:
+def test_a_checkpoint_on_a_full_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.files.checkpoint.replace_file", partial(replace_file, user_named=True))
     with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device; free some disk space"):
         write_checkpoint(Path("/dev/full"), {"a": torch.zeros(100_000)})
 
@@ -406,17 +445,16 @@ def test_durable_files_are_on_the_disk_before_and_after_the_rename(
 
     monkeypatch.setattr(os, "fsync", record_flush)
     monkeypatch.setattr(os, "replace", record_rename)
-    temporary = f".a.{os.getpid()}.partial"
     for write in (
         lambda: write_lines(tmp_path / "a", ["x"], durable=True),
         lambda: write_checkpoint(tmp_path / "a", {"x": 1}),
     ):
         calls.clear()
         write()
-        assert calls == [f"flush {temporary}", f"rename {temporary}", f"flush {tmp_path.name}"]
+        assert calls == ["flush new", "rename new", f"flush {tmp_path.name}"]
     calls.clear()
     write_lines(tmp_path / "a", ["x"])  # a result that can be computed again
-    assert calls == [f"rename {temporary}"]
+    assert calls == ["rename new"]
 
 
 class Harmful:

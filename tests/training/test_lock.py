@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import leave_private_folder
 from tiny import TINY
 
 from nmt.commands.train import train
@@ -59,8 +60,6 @@ def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.Monkey
 
 
 def test_unfinished_files_of_a_killed_process_are_removed(stopped: Path) -> None:
-    partial = [stopped / ".model.pt.1.partial", stopped / "checkpoints" / ".last.ckpt.1.partial"]
-    for file in partial:
-        file.touch()
+    partial = [leave_private_folder(folder, 1, process=1) for folder in (stopped, stopped / "checkpoints")]
     train(["resume=true"])
-    assert not any(file.exists() for file in partial)
+    assert not any(folder.exists() for folder in partial)
