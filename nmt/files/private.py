@@ -116,7 +116,7 @@ def remove_leftovers(folder: Path, *, locked: bool = False) -> None:
 
 
 def _is_abandoned(inside: Path, *, locked: bool) -> bool:
-    """Return whether a process of ours made this folder and nobody writes into it any more. May raise OSError.
+    """Return whether this toolkit made the folder and nobody writes into it any more. May raise OSError.
 
     The number of the process alone does not say so: in another container, or on another machine that shares the folder,
     it may belong to a running process. The lock alone does not either, because not all file systems share locks.
