@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from nmt.inference.translation import Translation
+
+SEPARATOR = re.compile(r"\|{3,}")
 
 
 def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> Iterator[str]:
     """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
 
-    A blank or refused input line has a single empty translation, whatever ``n_best`` is.
+    A blank or refused input line has a single empty translation, whatever ``n_best`` is. In an n-best list, three or
+    more bars in a translation are written as Moses escapes them, because ``|||`` separates the columns.
     """
     if n_best > 1:
         for hypothesis in best.n_best or [best]:
-            yield f"{row} ||| {hypothesis.text} ||| {hypothesis.score:.6f}"
+            text = SEPARATOR.sub(lambda bars: "&#124;" * len(bars[0]), hypothesis.text)
+            yield f"{row} ||| {text} ||| {hypothesis.score:.6f}"
     elif scores:
         yield f"{best.score:.6f}\t{best.text}"
     else:

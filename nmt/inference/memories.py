@@ -184,15 +184,17 @@ def _translate_batch(
     stacked = _stack([source for line in lines if (source := line.source) is not None])
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
-    results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options)
+    results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
     return [
-        _to_translation(translator, line, hypotheses) if hypotheses else SCORES_NOT_FINITE
+        _to_translation(translator, line, hypotheses, options) if hypotheses else SCORES_NOT_FINITE
         for line, hypotheses in zip(lines, results, strict=True)
     ]
 
 
-def _to_translation(translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis]) -> Translation:
-    translation = translator.to_translation(line.ids, hypotheses)
+def _to_translation(
+    translator: Translator, line: EncodedLine, hypotheses: Sequence[Hypothesis], options: SearchOptions
+) -> Translation:
+    translation = translator.to_translation(line.ids, hypotheses, options)
     if translation.alignment is None or line.ids is None:
         return translation
     words = translator.runtime.source.decoded_words(line.ids[:-1]) if line.words is None else line.words

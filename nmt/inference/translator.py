@@ -176,9 +176,9 @@ class Translator:
         count = len(sources) * live_hypotheses(options)
         engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
         engine = engine if stop is None else Stoppable(engine, stop)
-        results = search_all(engine, sources, options, max_tokens=self.max_tokens)
+        results = search_all(engine, sources, options.with_spares(), max_tokens=self.max_tokens)
         return [
-            self.to_translation(source, hypotheses) if hypotheses else _UNSCORED
+            self.to_translation(source, hypotheses, options) if hypotheses else _UNSCORED
             for source, hypotheses in zip(sources, results, strict=True)
         ]
 
@@ -204,8 +204,12 @@ class Translator:
             )
         return options
 
-    def to_translation(self, source: list[int] | None, hypotheses: Sequence[Hypothesis]) -> Translation:
+    def to_translation(
+        self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
+    ) -> Translation:
         """Convert the hypotheses of one line, best first, into its translation.
+
+        Of the hypotheses that spell the same text in different pieces, the best one is kept; samples are all kept.
 
         ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
         source depend on the line; ``with_source_words`` adds them. Raises UserError if there are no hypotheses, because
@@ -214,6 +218,9 @@ class Translator:
         if not hypotheses:
             raise UserError(SCORES_NOT_FINITE)
         n_best = [self._to_translation(source or [], hypothesis) for hypothesis in hypotheses]
+        if options.method != "sample":
+            first_of_text = {translation.text: translation for translation in reversed(n_best)}
+            n_best = [best for best in n_best if first_of_text[best.text] is best][: options.n_best]
         return replace(n_best[0], n_best=n_best)
 
     def _to_translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
@@ -30,7 +30,7 @@ class SearchOptions:
     coverage_penalty: Annotated[float, AtLeast(0), AtMost(1000)] = 0.0
     """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
-    """Translations returned per sentence, best first; when sampling, the number of draws."""
+    """Maximum translations per sentence, best first, with different texts; when sampling, the number of draws."""
     max_length: Annotated[int, AtLeast(1), AtMost(MAX_LENGTH_CEILING)] | None = None
     """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
@@ -62,6 +62,13 @@ class SearchOptions:
         if self.temperature is not None:
             return "sample"
         return "greedy" if self.beam_size == 1 else "beam"
+
+    def with_spares(self) -> SearchOptions:
+        """Return options for a search that also returns the endings beyond ``n_best``.
+
+        They replace those that spell the same text in other pieces. Samples are draws, which may be equal.
+        """
+        return replace(self, n_best=self.beam_size) if self.method == "beam" and self.n_best > 1 else self
 
     def limits(self, source_lengths: Integers) -> Integers:
         """Return the maximum target pieces (B,), without ``</s>``, for source lengths (B,) with ``</s>``."""
