@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nmt.errors import UserError, counted
+from nmt.text.coverage import Coverage
+
+SIDES = ("source", "target")
+NEW = {*SIDES, "in_train", "sources_in_train"}  # keys that earlier versions did not write
 
 
 class NoPairs(UserError):
@@ -16,13 +20,21 @@ class NoPairs(UserError):
 
 @dataclass
 class Account:
-    """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces."""
+    """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
+
+    ``source`` and ``target`` say how the tokenizers read all pairs, also those that were dropped. ``in_train`` and
+    ``sources_in_train`` count the pairs, and the sources, of a validation or test part that the training part has too.
+    """
 
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     source_pieces: int = 0
     target_pieces: int = 0
     normalised: int = 0  # kept pairs with characters that the tokenizer replaces by their normal form
+    source: Coverage = field(default_factory=Coverage)
+    target: Coverage = field(default_factory=Coverage)
+    in_train: int = 0
+    sources_in_train: int = 0
 
     @property
     def total(self) -> int:
@@ -35,12 +47,19 @@ class Account:
         self.source_pieces += other.source_pieces
         self.target_pieces += other.target_pieces
         self.normalised += other.normalised
+        self.source.add(other.source)
+        self.target.add(other.target)
+        self.in_train += other.in_train
+        self.sources_in_train += other.sources_in_train
 
     def lines(self) -> list[str]:
         """Return lines about the kept pairs, then one for each reason, most frequent first."""
         kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
         sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
         first = [f"{kept}: {sizes}"] + [f"{self.normalised:,} normalised"] * (self.normalised > 0)
+        if self.in_train or self.sources_in_train:
+            sources = f"the sources of {self.sources_in_train:,}"
+            first.append(f"{counted(self.in_train, 'pair')} also in train, and {sources}")
         return first + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
 
     def require_pairs(self, part: str) -> None:
@@ -55,18 +74,24 @@ class Account:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as plain data, for JSON files."""
-        return {**vars(self), "dropped": dict(self.dropped)}
+        sides = {"source": self.source.as_dict(), "target": self.target.as_dict()}
+        return {**vars(self), "dropped": dict(self.dropped), **sides}
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, Any]) -> Account:
         """Return the account whose ``as_dict`` gave ``counts``."""
-        return cls(**{**counts, "dropped": Counter(counts["dropped"])})
+        sides = {side: Coverage.from_dict(counts[side]) for side in SIDES if side in counts}
+        return cls(**{**counts, "dropped": Counter(counts["dropped"]), **sides})
 
     @staticmethod
     def is_valid(counts: object) -> bool:
         """Return whether ``as_dict`` could have returned ``counts``."""
-        if not isinstance(counts, dict) or counts.keys() != Account().as_dict().keys():
+        if not isinstance(counts, dict) or counts.keys() | NEW != Account().as_dict().keys():
             return False
-        dropped = counts["dropped"]
-        numbers = [number for name, number in counts.items() if name != "dropped"]
-        return isinstance(dropped, dict) and all(type(number) is int for number in [*numbers, *dropped.values()])
+        dropped, sides = counts["dropped"], [counts[side] for side in SIDES if side in counts]
+        numbers = [number for name, number in counts.items() if name not in ("dropped", *SIDES)]
+        return (
+            isinstance(dropped, dict)
+            and all(type(number) is int for number in [*numbers, *dropped.values()])
+            and all(map(Coverage.is_valid, sides))
+        )

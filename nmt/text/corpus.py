@@ -64,8 +64,10 @@ def encoded_batches(
     normalises = source.normalises or target.normalises
     for group in _groups(pairs):
         rows = []
-        source_ids = source.encode_all([pair.source for pair in group])
-        target_ids = target.encode_all([pair.target for pair in group])
+        sources, targets = [pair.source for pair in group], [pair.target for pair in group]
+        source_ids, target_ids = source.encode_all(sources), target.encode_all(targets)
+        account.source.count(source, sources, source_ids)
+        account.target.count(target, targets, target_ids)
         for pair, x, y in zip(group, source_ids, target_ids, strict=True):
             reason = filters.reason(pair, len(x), len(y))
             if reason is not None:

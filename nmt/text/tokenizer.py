@@ -110,6 +110,31 @@ class Tokenizer:
         """Whether the model replaces characters by their Unicode normal form NFKC."""
         return "fi" in self._model.normalize("\ufb01")  # a ligature
 
+    @cached_property
+    def fallback(self) -> frozenset[int]:
+        """The ids of UNK and of the pieces that are one byte."""
+        return frozenset({UNK, *self._bytes})
+
+    @cached_property
+    def alphabet(self) -> frozenset[str]:
+        """The characters of all pieces that are neither special nor a byte."""
+        ordinary = (piece for our_id, piece in enumerate(self._pieces) if our_id not in self._bytes)
+        return frozenset("".join(islice(ordinary, len(SPECIALS), None)))
+
+    @property
+    def spells_bytes(self) -> bool:
+        """Whether the bytes of an unknown character are pieces; otherwise it is UNK."""
+        return bool(self._stand_in_ids)
+
+    @property
+    def all_pieces(self) -> list[str]:
+        return self._pieces
+
+    def normalise(self, text: str) -> str:
+        """Return the text as the model's own normalisation changes it, without spaces."""
+        normalised: str = self._model.normalize(text)
+        return normalised.replace(SPACE, "").replace(" ", "")
+
     def encode(self, text: str) -> list[int]:
         """Return the piece ids of one sentence, without BOS and EOS. Any run of whitespace counts as one space."""
         return self.encode_all([text])[0]

@@ -1,0 +1,204 @@
+"""How well a tokenizer reads a text: the share of ``<unk>`` and byte pieces, tokens per word, and what would help."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from nmt.text.piece_training import SPACE
+from nmt.text.tokenizer import Tokenizer
+
+UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines
+MIN_CHARACTERS = 200  # a shorter text must be unreadable for the most part
+EXAMPLES = 8  # words
+EMOJI_VARIANTS = "\ufe0e\ufe0f"  # of emoji; Unicode counts them as marks
+SPLIT_TO_LETTERS = 0.6  # tokens per character; text that a tokenizer was trained for has at most 0.42
+MIN_PIECES = 2000  # a smaller vocabulary may split every text to letters
+UNSPACED = 12  # characters per word: more are a script without spaces, where every character can be a token
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "its letters are decomposed (NFD): compose them, as with uconv -x any-nfc": partial(unicodedata.normalize, "NFC"),
+    "the tokenizer knows its letters decomposed: convert it with uconv -x any-nfd": partial(
+        unicodedata.normalize, "NFD"
+    ),
+    "the tokenizer knows its letters in lower case: lower-case the text": str.lower,
+    "the tokenizer knows other forms of its letters: convert it with uconv -x any-nfkc": partial(
+        unicodedata.normalize, "NFKC"
+    ),
+}
+
+
+class Mark(NamedTuple):
+    """A mark that another tool left in a text, the piece of a tokenizer that knows it, and the fix."""
+
+    text: str
+    piece: str
+    fix: str
+
+
+MARKS = (
+    Mark("@@ ", "@@", "subword-nmt has split the words: join them with sed -E 's/@@( |$)//g'"),
+    Mark(SPACE, "", "SentencePiece has split the words: give the text that it was made from"),
+    Mark("&apos;", "apos", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
+    Mark("&quot;", "quot", "Moses has escaped characters: undo it with its detokenizer, or with html.unescape"),
+    Mark("&amp;", "amp", "characters are written as HTML entities: undo it with html.unescape"),
+    Mark("@-@", "@-@", "Moses has split hyphens: undo it with its detokenizer"),
+)
+
+
+@dataclass
+class Coverage:
+    """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
+
+    ``words`` are divided by whitespace, and ``characters`` are those without one space between two words. ``unknown_words`` hold a letter, mark or digit without a piece, and
+    ``unknown_letters`` counts these. Emoji and punctuation do not count, because a text can be read without them.
+    """
+
+    lines: int = 0
+    words: int = 0
+    characters: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    unknown_words: int = 0
+    unknown_letters: int = 0
+    examples: list[str] = field(default_factory=list)
+    marks: Counter[str] = field(default_factory=Counter)
+
+    def count(self, tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> None:
+        """Count lines, which ``tokenizer`` has encoded as ``encoded``."""
+        words = sum(map(len, map(str.split, texts)))
+        self.lines += len(texts)
+        self.words += words
+        self.characters += sum(map(len, texts)) - max(0, words - len(texts))
+        self.tokens += sum(map(len, encoded))
+        readable = tokenizer.fallback.isdisjoint
+        for text, ids in zip(texts, encoded, strict=True):
+            if not readable(ids):
+                self.unknown += sum(map(tokenizer.fallback.__contains__, ids))
+                self._count_words(tokenizer, text.split())
+        joined = " \n".join([*texts, ""])
+        for mark in MARKS:
+            if mark.text in joined:
+                self.marks[mark.text] += sum(mark.text in f"{text} " for text in texts)
+
+    def _count_words(self, tokenizer: Tokenizer, words: Iterable[str]) -> None:
+        for word in words:
+            if unknown := unknown_letters(tokenizer, word):
+                self.unknown_words += 1
+                self.unknown_letters += unknown
+                if len(self.examples) < EXAMPLES and word not in self.examples:
+                    self.examples.append(word[:40])
+
+    def add(self, other: Coverage) -> None:
+        """Add the counts of another text."""
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        self.examples = list(dict.fromkeys([*self.examples, *other.examples]))[:EXAMPLES]
+        self.marks.update(other.marks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts as plain data, for JSON files."""
+        return {**vars(self), "examples": list(self.examples), "marks": dict(self.marks)}
+
+    @classmethod
+    def from_dict(cls, counts: Mapping[str, Any]) -> Coverage:
+        """Return the counts whose ``as_dict`` gave ``counts``."""
+        return cls(**{**counts, "examples": list(counts["examples"]), "marks": Counter(counts["marks"])})
+
+    @staticmethod
+    def is_valid(counts: object) -> bool:
+        """Return whether ``as_dict`` could have returned ``counts``."""
+        if not isinstance(counts, dict) or counts.keys() != Coverage().as_dict().keys():
+            return False
+        examples, marks = counts["examples"], counts["marks"]
+        numbers = [number for name, number in counts.items() if name not in ("examples", "marks")]
+        return (
+            isinstance(examples, list)
+            and all(isinstance(word, str) for word in examples)
+            and isinstance(marks, dict)
+            and all(type(number) is int for number in [*numbers, *marks.values()])
+        )
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of the tokens that are ``<unk>`` or a byte."""
+        return self.unknown / self.tokens if self.tokens else 0.0
+
+    @property
+    def tokens_per_word(self) -> float:
+        return self.tokens / self.words if self.words else 0.0
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether clearly more than ``UNUSUAL`` of the tokens and words are unknown, by more than chance explains.
+
+        A few rare names, or emoji, are not enough, and neither is a short text with some strange letters.
+        """
+        expected = UNUSUAL * self.words
+        enough = self.unknown_words > expected + 3 * math.sqrt(expected)
+        mostly = self.unknown_letters > max(1, self.characters / 2)
+        long = self.characters >= MIN_CHARACTERS
+        return enough and self.unknown_share > UNUSUAL and (long or mostly)
+
+    @property
+    def is_split_to_letters(self) -> bool:
+        """Whether a text with spaces has about as many tokens as letters."""
+        spaced = MIN_CHARACTERS <= self.characters <= UNSPACED * self.words
+        return spaced and self.tokens > SPLIT_TO_LETTERS * self.characters
+
+
+def coverage(tokenizer: Tokenizer, texts: Sequence[str]) -> Coverage:
+    """Return the counts of ``texts``."""
+    counts = Coverage()
+    counts.count(tokenizer, texts, tokenizer.encode_all(list(texts)))
+    return counts
+
+
+def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
+    """Return the number of letters, marks and digits of ``text`` that ``tokenizer`` has no piece for."""
+    if tokenizer.alphabet.issuperset(text):
+        return 0
+    unknown = [character for character in tokenizer.normalise(text) if character not in tokenizer.alphabet]
+    return sum(unicodedata.category(character)[0] in "LMN" for character in unknown if character not in EMOJI_VARIANTS)
+
+
+def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
+    """Return what the tokenizer cannot read of a text, each with its fix: ``advice`` unless the text shows another."""
+    found = []
+    if counts.is_unreadable:
+        share, example = f"{counts.unknown_share:.1%}".replace("%", " %"), counts.examples[0]
+        kind = "<unk>" if not tokenizer.spells_bytes else "single bytes of unknown characters"
+        found.append(
+            f"{share} of the tokens are {kind}, as in {example!r} ({script(tokenizer, example)}), with "
+            f"{counts.tokens_per_word:.1f} tokens per word; {other_form(counts, tokenizer) or advice}"
+        )
+    fixes = dict[str, str]()
+    for mark in MARKS:
+        count = counts.marks[mark.text]
+        known = mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
+        if count > UNUSUAL * counts.lines and (count >= 3 or count == counts.lines) and not known:
+            fixes.setdefault(mark.fix, f"{count:,} of {counts.lines:,} lines contain {mark.text.strip()!r}; {mark.fix}")
+    return found + list(fixes.values())
+
+
+def other_form(counts: Coverage, tokenizer: Tokenizer) -> str | None:
+    """Return the fix if the tokenizer can read the example words in another form, such as composed letters."""
+    before = sum(unknown_letters(tokenizer, word) for word in counts.examples)
+    for fix, convert in FORMS.items():
+        if 10 * sum(unknown_letters(tokenizer, convert(word)) for word in counts.examples) <= before:
+            return fix
+    return None
+
+
+def script(tokenizer: Tokenizer, word: str) -> str:
+    """Return the script of the first unknown letter of a word, such as Cyrillic."""
+    unknown = [letter for letter in tokenizer.normalise(word) if unknown_letters(tokenizer, letter)]
+    letter = next((letter for letter in unknown if letter.isalpha()), word[0])  # a mark belongs to any script
+    name = unicodedata.name(letter, "unknown").split()[0]
+    return name if name == "CJK" else name.capitalize()
