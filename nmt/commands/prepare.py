@@ -17,7 +17,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.checks import tokenizer_conflicts
 from nmt.config.schema import DATA, TokenizerSettings
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
 from nmt.tasks.sources import SHARED, is_prepared, load_pairs, source_problems
 
@@ -65,7 +65,12 @@ def prepare(arguments: list[str]) -> None:
     options = read_options("prepare", Prepare, arguments, _problems)
     require_stdout()
     folder = Path(options.output)
-    print("\n".join(_summary(_prepare_into(folder, options), folder)))
+    prepared = _prepare_into(folder, options)
+    from nmt.text.prepare import reading_problems
+
+    for problem in reading_problems(prepared):
+        print_message(f"warning: {problem}")
+    print("\n".join(_summary(prepared, folder)))
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:

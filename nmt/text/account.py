@@ -67,10 +67,20 @@ class Account:
         if self.kept == 0:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.dropped.most_common())
             why = f"0 of {counted(self.total, 'pair')} kept ({reasons})" if reasons else "no pairs were given"
+            for side, counts in (("source", self.source), ("target", self.target)):
+                if counts.is_unreadable:
+                    why += f"; the tokenizer cannot read the {side}, such as {counts.examples[0]!r}"
             raise NoPairs(f"data.{part}: {why}; relax the filters or give more text")
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def reading(self) -> dict[str, Any]:
+        """Return for each side the share of unknown tokens and the tokens per word."""
+        return {
+            side: {"unknown": round(counts.unknown_share, 4), "tokens_per_word": round(counts.tokens_per_word, 2)}
+            for side, counts in (("source", self.source), ("target", self.target))
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as plain data, for JSON files."""

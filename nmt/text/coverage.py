@@ -16,6 +16,8 @@ from nmt.text.tokenizer import Tokenizer
 UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines
 MIN_CHARACTERS = 200  # a shorter text must be unreadable for the most part
 EXAMPLES = 8  # words
+WORD_PIECE = 3  # mean length of the pieces of a tokenizer that has pieces of several letters
+EXCHANGED = 0.8  # of the tokens; with the right tokenizers, other languages take more than twice as many
 EMOJI_VARIANTS = "\ufe0e\ufe0f"  # of emoji; Unicode counts them as marks
 SPLIT_TO_LETTERS = 0.6  # tokens per character; text that a tokenizer was trained for has at most 0.42
 MIN_PIECES = 2000  # a smaller vocabulary may split every text to letters
@@ -55,8 +57,9 @@ MARKS = (
 class Coverage:
     """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
 
-    ``words`` are divided by whitespace, and ``characters`` are those without one space between two words. ``unknown_words`` hold a letter, mark or digit without a piece, and
-    ``unknown_letters`` counts these. Emoji and punctuation do not count, because a text can be read without them.
+    ``words`` are divided by whitespace, and ``characters`` are those without one space between two words.
+    ``unknown_words`` hold a letter, mark or digit without a piece, and ``unknown_letters`` counts these. Emoji and
+    punctuation do not count, because a text can be read without them.
     """
 
     lines: int = 0
@@ -170,11 +173,11 @@ def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
 
 def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
     """Return what the tokenizer cannot read of a text, each with its fix: ``advice`` unless the text shows another."""
-    found = []
+    reasons = []
     if counts.is_unreadable:
         share, example = f"{counts.unknown_share:.1%}".replace("%", " %"), counts.examples[0]
         kind = "<unk>" if not tokenizer.spells_bytes else "single bytes of unknown characters"
-        found.append(
+        reasons.append(
             f"{share} of the tokens are {kind}, as in {example!r} ({script(tokenizer, example)}), with "
             f"{counts.tokens_per_word:.1f} tokens per word; {other_form(counts, tokenizer) or advice}"
         )
@@ -184,7 +187,7 @@ def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
         known = mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
         if count > UNUSUAL * counts.lines and (count >= 3 or count == counts.lines) and not known:
             fixes.setdefault(mark.fix, f"{count:,} of {counts.lines:,} lines contain {mark.text.strip()!r}; {mark.fix}")
-    return found + list(fixes.values())
+    return reasons + list(fixes.values())
 
 
 def other_form(counts: Coverage, tokenizer: Tokenizer) -> str | None:
@@ -202,3 +205,25 @@ def script(tokenizer: Tokenizer, word: str) -> str:
     letter = next((letter for letter in unknown if letter.isalpha()), word[0])  # a mark belongs to any script
     name = unicodedata.name(letter, "unknown").split()[0]
     return name if name == "CJK" else name.capitalize()
+
+
+def splits_to_letters(counts: Coverage, tokenizer: Tokenizer) -> bool:
+    """Return whether a tokenizer of words splits this text almost to letters, as it does in another language."""
+    ordinary = tokenizer.all_pieces[4:]
+    of_words = len(ordinary) >= MIN_PIECES and sum(map(len, ordinary)) > WORD_PIECE * len(ordinary)
+    return counts.is_split_to_letters and of_words
+
+
+def cost(tokenizer: Tokenizer, texts: Sequence[str]) -> int:
+    """Return the tokens of ``texts`` and, for each letter that the tokenizer does not know, two more."""
+    counts = coverage(tokenizer, texts)
+    return counts.tokens + 2 * counts.unknown_letters
+
+
+def are_exchanged(source: Tokenizer, target: Tokenizer, sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Return whether each tokenizer reads the other side much better than its own."""
+    if source.to_bytes() == target.to_bytes():
+        return False
+    as_given = cost(source, sources) + cost(target, targets)
+    other_way = cost(target, sources) + cost(source, targets)
+    return other_way < EXCHANGED * as_given

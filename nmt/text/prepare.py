@@ -13,6 +13,7 @@ from nmt.files.checksum import checksum, verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import SCHEMA
+from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.pair import Pair
@@ -31,6 +32,8 @@ from nmt.text.shards import ShardedCorpus
 from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
+
+EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,56 @@ def prepare(
     return Prepared(
         source, target, corpora, **settings, accounts=accounts, checksum=stored["checksum"], sampled=sampled
     )
+
+
+def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[str]:
+    """Return a warning for each side and part that a tokenizer cannot read, with the fix.
+
+    ``given`` is the setting that named the tokenizers, if they were not trained on this text, such as ``init_from=``.
+    """
+    tokenizers = {"source": prepared.source, "target": prepared.target}
+    exchanged = _exchange_advice(prepared, given)
+    warnings = [f"the tokenizers seem exchanged: {exchanged}"] if exchanged else []
+    for part, account in prepared.accounts.items():
+        for side, counts in (("source", account.source), ("target", account.target)):
+            advice = exchanged or _advice(prepared.tokenizer, part, side, given)
+            own = given is not None or _model_key(prepared.tokenizer, side) is not None
+            reasons = problems(counts, tokenizers[side], advice)
+            if own and not reasons and not exchanged and splits_to_letters(counts, tokenizers[side]):
+                many = f"{counts.tokens_per_word:.1f} tokens per word, almost one per letter"
+                reasons = [f"{many}; {advice}, if this is another language than it was made for"]
+            warnings += [f"{part} {side}: {reason}" for reason in reasons]
+    return warnings
+
+
+def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:
+    """Return the fix if the tokenizers read the text much better the other way round."""
+    if given is None and None in (prepared.tokenizer["source_model"], prepared.tokenizer["target_model"]):
+        return None  # at least one has learned from this text
+    corpus = prepared.corpora["train"].head()
+    rows = range(0, len(corpus), max(1, len(corpus) // EXCHANGE_PAIRS))
+    sides = zip(*(corpus.texts(row) for row in rows), strict=True)
+    if not are_exchanged(prepared.source, prepared.target, *map(list, sides)):
+        return None
+    models = "tokenizer.source_model and tokenizer.target_model" if given is None else None
+    return f"exchange {models or 'the source and the target of the text in data='}"
+
+
+def _model_key(settings: Mapping[str, Any], side: str) -> str | None:
+    """Return the key of the user's own SentencePiece model for a side, or None if it was trained."""
+    key = "source_model" if settings["joint"] else f"{side}_model"
+    return None if settings[key] is None else f"tokenizer.{key}"
+
+
+def _advice(settings: Mapping[str, Any], part: str, side: str, given: str | None) -> str:
+    """Return what to change where a tokenizer cannot read a side of a part."""
+    if given is not None:
+        return f"start from a model that knows this text, or train a new one without {given}"
+    if key := _model_key(settings, side):
+        return f"choose another {key}, or remove it to train one on this text"
+    if part != "train":
+        return f"the training text has no such characters: give {part} text in the same language, or train on such text"
+    return "raise tokenizer.character_coverage"
 
 
 def _write_part(

@@ -17,7 +17,7 @@ from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
-from nmt.text.prepare import Prepared, open_prepared, prepare
+from nmt.text.prepare import Prepared, open_prepared, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
@@ -111,6 +111,7 @@ def _train(
         store_config(config)
     # The code that trains may change until the end.
     origin = {**provenance(config["device"]), "text_checksum": prepared.checksum}
+    origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
     if tracker is not None:
         tracker.start(config, folder, resumed=config["resume"])
     fitted = fit(config, prepared, folder, resume=config["resume"], tracker=tracker)
@@ -153,6 +154,8 @@ def _prepared_text(
         place = Path(config["data"]["folder"]) if is_prepared(config["data"]) else folder / "data"
         prepared = open_prepared(place, needed=NEEDED_PARTS)
         _refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
+        if not config["resume"]:
+            _warn_of_text(prepared, None, log)
         return prepared
     tokenizers = None
     if config["init_from"] is not None:
@@ -168,7 +171,15 @@ def _prepared_text(
     for part, account in prepared.accounts.items():
         for line in account.lines():
             log(f"{part}: {line}")
+    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config['init_from']}", log)
     return prepared
+
+
+def _warn_of_text(prepared: Prepared, given: str | None, log: Callable[[str], None]) -> None:
+    """Log what the tokenizers cannot read, on rank 0."""
+    if rank() == 0:
+        for problem in reading_problems(prepared, given=given):
+            log(f"warning: {problem}")
 
 
 def _refuse_shared(config: Mapping[str, Any], place: str, source: Tokenizer, target: Tokenizer) -> None:

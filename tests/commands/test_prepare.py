@@ -17,6 +17,7 @@ from nmt.text import prepare as prepare_module
 from nmt.text import shard_writing
 from nmt.text import survey as survey_module
 from nmt.text.prepare import open_prepared
+from nmt.text.tokenizer import Tokenizer
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps", "a dog " * 30]
 TARGET = ["Der Hund sieht eine Katze", "nichts", "ein rotes Haus", "die Katze schläft", "ein Hund " * 30]
@@ -242,3 +243,43 @@ def test_changed_text_is_noticed_if_the_sample_does_not_hold_it(files: Path, mon
     with pytest.raises(UserError, match="^data.train: the text changed while it was read; run the command again"):
         prepare(TRAIN)
     assert not Path("mine").exists()
+
+
+ENGLISH = ["two small dogs run through the deep white snow", "an old woman reads a long letter at the window"]
+GERMAN = ["Zwei kleine Hunde laufen durch den tiefen weißen Schnee", "Eine alte Frau liest am Fenster einen Brief"]
+RUSSIAN = ["Две маленькие собаки бегут по глубокому снегу", "Старая женщина читает у окна длинное письмо"]
+OWN = ["tokenizer.joint=false", "tokenizer.source_model=en.model", "tokenizer.target_model=de.model"]
+
+
+@pytest.fixture
+def own_models(files: Path) -> None:
+    for name, lines in {"en": ENGLISH, "de": GERMAN, "ru": RUSSIAN}.items():
+        Path(f"{name}.txt").write_text("".join(f"{line}\n" for line in lines * 15), encoding="utf-8")
+        Path(f"{name}.model").write_bytes(Tokenizer.train(lines, vocab_size=325).to_bytes())
+
+
+def reading_warnings(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    capsys.readouterr()
+    prepare([*TRAIN, *OWN, *arguments])
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+
+
+@pytest.mark.usefixtures("own_models")
+def test_exchanged_models_and_text_in_another_script_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ["data.train.src=en.txt", "data.train.tgt=de.txt"]
+    assert reading_warnings(capsys, *text) == []
+    exchanged = ["data.train.src=de.txt", "data.train.tgt=en.txt", "output=b"]
+    first, *_ = reading_warnings(capsys, *exchanged)
+    assert first == (
+        "warning: the tokenizers seem exchanged: exchange tokenizer.source_model and tokenizer.target_model"
+    )
+    [line] = reading_warnings(capsys, "data.train.src=ru.txt", "data.train.tgt=de.txt", "output=c")
+    assert line.startswith("warning: train source: ") and "as in 'Две' (Cyrillic)" in line
+    assert line.endswith("; choose another tokenizer.source_model, or remove it to train one on this text")
+    valid = ["data.valid.src=en.txt", "data.valid.tgt=ru.txt", "output=d", "tokenizer.target_model=null"]
+    [line] = reading_warnings(capsys, *text, *valid)
+    assert line.startswith("warning: valid target: ") and "give valid text in the same language" in line
+    stored = open_prepared(Path("c")).accounts["train"]
+    assert stored.source.unknown_share > 0.8 and stored.target.unknown == 0
+    with pytest.raises(UserError, match="the tokenizer cannot read the source, such as 'Две'"):
+        reading_warnings(capsys, "data.train.src=ru.txt", "data.train.tgt=de.txt", "output=e", "data.max_length=9")

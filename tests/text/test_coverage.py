@@ -1,0 +1,149 @@
+"""Text that a tokenizer cannot read is counted and named with its fix; text that it can read is not."""
+
+from __future__ import annotations
+
+import io
+import random
+import unicodedata
+from functools import cache
+
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.text.coverage import Coverage, are_exchanged, coverage, problems, unknown_letters
+from nmt.text.tokenizer import Tokenizer
+
+ENGLISH = [
+    "two small dogs run through the deep white snow .",
+    "a man in a blue shirt is standing on a high ladder .",
+    "the young children play with a red ball in the garden .",
+    "an old woman reads a long letter at the window .",
+] * 5
+GERMAN = [
+    "Zwei kleine Hunde laufen durch den tiefen weißen Schnee .",
+    "Ein Mann in einem blauen Hemd steht auf einer hohen Leiter .",
+    "Die jungen Kinder spielen im Garten mit einem roten Ball .",
+    "Eine alte Frau liest am Fenster einen langen Brief über Bäume .",
+] * 5
+# First and last letter of scripts of three families, with and without case, and of syllables and signs.
+SCRIPTS = {
+    "Cyrillic": "аяАЯ", "Greek": "αωΑΩ", "Armenian": "աֆ", "Hebrew": "את", "Arabic": "بي", "Devanagari": "कह",
+    "Thai": "กฮ", "Georgian": "აჰ", "Ethiopic": "ሀፐ", "Hangul": "가힣", "Hiragana": "あん", "Katakana": "アン",
+    "CJK": "一龥", "Cherokee": "ᎠᏴ",
+}  # fmt: skip
+
+
+@cache
+def tokenizer(language: str = "en", *, byte_fallback: bool = True, form: str = "NFC", size: int = 340) -> Tokenizer:
+    lines = [unicodedata.normalize(form, line) for line in (ENGLISH if language == "en" else GERMAN)]
+    if byte_fallback:
+        return Tokenizer.train(lines, vocab_size=size)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=100, minloglevel=2
+    )
+    return Tokenizer.from_bytes(model.getvalue())
+
+
+def random_line(generator: random.Random, ends: str) -> str:
+    codes = [code for at in range(0, len(ends), 2) for code in range(ord(ends[at]), ord(ends[at + 1]) + 1)]
+    letters = [chr(code) for code in codes if unicodedata.category(chr(code)).startswith("L")]
+    return " ".join("".join(generator.choices(letters, k=generator.randrange(1, 9))) for _ in range(12))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(sorted(SCRIPTS)), st.booleans(), st.integers(0, 10**6), st.integers(1, 30))
+def test_text_in_a_random_other_script_is_named(name: str, fallback: bool, seed: int, lines: int) -> None:
+    generator, reader = random.Random(seed), tokenizer(byte_fallback=fallback)
+    texts = [random_line(generator, SCRIPTS[name]) for _ in range(lines)]
+    [problem] = problems(coverage(reader, texts), reader, "choose another model")
+    assert problem.endswith("; choose another model") and f" ({name})" in problem
+    assert ("<unk>" in problem) is not fallback
+    assert any(repr(word) in problem for word in texts[0].split())
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.booleans(), st.lists(st.text(max_size=40), max_size=8))
+def test_unknown_tokens_are_counted(fallback: bool, texts: list[str]) -> None:
+    reader = tokenizer(byte_fallback=fallback)
+    counts = coverage(reader, texts)
+    encoded = [reader.encode(text) for text in texts]
+    pieces = [piece for ids in encoded for piece in reader.pieces(ids)]
+    assert counts.tokens == len(pieces)
+    assert counts.unknown == sum(piece == "<unk>" or piece.startswith("<0x") for piece in pieces)
+    assert counts.words == sum(len(text.split()) for text in texts)
+    assert counts.unknown_letters == sum(unknown_letters(reader, word) for text in texts for word in text.split())
+    halves = coverage(reader, texts[:4])
+    halves.add(coverage(reader, texts[4:]))
+    assert halves == counts and Coverage.from_dict(counts.as_dict()) == counts and Coverage.is_valid(counts.as_dict())
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ENGLISH,
+        ["Müller"],
+        ["é"],
+        ["😀"],
+        [f"{line} 😀👩‍👩‍👧❤️" for line in ENGLISH],
+        [line.replace(".", "…”") for line in ENGLISH],
+        [*ENGLISH, "a man in Москва ."],
+        ["a man called Чехов"],
+        [],
+        ["", " "],
+    ],
+)
+@pytest.mark.parametrize("fallback", [True, False])
+def test_emoji_rare_names_and_punctuation_are_no_problem(texts: list[str], fallback: bool) -> None:
+    reader = tokenizer(byte_fallback=fallback)
+    assert problems(coverage(reader, texts), reader, "no") == []
+
+
+@pytest.mark.parametrize("text", ["Чехов", "你好", "안녕하세요 여러분"])
+def test_one_line_without_any_readable_letter_is_named(text: str) -> None:
+    assert problems(coverage(tokenizer(), [text]), tokenizer(), "choose another model")
+
+
+@pytest.mark.parametrize(
+    ("form", "convert", "fix"),
+    [
+        ("NFC", lambda text: unicodedata.normalize("NFD", text), "decomposed (NFD): compose them"),
+        ("NFD", lambda text: unicodedata.normalize("NFC", text), "convert it with uconv -x any-nfd"),
+        ("NFC", lambda text: text.translate({code: code + 0xFEE0 for code in range(0x41, 0x7B)}), "any-nfkc"),
+    ],
+)
+def test_another_unicode_form_is_named(form: str, convert, fix: str) -> None:  # type: ignore[no-untyped-def]
+    words = ["für", "Bäume", "Schüler", "größte", "öde"]
+    lines = [" ".join(words)] * 40
+    reader = Tokenizer.train([unicodedata.normalize(form, line) for line in lines], vocab_size=290)
+    assert coverage(reader, [unicodedata.normalize(form, line) for line in lines]).unknown == 0
+    [problem] = problems(coverage(reader, [convert(line) for line in lines]), reader, "no")
+    assert fix in problem
+
+
+def test_capital_letters_are_named() -> None:
+    reader = Tokenizer.train([line.lower() for line in ENGLISH], vocab_size=340)
+    [problem] = problems(coverage(reader, [line.upper() for line in ENGLISH]), reader, "no")
+    assert problem.endswith("lower-case the text")
+
+
+@pytest.mark.parametrize(
+    "mark", ["sm@@ all", "▁small", "it &apos;s", "&quot; a", "a &amp; b", "well @-@ known", "end@@"]
+)
+def test_marks_of_other_tools_are_named_unless_the_tokenizer_knows_them(mark: str) -> None:
+    lines = [f"{line} {mark}" for line in ENGLISH]
+    [problem] = problems(coverage(tokenizer(), lines), tokenizer(), "no")
+    assert problem.startswith("20 of 20 lines contain ")
+    trained = Tokenizer.train(lines, vocab_size=345)
+    assert problems(coverage(trained, lines), trained, "no") == [] or "▁" in mark
+    assert problems(coverage(tokenizer(), [*ENGLISH * 5, lines[0]]), tokenizer(), "no") == []
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_exchanged_tokenizers_are_noticed_also_in_one_script(fallback: bool) -> None:
+    english, german = (tokenizer(language, byte_fallback=fallback) for language in ("en", "de"))
+    assert are_exchanged(german, english, ENGLISH, GERMAN)
+    assert not are_exchanged(english, german, ENGLISH, GERMAN)
+    assert not are_exchanged(english, english, GERMAN, ENGLISH)
