@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import MISSING, UNRELATED, flatten, key_of, read_yaml
+from nmt.config.init_from import MISSING, TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
 from nmt.files.reading import read_json, read_text, refuse_links
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
@@ -165,7 +165,7 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
             )
     stored = flatten(started)
     for key, value in flatten(config).items():
-        if key.startswith(("data.lowercase", "tokenizer.")) and is_prepared(config["data"]):
+        if key.startswith((*TEXT_CHANGES, "tokenizer.")) and is_prepared(config["data"]):
             continue  # the prepared folder decides, whatever the configuration says
         if not key.startswith(FIXED):
             continue
@@ -187,7 +187,7 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
 def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
     stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), flatten(config)
-    ignored = ("data.lowercase", "tokenizer.") if is_prepared(config["data"]) else ()
+    ignored = (*TEXT_CHANGES, "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
         if (
             key.partition(".")[0] in UNRELATED

@@ -15,8 +15,10 @@ from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.tasks.sources import is_prepared
 
+# Changes of the text, which a prepared folder has made already.
+TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 # Settings of the model and of its vocabulary.
-INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data.lowercase")
+INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", *TEXT_CHANGES)
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 MISSING = object()
@@ -39,7 +41,9 @@ def inherit_settings(
         start["data"] = merged["data"] = _stored_text(start, resumed or folder)
     for part in ("data", *INHERITED) if text else INHERITED:
         inherited = value_at(start, part)
-        known_from_data = part == "data.lowercase" and is_prepared(merged["data"])
+        if inherited is MISSING and part == "data.remove_invisible":
+            inherited = None  # a model of an earlier version
+        known_from_data = part in TEXT_CHANGES and is_prepared(merged["data"])
         if part in overridden or inherited is MISSING or known_from_data:
             continue
         _put(merged, part, deepcopy(inherited))
@@ -66,8 +70,10 @@ def _stored_text(config: Mapping[str, Any], folder: str | Path) -> dict[str, Any
 
 
 def _without_case(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data source without the case of prepared text, which a run adds to its configuration."""
-    return {key: value for key, value in data.items() if key != "lowercase"} if is_prepared(data) else data
+    """Return the data source without the changes of prepared text, which a run adds to its configuration."""
+    return (
+        {key: value for key, value in data.items() if f"data.{key}" not in TEXT_CHANGES} if is_prepared(data) else data
+    )
 
 
 def value_at(tree: Any, key: str) -> Any:

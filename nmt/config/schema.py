@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from nmt.bounds import Above, AtLeast, AtMost, Count, NonNegative, Share, Size
 from nmt.search.options import SearchOptions
 from nmt.text.filters import Duplicates
+from nmt.text.invisible import Invisible
 
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 Positive = Annotated[float, Above(0)]
@@ -34,6 +35,7 @@ class Filters:
     """Keys of every data source."""
 
     lowercase: bool = False
+    remove_invisible: Invisible | None = "bom"
     max_length: Count | None = None
     max_ratio: Annotated[float, AtLeast(1)] | None = None
     drop_identical: bool = False

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nmt.inference.oversized import OnFailure, SourceTooLong, oversized_reason, run_in_halves
 from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
+from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -131,12 +132,15 @@ class Bulk:
             if not line.strip():
                 continue
             try:
-                group.sources[row] = self.encode(line)
+                ids = self.encode(line)
             except Exception as error:
                 reason = oversized_reason(error, line)
                 if reason is None:
                     raise
                 group.refused[row] = reason
+                continue
+            if ids != [EOS]:  # else nothing was left, as of invisible characters
+                group.sources[row] = ids
         rows = list(group.sources)
         lengths = [len(ids) for ids in group.sources.values()]
         limit = batch_tokens(lengths, workers=self.workers, max_tokens=self.max_tokens)

@@ -84,7 +84,7 @@ def encode_line(
 
 
 def _encode_line(translator: Translator, line: str, piece_length: int | None, trace: bool) -> EncodedLine:
-    if not line.strip():
+    if not translator.match_case(line).strip():
         return EncodedLine(None)
     model = translator.trained.model
     device = model.embedding.weight.device

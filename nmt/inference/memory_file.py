@@ -38,7 +38,8 @@ Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 def fingerprint(trained: TrainedModel) -> str:
     """Return a hexadecimal digest of the model's weights, settings and tokenizers."""
     blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
-    settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source]).encode()
+    removed = [] if trained.remove_invisible is None else [trained.remove_invisible]  # none in earlier versions
+    settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source, *removed]).encode()
     tokenizers = [tokenizer.to_bytes() for tokenizer in (trained.source, trained.target)]
     return tensors_digest(trained.model.state_dict(), b"".join([settings, *tokenizers]))
 

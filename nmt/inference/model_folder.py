@@ -20,6 +20,7 @@ from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
+from nmt.text.invisible import KINDS, Invisible
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -43,6 +44,11 @@ class TrainedModel:
     @property
     def lowercase(self) -> bool:
         return bool(self.config["data"]["lowercase"])
+
+    @property
+    def remove_invisible(self) -> Invisible | None:
+        kind: Invisible | None = self.config["data"].get("remove_invisible")  # earlier versions had none
+        return kind
 
     @property
     def attention(self) -> AttentionFacts:
@@ -139,8 +145,10 @@ def _check_types(stored: Mapping[str, Any]) -> None:
     for name in ("data", "embeddings", "encoder", "attention", "decoder", "tokenizer"):
         if not isinstance(config.get(name, {}), dict):
             raise TypeError(f"{name}: not a group of settings")
-    if "lowercase" not in config["data"]:  # the only other setting that translation reads
+    if "lowercase" not in config["data"]:  # it and the next one are the only other settings that translation reads
         raise KeyError("data.lowercase")
+    if (kind := config["data"].get("remove_invisible")) not in KINDS:
+        raise ValueError(f"data.remove_invisible={kind!r:.40}: must be null, bom or all")
     for name, tensor in [*stored["weights"].items(), *stored["tokenizers"].items()]:
         # A tensor of any shape can be a view of a single number.
         if not isinstance(name, str) or tensor.nbytes > tensor.untyped_storage().nbytes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from nmt.search.engine import Engine
+from nmt.text.invisible import Invisible
 from nmt.text.tokenizer import Tokenizer
 
 
@@ -38,6 +39,11 @@ class Runtime(Protocol):
     @property
     def lowercase(self) -> bool:
         """Whether the model was trained on lower-cased text."""
+        ...
+
+    @property
+    def remove_invisible(self) -> Invisible | None:
+        """The invisible characters that were removed from the training text."""
         ...
 
     @property

@@ -23,6 +23,7 @@ from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search_all
+from nmt.text.invisible import remove_invisible
 from nmt.text.specials import EOS
 from nmt.text.words import PieceWords
 
@@ -97,7 +98,8 @@ class Translator:
             )
 
     def match_case(self, line: str) -> str:
-        """Return ``line`` in lower case if the model was trained on lower-cased text."""
+        """Return ``line`` as the training text was changed: without invisible characters, in lower case."""
+        line = remove_invisible(line, self.runtime.remove_invisible)
         return line.lower() if self.lowercase else line
 
     def texts(

@@ -18,12 +18,13 @@ from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
 from nmt.tasks.from_python import rows_as_pairs
 from nmt.text import prepared_settings
+from nmt.text.invisible import Invisible, remove_invisible
 from nmt.text.languages import language_problems
 from nmt.text.pair import Pair
 from nmt.text.words import count_words
 
 PARTS = ("train", "valid", "test")
-SHARED = ("lowercase", "max_length", "max_ratio", "drop_identical", "duplicates", "languages")
+SHARED = ("lowercase", "remove_invisible", "max_length", "max_ratio", "drop_identical", "duplicates", "languages")
 SOURCES = ("tasks.grammar", "tasks.copy", "text.parallel", "tasks.from_python", "tasks.tables", "tasks.hub")
 DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
@@ -37,7 +38,7 @@ def is_prepared(data: Mapping[str, Any]) -> bool:
 def load_pairs(
     data: Mapping[str, Any], *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
 ) -> dict[str, Iterable[Pair]]:
-    """Return the sentence pairs of every part, lower-cased if ``data`` says so.
+    """Return the sentence pairs of every part, lower-cased and without invisible characters if ``data`` says so.
 
     The part ``train`` may read its text whenever it is iterated; the others are lists. Raises UserError if the source
     returns anything else, or if a ``needed`` part is missing.
@@ -115,12 +116,17 @@ class CheckedPairs:
 
     def __iter__(self) -> Iterator[Pair]:
         try:
-            yield from _checked(self._pairs, self._part, lowercase=bool(self._data.get("lowercase")))
+            yield from _checked(
+                self._pairs,
+                self._part,
+                lowercase=bool(self._data.get("lowercase")),
+                invisible=self._data.get("remove_invisible", "bom"),
+            )
         except ValueError as error:  # raised by a generator of the source
             raise UserError(f"data._target_={self._data['_target_']}: {error}") from None
 
 
-def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pair]:
+def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Invisible | None) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
         place = f"data: pair {number} of part {part} is {item!r:.80}"
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
@@ -131,6 +137,9 @@ def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool) -> Iterator[Pa
                 f"{place}; its links must be (source word, target word), numbers from 0 inside the sentences"
             )
         pair = Pair(*item)
+        if invisible is not None and not (pair.source.isascii() and pair.target.isascii()):
+            source, target = (remove_invisible(side, invisible) for side in pair[:2])
+            pair = pair._replace(source=source, target=target)
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from nmt.errors import counted
 from nmt.text.piece_training import SPACE
 from nmt.text.tokenizer import Tokenizer
 
@@ -186,7 +187,9 @@ def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
         count = counts.marks[mark.text]
         known = mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
         if count > UNUSUAL * counts.lines and (count >= 3 or count == counts.lines) and not known:
-            fixes.setdefault(mark.fix, f"{count:,} of {counts.lines:,} lines contain {mark.text.strip()!r}; {mark.fix}")
+            fixes.setdefault(
+                mark.fix, f"{count:,} of {counted(counts.lines, 'line')} contain {mark.text.strip()!r}; {mark.fix}"
+            )
     return reasons + list(fixes.values())
 
 

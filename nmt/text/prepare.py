@@ -16,6 +16,7 @@ from nmt.text.corpus_format import SCHEMA
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import TEST_FILTERS, PairFilters
+from nmt.text.invisible import Invisible
 from nmt.text.pair import Pair
 from nmt.text.prepared_settings import (
     FIX,
@@ -44,6 +45,7 @@ class Prepared:
     target: Tokenizer
     corpora: dict[str, Corpus]
     lowercase: bool
+    remove_invisible: Invisible | None
     tokenizer: dict[str, Any]  # the settings of its tokenizers
     accounts: dict[str, Account]  # of each part; empty for text that an earlier version prepared
     checksum: int  # changes with the text, the tokenizers and the settings
@@ -85,7 +87,11 @@ def prepare(
         pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
         distinct = without_duplicates(pairs, data.get("duplicates"), accounts["train"])
         _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
-    settings: dict[str, Any] = {"lowercase": bool(data.get("lowercase")), "tokenizer": dict(tokenizer)}
+    settings: dict[str, Any] = {
+        "lowercase": bool(data.get("lowercase")),
+        "remove_invisible": data.get("remove_invisible", "bom"),
+        "tokenizer": dict(tokenizer),
+    }
     counts = {part: account.as_dict() for part, account in accounts.items()}
     stored = write_settings(folder, {**settings, "accounts": counts}, checksums)
     corpora = {part: _open_part(folder, part, stored["checksums"]) for part in parts}
@@ -180,8 +186,16 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
     accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
-    lowercase, tokenizer = settings["lowercase"], settings["tokenizer"]
-    return Prepared(source, target, corpora, lowercase, tokenizer, accounts, settings_checksum(settings))
+    return Prepared(
+        source,
+        target,
+        corpora,
+        settings["lowercase"],
+        settings.get("remove_invisible"),  # earlier versions had none
+        settings["tokenizer"],
+        accounts,
+        settings_checksum(settings),
+    )
 
 
 def _open_part(

@@ -14,6 +14,7 @@ from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
 from nmt.text.account import Account
+from nmt.text.invisible import KINDS
 
 PARTS = ("train", "valid", "test")
 TOKENIZER_FILES = ("source.model", "target.model")
@@ -63,6 +64,7 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
     tokenizer, checksums, accounts = (settings.get(key, {}) for key in ("tokenizer", "checksums", "accounts"))
     return (
         isinstance(settings.get("lowercase"), bool)
+        and settings.get("remove_invisible") in KINDS
         and isinstance(tokenizer, dict)
         and tokenizer.keys() | {"normalisation"} == TOKENIZER_SETTINGS.keys()  # earlier versions had none
         and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())

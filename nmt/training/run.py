@@ -104,7 +104,7 @@ def _train(
         prepared = _prepared_text(folder, config if rank() == 0 else {**config, "resume": True}, pairs, log)
     config = {
         **config,
-        "data": {**config["data"], "lowercase": prepared.lowercase},
+        "data": {**config["data"], "lowercase": prepared.lowercase, "remove_invisible": prepared.remove_invisible},
         "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
     }
     if rank() == 0:

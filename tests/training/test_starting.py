@@ -71,9 +71,8 @@ def test_start_keeps_its_prepared_text_also_when_resumed(run: Path, monkeypatch:
             train([f"init_from={run}", "name=next", *FURTHER])
     train(["name=next", "resume=true"])
     before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
-    assert (
-        after["data"] == before["data"] == {"_target_": after["data"]["_target_"], "folder": "mine", "lowercase": True}
-    )
+    changes = {"lowercase": True, "remove_invisible": "bom"}
+    assert after["data"] == before["data"] == {"_target_": after["data"]["_target_"], "folder": "mine", **changes}
 
 
 @pytest.mark.parametrize("choice", ["argument", "experiment"])

@@ -99,6 +99,7 @@ def write_export(
         "format": FORMAT,
         "model": model_identity,
         "lowercase": trained.lowercase,
+        "remove_invisible": trained.remove_invisible,
         "attention": trained.attention._asdict(),
         "encoder": "torch" if model.attention.sequential else "onnx",
         "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},

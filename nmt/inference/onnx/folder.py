@@ -23,6 +23,7 @@ from nmt.inference.onnx.model import OnnxModel, verified
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.inference.runtime import AttentionFacts
+from nmt.text.invisible import KINDS
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ def _open(
     try:
         lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
-    except (KeyError, TypeError):
+        invisible = KINDS[KINDS.index(about.get("remove_invisible"))]
+    except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
     if torch_encodes and is_deployment(place):
         raise UserError(f"model={place}: torch has to encode the source; name the folder of the training run")
@@ -150,7 +152,18 @@ def _open(
     joint = "target.model" not in checksums
     target = source if joint else Tokenizer.from_file(verified(folder / "target.model", checksums))
     return OnnxModel(
-        folder, checksums, engine_name, source, target, lowercase, facts, torch_encodes, threads, shortlist, trust
+        folder,
+        checksums,
+        engine_name,
+        source,
+        target,
+        lowercase,
+        facts,
+        torch_encodes,
+        threads,
+        shortlist,
+        trust,
+        invisible,
     )
 
 

@@ -15,6 +15,7 @@ from nmt.inference.onnx.layout import SHORTLIST
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.runtime import AttentionFacts
 from nmt.machine import usable_cores
+from nmt.text.invisible import Invisible
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class OnnxModel:
     threads: int | None = None
     shortlist: bool = False
     trust: Sequence[str] = ()
+    remove_invisible: Invisible | None = None
 
     @property
     def thread_count(self) -> int:
