@@ -187,9 +187,8 @@ def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
         count = counts.marks[mark.text]
         known = mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
         if count > UNUSUAL * counts.lines and (count >= 3 or count == counts.lines) and not known:
-            fixes.setdefault(
-                mark.fix, f"{count:,} of {counted(counts.lines, 'line')} contain {mark.text.strip()!r}; {mark.fix}"
-            )
+            lines = f"{count:,} of {counted(counts.lines, 'line')}"
+            fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip()!r}; {mark.fix}")
     return reasons + list(fixes.values())
 
 

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 Invisible = Literal["bom", "all"]
 BYTE_ORDER_MARK = "\ufeff"
-# Soft hyphen, marks of direction, zero-width space and word joiner. The joiners U+200C and U+200D stay, because Persian,
-# Indic scripts and emoji need them.
+# Soft hyphen, marks of direction, zero-width space and word joiner. The joiners U+200C and U+200D stay: Persian, Indic
+# scripts and emoji need them.
 OTHERS = "\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069"
 PATTERNS = {"bom": re.compile(BYTE_ORDER_MARK), "all": re.compile(f"[{BYTE_ORDER_MARK}{OTHERS}]")}
 KINDS: tuple[Invisible | None, ...] = (None, *get_args(Invisible))

@@ -276,3 +276,22 @@ def test_a_class_of_an_untrusted_package_is_refused(tmp_path: Path) -> None:
 def test_an_unavailable_device_is_rejected() -> None:
     with pytest.raises(UserError, match="device=nonsense"):
         choose_device("nonsense")
+
+
+@pytest.mark.parametrize(("setting", "line"), [("bom", "a \ufeffsmall dog"), ("all", "a sm\u00adall\u200b dog\u200e")])
+def test_invisible_characters_are_removed_as_in_training(tmp_path: Path, setting: str, line: str) -> None:
+    model = trained("bahdanau")
+    old = Translator(model)
+    assert old.match_case(line) == line  # a model of an earlier version
+    model.config["data"]["remove_invisible"] = setting
+    save_folder(tmp_path, model)
+    translator = Translator(load_folder(tmp_path))
+    assert translator.encode(line) == translator.encode("a small dog")
+    first, second, blank = translator.translate([line, "a small dog", " \ufeff "])
+    assert first.log_prob == pytest.approx(second.log_prob) and (blank.text, blank.log_prob) == ("", 0)
+    [scored, same] = force_decode(translator, [line, "a small dog"], ["two \ufeffcats", "two cats"])
+    assert scored.tokens == same.tokens and scored.log_prob == pytest.approx(same.log_prob)
+    model.config["data"]["remove_invisible"] = "everything"
+    save_folder(tmp_path, model)
+    with pytest.raises(UserError, match="must be null, bom or all"):
+        load_folder(tmp_path)
