@@ -16,7 +16,7 @@ from nmt.inference.oversized import OnFailure
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.translator import Translator as InferenceTranslator
 from nmt.search.options import SearchOptions
-from nmt.text.links import Link, Links
+from nmt.text.links import Link, Links, links_from_python
 
 if TYPE_CHECKING:
     from nmt.inference.forced_decoding import ForcedDecoding
@@ -160,12 +160,13 @@ class Translator(InferenceTranslator):
         references: Iterable[str],
         options: SearchOptions | None = None,
         *,
-        links: Sequence[Links] | None = None,
+        links: Iterable[Links | Iterable[Link] | str] | None = None,
         lowercase: bool | None = None,
     ) -> Evaluation:
         """Translate ``sources`` and score the translations against ``references``.
 
-        ``links`` are gold word alignments, which add the alignment error rate. ``lowercase`` ignores case. By default,
+        ``links`` are gold word alignments, which add the alignment error rate: for each pair a set of sure links
+        (source word, target word), a line in Pharaoh format, or a ``Links``. ``lowercase`` ignores case. By default,
         case is ignored if the model was trained on lower-cased text. The signatures record it.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
@@ -175,12 +176,14 @@ class Translator(InferenceTranslator):
         if len(sources) != len(references):
             sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
             raise UserError(f"{sizes}: give one reference per source")
+        pairs = [*zip(sources, references, strict=True)]
+        golds = None if links is None else links_from_python(links, pairs)
         translations = self.texts(sources, options)
         lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
         scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
         aer, signatures = None, scores.signatures
-        if links is not None:
-            aer = alignment_error_rate(self.align(zip(sources, references, strict=True)), links)
+        if golds is not None:
+            aer = alignment_error_rate(self.align(pairs), golds)
             signatures = {**signatures, "aer": AER_METHOD}
         assert scores.ter is not None
         return Evaluation(scores.bleu, scores.chrf, scores.ter, aer, signatures, translations)

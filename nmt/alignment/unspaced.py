@@ -96,6 +96,17 @@ def split_unspaced(
     return labels, PieceWords([first for first, _ in indices], [last for _, last in indices])
 
 
+def piece_labels(pieces: Sequence[str]) -> list[str]:
+    """Return the label of each piece. The three bytes of a character are ``日 1/3``, ``日 2/3`` and ``日 3/3``."""
+    labels: list[str] = []
+    for text, count in _decoded(pieces):
+        if BYTE.fullmatch(pieces[len(labels)]) and text.isprintable() and "\ufffd" not in text:
+            labels += [f"{text} {number}/{count}" if count > 1 else text for number in range(1, count + 1)]
+        else:
+            labels += pieces[len(labels) : len(labels) + count]
+    return labels
+
+
 def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield the text of each piece, and the number of pieces that it takes.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from nmt.errors import counted
-from nmt.text.words import last_words
+from nmt.text.words import last_words, missing_words, split_words
 
 
 class AlignedTranslation(Protocol):
@@ -71,6 +71,17 @@ def require_words(translation: AlignedTranslation, source: Sequence[str], target
             raise ValueError(
                 f"{side}: {counted(len(words), 'word')}, the alignment has {most + 1}; give the text that was aligned"
             )
+
+
+def lost_words(translation: AlignedTranslation, source: str, target: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the sides (source, target) that have words without pieces, and these words: the tokenizer removes them."""
+    for side, line, of_pieces in (
+        ("source", source, translation.source_words),
+        ("target", target, translation.target_words),
+    ):
+        words = split_words(line)
+        if numbers := missing_words(of_pieces, len(words)):
+            yield side, [words[number] for number in numbers]
 
 
 def normalise_rows(alignment: np.ndarray) -> np.ndarray:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
+from nmt.alignment.lost_words import LostWords
 from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -64,13 +66,16 @@ def align(arguments: list[str]) -> None:
         from nmt.inference.forced_decoding import forced_links
 
         progress = Progress("pair", on_terminal=not sys.stdout.isatty())
+        lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
-            write(map(format_pharaoh, forced_links(translator, sources, targets, on_failure=warn)))
+            on_lost = partial(lost.add, first=done)
+            write(map(format_pharaoh, forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)))
             done += len(sources)
             progress.show(done)
         progress.close()
+        lost.warn()
 
 
 def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:

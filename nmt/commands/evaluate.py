@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from nmt.alignment.lost_words import LostWords
 from nmt.bounds import Size
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
@@ -222,7 +223,10 @@ def _score_model_links(
 
     assert options.src is not None and options.links is not None
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    links = forced_links(translator, sources, targets, on_failure=warn_of_line(options.src, "it is not aligned"))
+    warn = warn_of_line(options.src, "it is not aligned")
+    lost = LostWords({"source": options.src, "target": str(options.tgt)})
+    links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)
+    lost.warn()
     bases = f"links_base={options.links_base}"
     return score_links(links, golds, place=options.links, settings=options.gold, bases=bases)
 

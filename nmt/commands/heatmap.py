@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmt.alignment.lost_words import LostWords
 from nmt.bounds import Count
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
@@ -144,18 +145,23 @@ def _examples(
 ) -> Iterator[Example]:
     """Yield the pairs to draw. Pairs with an empty side are skipped and counted in one warning at the end."""
     from nmt.alignment.page import Example
+    from nmt.alignment.word_weights import lost_words
 
     pairs = _align(translator, options, sources, targets)
+    lost = LostWords({"source": options.src, "target": str(options.tgt)})
     empty = 0
     for row, pair in enumerate(pairs):
-        if pair.alignment is None or not pair.source_words or not pair.target_words:
+        if pair.alignment is None or max(pair.source_words, default=-1) < 0 or max(pair.target_words, default=-1) < 0:
             empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
             continue
         target = targets[row] if targets is not None else getattr(pair, "text", "")
         gold = None if golds is None else golds[row]
         source = translator.match_case(sources[row])
+        for side, words in lost_words(pair, source, target) if options.granularity == "word" else ():
+            lost.add(row, side, words)
         weights, columns, rows = _weights(pair, source, target, options, signed)
         yield Example(row + 1, weights, columns, rows, gold)
+    lost.warn()
     if empty:
         print_message(
             f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: "
@@ -179,11 +185,11 @@ def _weights(
     pair: ForcedDecoding | Translation, source: str, target: str, options: Heatmap, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
-    from nmt.alignment.unspaced import display_weights
+    from nmt.alignment.unspaced import display_weights, piece_labels
     from nmt.alignment.word_weights import piece_weights
 
     if options.granularity == "piece":
-        return piece_weights(pair, signed=signed), pair.source_tokens, pair.tokens
+        return piece_weights(pair, signed=signed), piece_labels(pair.source_tokens), piece_labels(pair.tokens)
     return display_weights(pair, source, target, split=options.links is None)
 
 

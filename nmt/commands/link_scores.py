@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from nmt.alignment.aer import AlignmentScores, alignment_scores, better_reading
-from nmt.errors import print_message
+from nmt.errors import counted, print_message
 from nmt.text.files import read_lines, read_pairs
-from nmt.text.links import Link, Links, LinkSettings, is_naacl, parse_links, swap_advice
+from nmt.text.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links, swap_advice
 
 if TYPE_CHECKING:
     from nmt.text.pair import Pair
@@ -22,7 +22,10 @@ SIGNATURES = {
 
 def read_gold(path: str, settings: LinkSettings, pairs: Sequence[Pair]) -> list[Links]:
     """Return the gold links of ``pairs``. Raises UserError for links that do not fit them."""
-    return parse_links(list(read_lines(path)), path, settings, sentences=[(pair.source, pair.target) for pair in pairs])
+    sentences = [(pair.source, pair.target) for pair in pairs]
+    golds = parse_links(list(read_lines(path)), path, settings, sentences=sentences)
+    require_links(golds, path)
+    return golds
 
 
 def read_both(
@@ -38,6 +41,9 @@ def read_both(
     count = next((len(lines) for lines in texts.values() if not is_naacl(lines)), None)
     hypotheses = parse_links(texts[alignments], alignments, how, sentences=sentences, count=count)
     golds = parse_links(texts[links], links, gold, sentences=sentences, count=count)
+    require_links(golds, links)
+    if not any(hypothesis.possible for hypothesis in hypotheses):
+        print_message(f"warning: {alignments}: no links in {counted(len(hypotheses), 'line')}")
     nothing = Links(frozenset(), frozenset())
     size = max(len(hypotheses), len(golds))
     hypotheses, golds = (rows + [nothing] * (size - len(rows)) for rows in (hypotheses, golds))

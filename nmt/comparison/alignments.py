@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from nmt.alignment.unspaced import display_weights
+from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.comparison.measures import alignment_entropies
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements, digest
@@ -104,8 +104,8 @@ def _example(loaded: _Loaded, source: str, reference: str, *, split: bool) -> di
         "weights": _rounded(words.weights),
         "source": words.source,
         "target": words.target,
-        "source_pieces": decoding.source_tokens,
-        "target_pieces": decoding.tokens,
+        "source_pieces": piece_labels(decoding.source_tokens),
+        "target_pieces": piece_labels(decoding.tokens),
         "write": None if slots is None else _rounded(slots.write),
         "read": None if slots is None else _rounded(slots.read),
     }

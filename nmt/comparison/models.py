@@ -129,7 +129,8 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
     if not sources:
         raise UserError(f"models={runs[0].folder}: its test set is empty; train with another, or remove it")
     files = [run.folder / GOLD_LINKS for run in runs if (run.folder / GOLD_LINKS).is_file()]
-    golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), count=len(sources)) for file in files]
+    pairs = [*zip(sources, references, strict=True)]
+    golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), sentences=pairs) for file in files]
     for file, links in zip(files, golds, strict=True):
         if links != golds[0]:
             raise UserError(f"models={file.parent}: has other gold links than {files[0].parent}; compare them apart")

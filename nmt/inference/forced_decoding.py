@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from nmt.alignment.links import argmax_links
-from nmt.alignment.word_weights import word_weights
+from nmt.alignment.word_weights import lost_words, word_weights
 from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
 from nmt.inference.translation import SCORES_NOT_FINITE
@@ -19,6 +19,8 @@ from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, EOS, PAD
 
 Result = TypeVar("Result")
+OnLost = Callable[[int, str, list[str]], None]
+"""Gets the row of a pair, from 0, the side ("source" or "target"), and its words that the tokenizer removes."""
 BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: the alignment and its copies
 BYTES_PER_SCORE = 12  # for each target piece and each piece of the vocabulary
 
@@ -55,21 +57,30 @@ def force_decode(
 
 
 def forced_links(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    *,
+    on_failure: OnFailure | None = None,
+    on_lost: OnLost | None = None,
 ) -> list[frozenset[tuple[int, int]]]:
     """Return links (source word, target word) of each pair: every target word links to its largest weight.
 
     Only the alignments of one batch are in memory at a time. A source that is too long, and a pair whose scores are not
-    finite, is handled as in ``force_decode``; its set of links is empty.
+    finite, is handled as in ``force_decode``; its set of links is empty. ``on_lost`` is called for each side of a pair
+    that has words without pieces, and so without links.
     """
     _require_equal_length(sources, targets)
     failed: frozenset[tuple[int, int]] = frozenset()
 
     def link(rows: slice) -> list[frozenset[tuple[int, int]] | None]:
-        decodings = _decode_batches(translator, sources[rows], targets[rows])
-        return _in_order(
-            (row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else None) for row, decoding in decodings
-        )
+        results: list[tuple[int, frozenset[tuple[int, int]] | None]] = []
+        for row, decoding in _decode_batches(translator, sources[rows], targets[rows]):
+            results.append((row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else None))
+            if on_lost is not None:
+                for side, words in lost_words(decoding, sources[rows][row], targets[rows][row]):
+                    on_lost(rows.start + row, side, words)
+        return _in_order(results)
 
     linked: list[frozenset[tuple[int, int]] | None] = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
     return _report_unscored(linked, failed=failed, on_failure=on_failure)

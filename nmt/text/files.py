@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.errors import UserError, counted
 from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
-from nmt.text.links import LinkSettings, parse_links
+from nmt.text.links import LinkSettings, parse_links, require_links
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -128,6 +128,7 @@ def read_pairs(
         return pairs
     sentences = [(pair.source, pair.target) for pair in pairs]
     golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
+    require_links(golds, str(links))
     return [
         Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
         for sides, gold in zip(sentences, golds, strict=True)

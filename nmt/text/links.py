@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from operator import index
+from typing import Any, NamedTuple
 
 from nmt.errors import UserError, counted
-from nmt.text.words import count_words
+from nmt.text.words import count_words, split_words
 
 Link = tuple[int, int]
 # At most 7 digits: a larger number is a mistake, and the number of a sentence decides how much is allocated.
 # NAACL lines may end with a confidence.
 PHARAOH = re.compile(r"(\d{1,7})([-p?])(\d{1,7})")
+WEIGHTED = re.compile(r"(\d{1,7}[-p?]\d{1,7})[-:/,](\d*\.?\d+(?:[eE][-+]?\d+)?)")
+A3 = re.compile(r"# Sentence pair \(\d+\)|.*\(\{[ \d]*\}\)")  # of GIZA++
 NAACL = re.compile(r"(\d{1,7})\s+(\d{1,7})\s+(\d{1,7})(?:\s+([SP]))?(?:\s+\d*\.?\d+)?")
 
 
@@ -91,13 +94,64 @@ def is_naacl(lines: Sequence[str]) -> bool:
     return any(NAACL.fullmatch(line.strip()) for line in [line for line in lines if line.strip()][:1])
 
 
+def require_links(golds: Sequence[Links], place: str) -> None:
+    """Raise UserError if no sentence has a gold link: nothing would be scored."""
+    if golds and not any(gold.possible for gold in golds):
+        raise UserError(f"{place}: no links in {counted(len(golds), 'line')}; give gold links, one line per pair")
+
+
+def links_from_python(given: Any, sentences: Sequence[tuple[str, str]]) -> list[Links]:
+    """Return gold links that a program gives: one item per sentence pair.
+
+    An item is a ``Links``, a collection of sure links (source word, target word) from 0, or a line in Pharaoh format.
+    Raises TypeError for anything else, and UserError for a link outside its sentences or another number of items.
+    """
+    what = "give one set of (source word, target word) per pair, such as [{(0, 0), (1, 2)}]"
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"links={given!r:.80}: {type(given).__name__}; {what}")
+    listed = list(given)
+    if len(listed) != len(sentences):
+        raise UserError(f"links: {counted(len(listed), 'item')} for {counted(len(sentences), 'sentence')}; {what}")
+    golds = []
+    for row, (item, sentence) in enumerate(zip(listed, sentences, strict=True)):
+        place = f"links[{row}]"
+        try:
+            gold = parse_links([item], place, count=1)[0] if isinstance(item, str) else _as_links(item)
+        except (TypeError, ValueError):
+            raise TypeError(f"{place}={item!r:.80}: {type(item).__name__}; {what}") from None
+        sizes = [count_words(side) for side in sentence]
+        for i, j in sorted(gold.sure | gold.possible):
+            if not (0 <= i < sizes[0] and 0 <= j < sizes[1]):
+                texts = f"{sizes[0]:,} and {counted(sizes[1], 'word')}"
+                raise UserError(f"{place}: ({i}, {j}) points outside the sentences of {texts}; count words from 0")
+        golds.append(gold)
+    require_links(golds, "links")
+    return golds
+
+
+def _as_links(item: Any) -> Links:
+    """Return links from a ``Links`` or a collection of pairs. Raises TypeError or ValueError for anything else."""
+    if not isinstance(item, Links):
+        item = Links(item, frozenset())
+    sure, possible = (frozenset((index(i), index(j)) for i, j in links) for links in item)
+    return Links(sure, sure | possible)
+
+
 def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
     for row, line in enumerate(lines):
         for text in line.split():
             match = PHARAOH.fullmatch(text)
             if match is None:
-                raise UserError(f"{place}:{row + 1}: {text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)")
+                raise UserError(f"{place}:{row + 1}: {_not_a_link(text, line)}")
             yield _Item(row, (int(match[1]), int(match[3])), match[2] == "-", row + 1, text)
+
+
+def _not_a_link(text: str, line: str) -> str:
+    if A3.match(line):
+        return f"{line!r:.40}: alignments of GIZA++ (A3); convert the file to links i-j"
+    if weighted := WEIGHTED.fullmatch(text):
+        return f"{text!r:.40}: a link with a weight; remove the weights, so that it reads {weighted[1]}"
+    return f"{text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)"
 
 
 def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
@@ -143,6 +197,8 @@ def _check_bounds(
         advice = f"words look counted from 1; set {settings.key}_base=1"
     elif all(fits(item, j, i) for item, (i, j) in words):
         advice = swap_advice(settings)
+    elif any(side.split() != split_words(side) for side in sentences[outside.sentence]):
+        advice = "only spaces and tabs end words; replace other whitespace in the text, such as U+00A0"
     first, second = sizes[outside.sentence]
     raise UserError(
         f"{place}:{outside.line}: {outside.text} points outside the sentences of {first:,} and"

@@ -35,7 +35,7 @@ def last_words(words: Sequence[int]) -> Sequence[int]:
     return words.last if isinstance(words, PieceWords) else words
 
 
-def lost_words(words: Sequence[int], count: int) -> list[int]:
+def missing_words(words: Sequence[int], count: int) -> list[int]:
     """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
     covered = {word for first, last in zip(words, last_words(words), strict=True) for word in range(first, last + 1)}
     return [word for word in range(count) if word not in covered]

@@ -13,10 +13,11 @@ import numpy as np
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.links import argmax_links, format_gold, format_pharaoh
+from nmt.alignment.lost_words import LostWords
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.unspaced import display_weights
+from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.alignment.word_weights import piece_weights, word_weights
-from nmt.errors import print_message
+from nmt.errors import counted, print_message
 from nmt.evaluation import corpus_scores
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
@@ -24,6 +25,7 @@ from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
+from nmt.text.links import Links
 from nmt.text.words import count_words
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
@@ -74,18 +76,23 @@ def report(
 
 def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
-    sources, references, golds = _lines(test.sources()), _lines(test.targets()), test.links()
+    sources, references, golds = _test_set(test)
     write_lines(folder / run_files.SOURCES, sources)
     write_lines(folder / run_files.REFERENCES, references)
     hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     scores = corpus_scores(hypotheses, references)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
+    if golds is None and test.has_links:
+        warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")
     if golds is not None:
         write_lines(folder / run_files.GOLD_LINKS, [format_gold(gold) for gold in golds])
     if translator.attention.reads_source:
         write_lines(folder / run_files.TRANSLATION_LINKS, own_links)
-        links = forced_links(translator, sources, references, on_failure=_failure_warning("alignment"))
+        lost = LostWords({"source": run_files.SOURCES, "target": run_files.REFERENCES})
+        warn_of_line = _failure_warning("alignment")
+        links = forced_links(translator, sources, references, on_failure=warn_of_line, on_lost=lost.add)
+        lost.warn()
         write_lines(folder / run_files.REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
             results["aer"] = alignment_error_rate(links, golds)
@@ -124,7 +131,7 @@ def _failure_warning(missing: str, *, first: int = 0) -> Callable[[int, str], No
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     """Draw heatmaps of a few test sentences of different lengths, and a page with more. Long sentences are skipped."""
-    sources, references, golds = _lines(test.sources()), _lines(test.targets()), test.links()
+    sources, references, golds = _test_set(test)
     rows = _drawable_rows(translator, test)
     if not rows:
         print_message(f"every test sentence is longer than {MAX_DRAWN} words or pieces: no alignments are drawn")
@@ -138,8 +145,8 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
             picture.parent.mkdir(exist_ok=True)
             save_heatmap(
                 piece_weights(decoding, signed=signed),
-                decoding.source_tokens,
-                decoding.tokens,
+                piece_labels(decoding.source_tokens),
+                piece_labels(decoding.tokens),
                 picture,
                 title=f"{folder.name}, {translator.attention.name} attention\ntest sentence {number}, force-decoded",
                 signed=signed,
@@ -154,9 +161,18 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     write_lines(folder / run_files.ALIGNMENTS, page.split("\n"))
 
 
-def _lines(texts: Sequence[str]) -> list[str]:
-    """Return each text as one line: those of tables may contain line breaks."""
-    return [re.sub(r"[\r\n]+", " ", text) for text in texts]
+def _test_set(test: Corpus) -> tuple[list[str], list[str], list[Links] | None]:
+    """Return sources, references and gold links (or None). Each text is one line: tables may contain line breaks.
+
+    Gold links count words, which U+00A0 does not end. Without a single gold link, there is nothing to score.
+    """
+    golds = test.links()
+    golds = golds if golds and any(gold.possible for gold in golds) else None
+    space = " " if golds is None else "\u00a0"
+    sources, references = (
+        [re.sub(r"[\r\n]+", space, text) for text in side] for side in (test.sources(), test.targets())
+    )
+    return sources, references, golds
 
 
 def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nmt.alignment.unspaced import display_weights, split_unspaced
+from nmt.alignment.unspaced import display_weights, piece_labels, split_unspaced
 from nmt.alignment.word_weights import fit_word_weights
 from nmt.text.tokenizer import Tokenizer
+from nmt.text.words import PieceWords
 
 
 class Translation(NamedTuple):
@@ -81,3 +82,29 @@ def test_pieces_of_a_real_tokenizer_spell_the_sentence() -> None:
     labels, indices = split_unspaced(text.split(), tokenizer.pieces(ids), tokenizer.words(text))
     assert "".join(labels) == text.replace(" ", "") and len(labels) > 4
     assert sorted(set(indices)) == list(range(len(labels))) and indices == sorted(indices)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "labels"),
+    [
+        (["▁a", "b", "</s>"], ["▁a", "b", "</s>"]),
+        (["▁", "<0xE7>", "<0x8A>", "<0xAC>", "猫"], ["▁", "犬 1/3", "犬 2/3", "犬 3/3", "猫"]),
+        (["<0x41>", "<0xC3>", "<0xA4>", "<0xC3>", "x"], ["A", "ä 1/2", "ä 2/2", "<0xC3>", "x"]),
+        (["<0x0A>", "<0xC2>", "<0xA0>", "<0x80>"], ["<0x0A>", "<0xC2>", "<0xA0>", "<0x80>"]),
+        ([], []),
+    ],
+)
+def test_bytes_are_labelled_with_their_character(pieces: list[str], labels: list[str]) -> None:
+    assert piece_labels(pieces) == labels
+
+
+def test_words_that_share_a_piece_are_not_split() -> None:
+    labels, indices = split_unspaced(["我", "猫", "犬x"], ["▁我▁猫", "▁犬", "x"], PieceWords([0, 2, 2], [1, 2, 2]))
+    assert labels == ["我", "猫", "犬", "x"]
+    assert (indices, indices.last) == ([0, 2, 3], [1, 2, 3])
+
+
+def test_another_text_is_refused() -> None:
+    translation = Translation(np.ones((2, 2)), [0, 1], [0], ["▁a", "▁b"], ["▁x", "</s>"])
+    with pytest.raises(ValueError, match="source: 1 word, the alignment has 2"):
+        display_weights(translation, "ab", "x")

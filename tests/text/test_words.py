@@ -2,70 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import sentencepiece
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizer_kinds import KINDS, tokenizer_of
 
-from nmt.text.tokenizer import BOS, EOS, PAD, Tokenizer
-from nmt.text.words import PieceWords, count_words, lost_words, split_words
+from nmt.text.tokenizer import BOS, EOS, PAD
+from nmt.text.words import PieceWords, count_words, missing_words, split_words
 
-LINES = [
-    "a man in a blue shirt is standing on a ladder .",
-    "two dogs are running through New York .",
-    "ein Mann läuft über die Straße , während es regnet .",
-    "die Kinder spielen im Garten ½ … ﬁne",
-] * 5
-RULES = {"½": "1 / 2", "¼": "", "ab": "X", "x": "y z"}  # more words, none, fewer letters
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
 ALPHABET += [*"…ﷺﬁ´İ▁\u200b\u00ad\ufeff\u2060\x00\x01\x7f\ud800\U0010ffff😀日本\u0301"]  # normalised, or removed
 ALPHABET += [" ", " ", "  ", " New York ", "New York", " ¼ ", " \u200b ", " <2de> ", "...", " \xa0 "]
 TEXTS = st.lists(st.sampled_from(ALPHABET), max_size=16).map("".join)
-KINDS: dict[str, dict[str, object]] = {
-    "ours": {"byte_fallback": True, "normalization_rule_name": "identity"},
-    "ours-nfkc": {"byte_fallback": True, "normalization_rule_name": "nfkc"},
-    "ours-unigram": {"byte_fallback": True, "normalization_rule_name": "nfkc", "model_type": "unigram"},
-    "spm-default": {"model_type": "unigram", "vocab_size": 60},
-    "bpe-nmt_nfkc": {"vocab_size": 60},
-    "case-folded": {"normalization_rule_name": "nmt_nfkc_cf", "byte_fallback": True},
-    "nfkc_cf": {"normalization_rule_name": "nfkc_cf", "vocab_size": 60},
-    "characters": {"model_type": "char", "vocab_size": 60},
-    "words": {"model_type": "word", "vocab_size": 20},
-    "no-prefix": {"add_dummy_prefix": False, "byte_fallback": True},
-    "keep-spaces": {"remove_extra_whitespaces": False, "byte_fallback": True},
-    "keep-spaces-no-prefix": {"remove_extra_whitespaces": False, "add_dummy_prefix": False, "vocab_size": 60},
-    "suffix": {"treat_whitespace_as_suffix": True, "vocab_size": 70},
-    "suffix-bytes": {"treat_whitespace_as_suffix": True, "byte_fallback": True},
-    "over-spaces": {"split_by_whitespace": False, "byte_fallback": True, "vocab_size": 400},
-    "over-spaces-unigram": {"split_by_whitespace": False, "model_type": "unigram", "vocab_size": 150},
-    "symbols": {"user_defined_symbols": ["<2de>", "New York", "...", "½"], "byte_fallback": True},
-    "control": {"control_symbols": ["<2de>"], "byte_fallback": True},
-    "rules": {"byte_fallback": True},
-    "no-bos": {"bos_id": -1, "eos_id": -1, "pad_id": 5, "unk_id": 7, "byte_fallback": True},
-}
-
-
-@cache
-def tokenizer_of(kind: str) -> Tokenizer:
-    model, options = io.BytesIO(), {"vocab_size": 330, "model_type": "bpe", **KINDS[kind]}
-    with TemporaryDirectory() as folder:
-        if kind == "rules":
-            rules = Path(folder, "rules.tsv")
-            codes = [[" ".join(f"{ord(letter):X}" for letter in side) for side in rule] for rule in RULES.items()]
-            rules.write_text("".join(f"{source}\t{target}\n" for source, target in codes))
-            options["normalization_rule_tsv"] = str(rules)
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
-        )
-    return Tokenizer.from_bytes(model.getvalue())
 
 
 def naive_words(serialized: bytes, text: str) -> Iterator[list[int]]:
@@ -105,7 +58,7 @@ def spans(words: PieceWords) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50)
 @given(text=TEXTS)
 def test_pieces_of_any_text_belong_to_the_words_of_the_line(kind: str, text: str) -> None:
     if kind == "symbols":  # symbols keep marks after them apart, which a word that is normalised alone does not show
@@ -118,12 +71,12 @@ def test_pieces_of_any_text_belong_to_the_words_of_the_line(kind: str, text: str
         assert not letters or (letters[0], letters[-1]) == (first, last)
     assert list(words) == sorted(words) and all(-1 <= word < count for word in words.last)
     covered = {word for first, last in spans(words) for word in range(first, last + 1)}
-    assert set(lost_words(words, count)) == set(range(count)) - covered
+    assert set(missing_words(words, count)) == set(range(count)) - covered
     assert tokenizer.words_in_parts(text, words=10_000) == words
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50)
 @given(data=st.data())
 def test_pieces_that_a_model_generates_belong_to_the_words_of_its_text(kind: str, data: st.DataObject) -> None:
     tokenizer = tokenizer_of(kind)
@@ -175,7 +128,7 @@ def test_normalisation_keeps_the_numbers_of_words(text: str, words: dict[str, in
     }
     for part, number in words.items():
         assert part.replace("⁄", "") in spelled[number].replace(" ", "").replace("⁄", "")
-    assert lost_words(covered, count_words(text)) == lost
+    assert missing_words(covered, count_words(text)) == lost
 
 
 def test_words_survive_pickling() -> None:

@@ -12,6 +12,7 @@ from builders import random_model, tiny_config
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
 from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.links import parse_links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.report import test_report as report_of_test_set
@@ -70,8 +71,9 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
 
 def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report_on(LONG, normalising_tokenizer(), tmp_path)
-    warning = capsys.readouterr().err
-    assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn\n"
+    removed, warning = capsys.readouterr().err.splitlines()
+    assert removed.startswith("warning: test.source.txt:2: the tokenizer removes the word '\\x01'")
+    assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn"
     assert {file.name for file in tmp_path.iterdir()} == {
         "test.arrow",
         "test.source.txt",
@@ -104,3 +106,18 @@ def test_texts_with_line_breaks_have_one_line_each(tmp_path: Path) -> None:
     texts = {name: (tmp_path / f"test.{name}.txt").read_bytes().decode() for name in ("source", "references")}
     assert texts == {"source": "a dog\na cat\na\u2028dog\n", "references": "ein Hund\neine Katze\nein Hund\n"}
     assert (tmp_path / "test.translations.txt").read_bytes().count(b"\n") == 3
+
+
+def test_test_set_without_a_gold_link_has_no_error_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report_on([Pair("a dog", "ein Hund", ()), Pair("a cat", "eine Katze", ())], normalising_tokenizer(), tmp_path)
+    assert not (tmp_path / "test.gold.links.txt").exists()
+    assert "warning: data.test: no gold links in 2 pairs, so there is no AER; give links" in capsys.readouterr().err
+
+
+def test_line_breaks_in_a_test_text_do_not_change_word_numbers(tmp_path: Path) -> None:
+    pair = Pair("a\n\ndog sees", "ein\rHund sieht", ((0, 0), (1, 1)))
+    report_on([pair], normalising_tokenizer(), tmp_path)
+    assert (tmp_path / "test.source.txt").read_text(encoding="utf-8") == "a\u00a0dog sees\n"
+    sentences = [("a\u00a0dog sees", "ein\u00a0Hund sieht")]
+    links = parse_links((tmp_path / "test.references.links.txt").read_text().splitlines(), "links", sentences=sentences)
+    assert {j for _, j in links[0].sure} == {0, 1}

@@ -1,0 +1,187 @@
+"""All commands count the words of a line alike, with any whitespace, normalisation and SentencePiece model."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from builders import random_model, tiny_config
+from tokenizer_kinds import tokenizer_of
+
+from nmt.api import Translator
+from nmt.commands.align import align
+from nmt.commands.encode import encode
+from nmt.commands.evaluate import evaluate
+from nmt.commands.heatmap import heatmap
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.text.corpus import Corpus, write_corpus
+from nmt.text.pair import Pair
+from nmt.text.prepare import Prepared
+from nmt.training.gold_links import GoldLinks
+
+KINDS = ["ours", "bpe-nmt_nfkc", "over-spaces", "keep-spaces-no-prefix", "suffix-bytes", "symbols", "rules", "words"]
+WORDS = [
+    "a",
+    "man",
+    "Hund",
+    "½",
+    "¼",
+    "…",
+    "ﬁne",
+    "New York",
+    "\u00a0",
+    "a\u00a0b",
+    "\u3000x",
+    "y\u2028",
+    "\x0b",
+    "\u200b",
+]
+WORDS += ["soft\u00adhyphen", "\x01", "ﷺ", "日本", "▁", "e\u0301", "´", "b\ufeff", "\x85", "İ", "😀", "\x1f.", "\ud7ff"]
+
+
+def random_lines(seed: int, count: int) -> list[str]:
+    """Return lines of awkward words between random spaces and tabs. The first is plain, and one is blank."""
+    draw = random.Random(seed)
+    lines = ["a man"]
+    for _ in range(count - 2):
+        words = draw.choices(WORDS, k=draw.randint(1, 6))
+        lines.append("".join(draw.choice(["", " ", "  ", "\t"]) + word + draw.choice([" ", " \t"]) for word in words))
+    return [*lines, " "]
+
+
+def count(line: str) -> int:
+    return len([word for word in re.split("[ \t]", line) if word])
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def read_links(lines: list[str]) -> list[set[tuple[int, int]]]:
+    return [{(int(i), int(j)) for i, j in (link.split("-") for link in line.split(" ") if link)} for line in lines]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer = tokenizer_of(request.param)
+    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}, size=16)
+    network = random_model(config, vocabulary=len(tokenizer), longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
+    folder = tmp_path_factory.mktemp("model")
+    save_folder(folder, TrainedModel(network, tokenizer, tokenizer, config, 80))
+    return folder
+
+
+def test_all_commands_count_the_same_words(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sources, targets, draw = random_lines(1, 30), random_lines(2, 30), random.Random(3)
+    golds = [
+        {(draw.randrange(count(x)), draw.randrange(count(y))) for _ in range(3)} if count(x) and count(y) else set()
+        for x, y in zip(sources, targets, strict=True)
+    ]
+    golds[3] |= {(count(sources[3]) - 1, count(targets[3]) - 1)}
+    src, tgt = write(tmp_path / "src", sources), write(tmp_path / "tgt", targets)
+    gold = write(tmp_path / "gold", [" ".join(f"{i}-{j}" for i, j in sorted(links)) for links in golds])
+    texts = [f"src={src}", f"tgt={tgt}"]
+    evaluate([f"alignments={gold}", f"links={gold}", *texts, "json=true"])
+    assert json.loads(capfd.readouterr().out)["aer"] == 0
+
+    align([f"model={model}", *texts])
+    links = read_links(capfd.readouterr().out.split("\n")[:-1])
+    assert len(links) == 30 and any(links)
+    write(tmp_path / "out", [" ".join(f"{i}-{j}" for i, j in sorted(row)) for row in links])
+    evaluate([f"alignments={tmp_path}/out", f"links={gold}", *texts, "json=true"])  # no link is outside
+    scores = json.loads(capfd.readouterr().out)
+    evaluate([f"model={model}", *texts, f"links={gold}", "json=true", "search.max_length=5"])
+    assert json.loads(capfd.readouterr().out)["aer"] == pytest.approx(scores["aer"])
+    translator = Translator.load(model)
+    assert translator.align(zip(sources, targets, strict=True)) == links
+    assert translator.evaluate(sources, targets, links=golds).aer == pytest.approx(scores["aer"])
+
+    heatmap([f"model={model}", *texts, f"links={gold}", "format=html", "limit=null", f"output={tmp_path}/pictures"])
+    page = (tmp_path / "pictures" / "alignments.html").read_text(encoding="utf-8")
+    for section in re.findall(r'<section id="s(\d+)">(.*?)</section>', page, re.DOTALL):
+        row = int(section[0]) - 1
+        assert section[1].count("<td") == count(sources[row]) * count(targets[row])
+        assert section[1].count('class="gold"') == len(golds[row])
+
+
+def test_links_of_translations_and_of_stored_memories(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = random_lines(4, 30)
+    src = write(tmp_path / "src", sources)
+    options = ["search.max_length=8", "search.beam_size=2"]
+    translate([f"model={model}", f"input={src}", f"alignments={tmp_path}/links", f"output={tmp_path}/out", *options])
+    links = read_links((tmp_path / "links").read_text().split("\n")[:-1])
+    outputs = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(links) == len(outputs) == 30
+    for row, source, output in zip(links, sources, outputs, strict=True):
+        assert all(i < count(source) and j < count(output) for i, j in row)
+        assert not source.strip() or {j for _, j in row} == set(range(count(output) if row else 0))
+    encode([f"model={model}", f"input={src}", "trace=true", f"output={tmp_path}/memories"])
+    arguments = [f"memory={tmp_path}/memories", f"alignments={tmp_path}/again", f"output={tmp_path}/out2"]
+    translate([f"model={model}", *arguments, *options])
+    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
+
+
+def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_path: Path) -> None:
+    draw, trained = random.Random(5), Translator.load(model).trained
+    pairs = []
+    for source, target in zip(random_lines(6, 20), random_lines(7, 20), strict=True):
+        if count(source) and count(target):
+            links = {(draw.randrange(count(source)), draw.randrange(count(target))) for _ in range(3)}
+            pairs.append(Pair(source, target, tuple(sorted(links))))
+    write_corpus(tmp_path / "train.arrow", pairs, trained.source, trained.target, max_length=None, max_ratio=None)
+    corpus = Corpus.open(tmp_path / "train.arrow")
+    guide = GoldLinks(prepared=Prepared(trained.source, trained.target, {"train": corpus}, False, {}, {}, 0))
+    for row in range(len(corpus)):
+        x, y = (tokenizer.words(text) for tokenizer, text in zip(guide.tokenizers, corpus.texts(row), strict=True))
+        linked = {(int(i), int(j)) for i, j in corpus.sure_links(row)}
+        shares = guide.piece_shares(row)
+        assert shares.shape == tuple(len(side) for side in reversed(corpus.ids(row)))
+        for t, (first_j, last_j) in enumerate(zip(y, y.last, strict=True)):
+            pieces = [
+                any((i, j) in linked for i in range(first_i, last_i + 1) for j in range(first_j, last_j + 1))
+                for first_i, last_i in zip(x, x.last, strict=True)
+            ]
+            assert [bool(share) for share in shares[t]] == pieces
+
+
+@pytest.mark.parametrize("model", ["ours", "bpe-nmt_nfkc"], indirect=True)
+def test_words_that_the_tokenizer_removes_are_reported_once(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    src, tgt = (
+        write(tmp_path / "src", ["a man", "Hund \u00a0 man", "\u3000 man"]),
+        write(tmp_path / "tgt", ["Hund"] * 3),
+    )
+    align([f"model={model}", f"src={src}", f"tgt={tgt}"])
+    out, error = capfd.readouterr()
+    assert read_links(out.split("\n")[:-1])[1] <= {(0, 0), (2, 0)}
+    assert error.count("warning") == 1
+    assert (
+        f"{src}:2: the tokenizer removes the word '\\xa0', so it has no link and no weight; 2 such words in 2 lines"
+        in error
+    )
+    write(tmp_path / "src", ["a man"] * 3)
+    align([f"model={model}", f"src={src}", f"tgt={tgt}"])
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("model", ["ours"], indirect=True)
+def test_gold_links_without_a_link_are_refused(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    blank, gold = write(tmp_path / "blank", [""] * 3), write(tmp_path / "gold", ["0-0", "", ""])
+    texts = [f"src={write(tmp_path / 'src', ['a man'] * 3)}", f"tgt={write(tmp_path / 'tgt', ['Hund'] * 3)}"]
+    message = f"{blank}: no links in 3 lines; give gold links"
+    for arguments in ([f"alignments={gold}"], [f"model={model}", *texts]):
+        with pytest.raises(UserError, match=re.escape(message)):
+            evaluate([*arguments, f"links={blank}"])
+    with pytest.raises(UserError, match=re.escape(message)):
+        heatmap([f"model={model}", *texts, f"links={blank}", f"output={tmp_path}/pictures"])
+    evaluate([f"alignments={blank}", f"links={gold}"])
+    assert f"warning: {blank}: no links in 3 lines" in capfd.readouterr().err
