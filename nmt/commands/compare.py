@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from nmt.bounds import AtLeast, AtMost, Count
 from nmt.commands.options import asks_for_help, read_options, show_help
-from nmt.commands.runs import join_options
+from nmt.commands.runs import changed_code, join_options
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.compose import config_dir
@@ -132,6 +132,9 @@ def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
                 missing.append(folder)
             else:
                 folders.setdefault(folder.resolve(), folder)
+    for folder in folders.values():
+        if changed := changed_code(folder):
+            print_message(f"warning: {folder}: code of {changed} has changed since it was trained; train it again")
     if not folders:
         raise UserError(f"models=[{','.join(options.models)}]: no run has finished; repeat the sweep to finish them")
     return _Selection([read_run(folder) for folder in folders.values()], missing)

@@ -16,7 +16,8 @@ from nmt.config.compose import config_dir
 from nmt.config.init_from import MISSING, TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
 from nmt.files.reading import read_json, read_text, refuse_links
-from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.source_code import changed_modules
 from nmt.tasks.sources import is_prepared
 from nmt.training.lock import lock_run
 
@@ -211,6 +212,26 @@ def refuse_other_text(data: Mapping[str, Any], folder: Path) -> None:
         raise UserError(
             f"{folder}: was trained before data.folder={data['folder']} was prepared again; choose another name=, "
             "or delete that folder"
+        )
+
+
+def changed_code(folder: Path) -> str:
+    """Return the modules whose code has changed since the run in ``folder`` was started, as text; empty if none has.
+
+    Runs of earlier versions have no record of their code.
+    """
+    try:
+        stored = read_json(folder / CODE_FILE)
+    except (OSError, ValueError):
+        return ""
+    return " and ".join(changed_modules(stored, toolkit=True))
+
+
+def refuse_changed_code(folder: Path) -> None:
+    """Raise UserError where the code of the run in ``folder`` has changed; one without a checkpoint starts again."""
+    if ((folder / SUMMARY_FILE).is_file() or has_checkpoint(folder)) and (changed := changed_code(folder)):
+        raise UserError(
+            f"{folder}: code of {changed} has changed since it was trained; choose another name=, or delete that folder"
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nmt.commands.runs import (
     ARGUMENTS,
     LAUNCH_FILE,
+    changed_code,
     new_folder,
     refuse_changed_settings,
     restarted_arguments,
@@ -28,6 +29,7 @@ from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
+from nmt.source_code import code_of
 from nmt.training.launch import detect_launch, is_first, require_launch
 from nmt.training.ranks import connected_processes, from_first, rank
 
@@ -161,6 +163,11 @@ def _announce(start: Start) -> None:
     folder, config = start.folder, start.config
     if config["resume"]:
         print_message(f"run: {folder}, resumed")
+        if changed := changed_code(folder):
+            print_message(
+                f"warning: {folder}: code of {changed} has changed since this run was started; "
+                "the rest of its training uses the new code"
+            )
         return
     wanted = Path(config["runs"]) / config["name"]
     print_message(f"run: {folder}" + (f", because {wanted} exists" if start.chosen and folder != wanted else ""))
@@ -172,10 +179,14 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     """Train, and keep the arguments in the folder, so that its name is enough to resume the run."""
     from nmt.training.run import train_into
 
+    code = code_of(start.config)  # now: the files may change while the text is prepared
+
     def store_config(final: Mapping[str, Any]) -> None:
         (start.folder / run_files.SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
         write_lines(start.folder / run_files.CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
+        if not start.config["resume"]:  # a resumed run keeps the record of its start
+            write_lines(start.folder / run_files.CODE_FILE, [json.dumps(code)], durable=True)
 
     return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
-from nmt.files.reading import require_plain
+from nmt.files.reading import read_json, require_plain
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
-from nmt.inference.run_files import MODEL_FILE, has_adapter, has_checkpoint
+from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
+from nmt.source_code import changed_modules
 from nmt.text.invisible import KINDS, Invisible
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1
+PARTS = ("embeddings", "encoder", "attention", "decoder")  # groups of the configuration that a model consists of
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,7 @@ def load_folder(
     if adapter is not None:
         base = Base(folder, model_identity(folder))  # before loading: the file may be replaced meanwhile
         trained = load_folder(folder, trust=trust, key=key)
+        _warn_of_changed_code(adapter)
         apply_adapter(trained.model, adapter, base=base)
         if infinite := non_finite(trained.model.state_dict()):
             raise UserError(f"adapter={adapter}: {infinite} has infinite values or NaN; train the adapter again")
@@ -210,7 +215,25 @@ def load_folder(
             fix = f"finish its training with nmt-train name={folder.name} resume=true, or {fix}"
         problem = "has no model.pt" if folder.is_dir() else "no such folder"
         raise UserError(f"{key}={folder}: {problem}; {fix}")
-    return unpack(read_checkpoint(place), place=place, trust=trust)
+    trained = unpack(read_checkpoint(place), place=place, trust=trust)
+    _warn_of_changed_code(folder)
+    return trained
+
+
+def _warn_of_changed_code(folder: Path) -> None:
+    """Warn where the code of a trusted package that the model uses has changed since its training."""
+    try:
+        stored = read_json(folder / CODE_FILE)
+    except (OSError, ValueError):  # also of an earlier version
+        return
+    changed = changed_modules(stored, groups=PARTS)
+    if changed and multiprocessing.parent_process() is None:  # the parent of workers warns for them
+        _warn_once(f"{folder}: code of {' and '.join(changed)} has changed since this model was trained")
+
+
+@cache
+def _warn_once(problem: str) -> None:
+    print_message(f"warning: {problem}; its results may be wrong: train it again, or restore the code")
 
 
 def _as_tensor(data: bytes) -> torch.Tensor:

@@ -88,3 +88,43 @@ def test_run_with_plugins_everywhere(
     (translation,) = translator.translate(["a b c"])
     assert translation.alignment is not None
     assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))
+
+
+def test_edited_code_is_not_reused_silently(
+    words: list[str], package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = ["-m", *words, *SIZES, "data=letters", "attention=scaled,none", "optimizer=sign", "name=swept"]
+    train(sweep)
+    changed = f"code of {package} has changed since"
+    runs = [tmp_path / "runs" / "swept" / f"attention={name}" for name in ("scaled", "none")]
+    edited = tmp_path / "packages" / f"{package}.py"
+    capsys.readouterr()
+
+    train(sweep)
+    assert capsys.readouterr().err.count("has finished already; skipped") == 2
+
+    edited.write_text(edited.read_text().replace("self.scale * super", "2 * self.scale * super"))
+    del sys.modules[package]
+    with pytest.raises(UserError) as caught:
+        train(sweep)
+    for run in runs:  # both use the optimizer and the data source of the package
+        run = run.relative_to(tmp_path)
+        assert f"{run}: {changed} it was trained; choose another name=, or delete that folder" in caught.value.problems
+
+    Translator.load(runs[0], trust=[package])
+    Translator.load(runs[0], trust=[package])
+    assert capsys.readouterr().err.count(f"{changed} this model was trained") == 1
+    Translator.load(runs[1])  # its model uses none of the code
+    assert capsys.readouterr().err == ""
+
+    monkeypatch.setattr("nmt.training.run.train_into", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(pytest.fail.Exception):
+        resume = ["runs=runs/swept", "name=attention=scaled", "resume=true", "training.max_epochs=2"]
+        train([*words, *resume])
+    assert f"{changed} this run was started" in capsys.readouterr().err
+
+    (runs[0] / "summary.json").unlink()  # a job that failed before its first checkpoint starts again
+    (runs[0] / "checkpoints" / "last.ckpt").unlink()
+    with pytest.raises(UserError) as caught:
+        train(sweep)
+    assert [str(runs[1].relative_to(tmp_path)) in problem for problem in caught.value.problems] == [True]
