@@ -98,12 +98,15 @@ class Progress:
         return text + time_left(done if amount is None else amount, self._amount, elapsed)
 
 
-def time_left(done: float, total: float | None, elapsed: float) -> str:
-    """Return the share that is done and the time left, as the end of a line; empty where the total is unknown."""
-    share = min(done / total, 1.0) if total else 0.0
-    if share < LEAST_SHARE:
+def time_left(done: float, total: float | None, elapsed: float, *, before: float = 0.0, word: str = "about") -> str:
+    """Return the share that is done and the time left, as the end of a line; empty where the total is unknown.
+
+    The work ``before`` was done in other sessions, the rest in ``elapsed`` seconds.
+    """
+    if not total or (new := min(done, total) - before) < LEAST_SHARE * total:
         return ""
-    return f", {share:.0%}, about {duration(elapsed * (1 - share) / share)} left"
+    left = duration(elapsed * max(0.0, total - done) / new)
+    return f", {min(done / total, 1.0):.0%}, {word} {left} left"
 
 
 def duration(seconds: float) -> str:

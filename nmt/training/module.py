@@ -25,6 +25,7 @@ from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
 from nmt.training.guide import Guide, alignment_loss, guided_pieces
+from nmt.training.interval import POINT_EVERY, IntervalMeans
 from nmt.training.joined_loss import join_losses
 from nmt.training.merit import merit
 from nmt.training.metrics import MetricsFile
@@ -50,7 +51,7 @@ class TranslationTask(pl.LightningModule):
         self.settings = config["training"]
         self.divergence: str | None = None  # of a validation; all ranks raise it together
         self.target_pieces = 0  # in the last batch, of all ranks together
-        self.loss = math.nan  # mean over these pieces, with the guide's
+        self.interval = IntervalMeans()
         self.accumulated_pieces = 0  # since the last update
         count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
@@ -82,14 +83,16 @@ class TranslationTask(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of a batch, scaled so that ranks and accumulated batches give the joined gradient."""
         own, counts = self.losses(batch)
-        losses, means, self.target_pieces = join_losses(own, counts)
-        loss, self.loss = losses["train_loss"], means["train_loss"]
+        losses, means, joint_counts = join_losses(own, counts)
+        self.target_pieces = joint_counts["train_loss"]
+        loss, joint_loss = losses["train_loss"], means["train_loss"]
         if self.guide is not None and "guide_loss" in losses:
             weight = self.guide.weight_at(self.global_step)
-            loss, self.loss = loss + weight * losses["guide_loss"], self.loss + weight * means["guide_loss"]
-        if not math.isfinite(self.loss):
-            raise Diverged(f"loss is {self.loss} at update {self.global_step}")
-        self.log_dict(means, batch_size=counts["train_loss"], on_step=True, on_epoch=False)
+            loss, joint_loss = loss + weight * losses["guide_loss"], joint_loss + weight * means["guide_loss"]
+        if not math.isfinite(joint_loss):
+            raise Diverged(f"loss is {joint_loss} at update {self.global_step}")
+        self.interval.add(self.global_step // POINT_EVERY, means, joint_counts)
+        self.log_dict(self.interval.means, batch_size=counts["train_loss"], on_step=True, on_epoch=False)
         if (batches := self.trainer.accumulate_grad_batches) == 1:
             return loss
         self.accumulated_pieces += self.target_pieces
@@ -213,6 +216,7 @@ class TranslationTask(pl.LightningModule):
         """
         if self.guide is not None and checkpoint.get("guide", self.guide.identity) != self.guide.identity:
             raise UserError("guide.model: this model has changed since the run started; start a new run")
+        self.interval = IntervalMeans(**checkpoint.get("interval", {}))
         epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
         if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
@@ -229,5 +233,6 @@ class TranslationTask(pl.LightningModule):
         if self.trained.base is not None:
             portable["base"] = self.trained.base.identity
         checkpoint["portable"] = portable
+        checkpoint["interval"] = self.interval.state()
         if self.guide is not None:
             checkpoint["guide"] = self.guide.identity

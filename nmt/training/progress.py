@@ -10,12 +10,14 @@ import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from nmt.errors import counted
+from nmt.progress import Minutes, duration, time_left
 from nmt.text.batches import Batch
 from nmt.training.optional import UnfailingStream
 
 
 class LiveProgress(pl.Callback):
-    """One line per validation; on a terminal also a bar with loss, target tokens per second and time left."""
+    """One line per validation. On a terminal also a bar with loss, speed and time left, elsewhere a line per minute."""
 
     def __init__(self) -> None:
         # A notebook would show each line as an HTML block; other messages are plain text on stderr.
@@ -25,6 +27,8 @@ class LiveProgress(pl.Callback):
         self.seconds = 0.0  # in training steps only
         self.elapsed = 0.0  # seconds in total, validation included
         self._since = self._mark = 0.0
+        self._minutes = Minutes()
+        self._first = 0  # batches before this session
 
     @property
     def tokens_per_s(self) -> float:
@@ -45,22 +49,22 @@ class LiveProgress(pl.Callback):
         self._mark = self._since = (
             time.perf_counter()
         )  # Lightning does not call on_train_epoch_start for a resumed epoch
+        self._minutes = Minutes()
+        done = self._first = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         if not self.console.is_terminal:
             return
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:,.0f} tokens/s"),
+            TextColumn("{task.fields[numbers]}"),
             TimeElapsedColumn(),
             TextColumn("left at most"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
         )
-        done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
-        self.task = self.bar.add_task(
-            "training", total=_most_batches(trainer, pl_module), completed=done, epoch=1, loss=float("nan"), rate=0.0
-        )
+        total, epoch = _most_batches(trainer, pl_module), trainer.current_epoch + 1
+        self.task = self.bar.add_task("training", total=total, completed=done, epoch=epoch, numbers="")
         self.bar.start()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -74,13 +78,23 @@ class LiveProgress(pl.Callback):
         self._since = now
         self.tokens += int(pl_module.target_pieces)  # type: ignore[arg-type]
         if self.bar is not None:
-            self.bar.update(
-                self.task,
-                advance=1,
-                epoch=trainer.current_epoch + 1,
-                loss=pl_module.loss,
-                rate=self.tokens_per_s,
-            )
+            numbers = self._numbers(pl_module)
+            self.bar.update(self.task, advance=1, epoch=trainer.current_epoch + 1, numbers=numbers)
+        elif self._minutes.is_due():
+            self._print_line(trainer, pl_module)
+
+    def _numbers(self, task: Any) -> str:
+        """Return the mean loss since the last point of the learning curve, and the speed."""
+        return f"loss {task.interval.means['train_loss']:.3f}  {self.tokens_per_s:,.0f} tokens/s"
+
+    def _print_line(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        """Print progress to a log file."""
+        done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+        total, elapsed = _most_batches(trainer, task), self._minutes.elapsed
+        text = f"epoch {trainer.current_epoch + 1}  {counted(trainer.global_step, 'update')} in {duration(elapsed)}"
+        # A resumed run has made its first batches at another time.
+        end = time_left(done, total, elapsed, before=self._first, word="at most")
+        self.console.print(f"{text}  {self._numbers(task)}{end}", highlight=False, soft_wrap=True)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._since = time.perf_counter()

@@ -19,6 +19,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from nmt.inference.model_folder import choose_device
 from nmt.training.checkpoints import AtomicCheckpoints
+from nmt.training.interval import POINT_EVERY
 from nmt.training.launch import Launch
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.precision import Bfloat16
@@ -63,7 +64,7 @@ def build_trainer(
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
         num_sanity_val_steps=0,
-        log_every_n_steps=20,
+        log_every_n_steps=POINT_EVERY,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=folder,

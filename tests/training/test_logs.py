@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,33 @@ def test_impossible_step_is_damage(step: str, tmp_path: Path) -> None:
     file.write_text(f"{HEADER}\n3,0,5.5,,,,,\n{step},0,5.5,,,,,\n")
     rows, damaged = read_rows(file)
     assert ([row[0] for row in rows], damaged) == (["3"], 1)
+
+
+def test_log_file_gets_lines_within_an_epoch(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nmt.progress.FIRST_S", 0.0)
+    monkeypatch.setattr("nmt.progress.EVERY_S", 0.0)
+    train([*ONE_EPOCH])
+    lines = [line for line in capsys.readouterr().err.splitlines() if " update" in line and "tokens/s" in line]
+    assert len(lines) >= 2
+    form = r"epoch 1  [0-9]+ updates? in [0-9]+ s  loss [0-9]+[.][0-9]{3}  [0-9,]+ tokens/s, [0-9]+%, at most .+ left"
+    assert all(re.fullmatch(form, line) for line in lines), lines
+    assert "100%, at most 0 s left" in lines[-1]
+
+
+def test_short_run_prints_no_lines_of_progress(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train([*ONE_EPOCH])
+    assert not [line for line in capsys.readouterr().err.splitlines() if " update" in line]
+
+
+def test_bar_shows_no_loss_before_the_first_batch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    train([*ONE_EPOCH])
+    assert "loss" in terminal.getvalue() and "nan" not in terminal.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

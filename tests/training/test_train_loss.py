@@ -1,0 +1,88 @@
+"""``train_loss`` is the mean per target piece over all batches since the last point of the learning curve."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import TINY, interrupt_at
+from two_ranks import NO_REPORT
+
+from nmt.commands.train import train
+from nmt.training.interval import POINT_EVERY, IntervalMeans
+from nmt.training.module import TranslationTask
+
+WORDS = [*TINY, "data.train_pairs=200", "batches.max_tokens=100"]
+
+
+def points(folder: Path) -> list[tuple[int, float]]:
+    """Return (step, train_loss) of each row with a loss."""
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [(int(row["step"]), float(row["train_loss"])) for row in csv.DictReader(file) if row["train_loss"]]
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float, int]]:
+    """Collect (update, loss, target pieces) of every batch."""
+    collected: list[tuple[int, float, int]] = []
+    original = TranslationTask.losses
+
+    def losses(self: TranslationTask, batch: Any) -> Any:
+        values, counts = original(self, batch)
+        collected.append((self.global_step, values["train_loss"].item(), counts["train_loss"]))
+        return values, counts
+
+    monkeypatch.setattr(TranslationTask, "losses", losses)
+    monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
+    return collected
+
+
+def naive(batches: list[tuple[int, float, int]], last: int) -> float:
+    """Return the mean loss per piece of the updates up to ``last`` that belong to its point."""
+    chosen = [(loss, count) for step, loss, count in batches if last - POINT_EVERY < step <= last]
+    return sum(loss * count for loss, count in chosen) / sum(count for _, count in chosen)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_point_is_the_mean_of_all_pieces_since_the_last_one(
+    run: Path, batches: list[tuple[int, float, int]], accumulate: int
+) -> None:
+    train([*WORDS, f"batches.accumulate={accumulate}", f"training.max_epochs={2 * accumulate}"])
+    found = points(run)
+    assert len(found) >= 3 and [step for step, _ in found] == [19 + 20 * number for number in range(len(found))]
+    for step, loss in found:
+        assert loss == pytest.approx(naive(batches, step), rel=1e-6)
+    assert len({count for *_, count in batches}) > 3  # an unweighted mean would differ
+
+
+def test_resumed_run_has_the_points_of_an_uninterrupted_one(
+    run: Path, batches: list[tuple[int, float, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train([*WORDS, "name=uninterrupted"])
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=27)  # in the middle of an interval
+        with pytest.raises(KeyboardInterrupt):
+            train(WORDS)
+    train(["resume=true"])
+    assert points(run) == points(run.parent / "uninterrupted")
+
+
+BATCHES = st.lists(st.tuples(st.integers(0, 3), st.floats(0, 20), st.integers(0, 5000)), min_size=1, max_size=30)
+
+
+@given(BATCHES, st.integers(0, 30))
+def test_means_are_weighted_and_survive_a_checkpoint(batches: list[tuple[int, float, int]], saved_after: int) -> None:
+    batches.sort(key=lambda batch: batch[0])
+    means = IntervalMeans()
+    for position, (number, loss, count) in enumerate(batches):
+        if position == saved_after:
+            means = IntervalMeans(**means.state())
+        means.add(number, {"train_loss": loss}, {"train_loss": count})
+    last = [(loss, count) for number, loss, count in batches if number == batches[-1][0]]
+    pieces = sum(count for _, count in last)
+    expected = sum(loss * count for loss, count in last) / pieces if pieces else 0.0
+    assert means.means["train_loss"] == pytest.approx(expected)
