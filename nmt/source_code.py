@@ -95,7 +95,8 @@ def _defining_modules(target: str) -> set[str]:
     module, _, name = target.rpartition(".")
     plugin = getattr(sys.modules.get(module), name, None)
     classes = plugin.__mro__ if isinstance(plugin, type) else (plugin,)
-    return {name for entry in classes if (name := getattr(entry, "__module__", None))}
+    modules = (getattr(entry, "__module__", None) for entry in classes)
+    return {defining for defining in modules if defining}
 
 
 def _with_imports(names: Iterable[str], counts: Callable[[str, Path], bool]) -> dict[str, Path]:

@@ -15,8 +15,17 @@ from typing import Any
 from nmt.config.compose import config_dir
 from nmt.config.init_from import MISSING, TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
+from nmt.files.locks import LOCK_FILE
 from nmt.files.reading import read_json, read_text, refuse_links
-from nmt.inference.run_files import CODE_FILE, CONFIG_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.inference.run_files import (
+    CHECKPOINTS,
+    CODE_FILE,
+    CONFIG_FILE,
+    LAST_CHECKPOINT,
+    METRICS_FILE,
+    SUMMARY_FILE,
+    has_checkpoint,
+)
 from nmt.source_code import changed_modules
 from nmt.tasks.sources import is_prepared
 from nmt.training.lock import lock_run
@@ -29,6 +38,11 @@ FIXED = (
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
     *("training.ema_decay", "training.average_checkpoints"),
 )
+# Files of a run that has no checkpoint yet.
+BEFORE_CHECKPOINT = {
+    *("data", "tensorboard", CHECKPOINTS, CONFIG_FILE, ARGUMENTS, CODE_FILE, METRICS_FILE, LAUNCH_FILE, LOCK_FILE),
+    "logger.json",
+}
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
@@ -57,8 +71,7 @@ def restarted_arguments(
     killed during the export or while it ended: they write the results of this run again. Runs that other processes are
     training are left alone.
     """
-    folders = [folder for folder in runs.glob(f"{glob.escape(name)}*") if _launched_by(folder) == identifier]
-    folders = [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
+    folders = [folder for folder in _folders_of(runs, name) if _launched_by(folder) == identifier]
     unfinished = [folder for folder in folders if not (folder / SUMMARY_FILE).is_file()]
     if not unfinished and not (restarted and folders):
         return list(arguments)
@@ -70,6 +83,45 @@ def restarted_arguments(
             shutil.rmtree(folder)
             break
     return list(arguments)
+
+
+def unfinished_run(runs: Path, name: str) -> Path | None:
+    """Return the newest run of this name that was stopped or killed and can be resumed, or None."""
+    folders = [
+        folder for folder in _folders_of(runs, name) if has_checkpoint(folder) and not (folder / SUMMARY_FILE).is_file()
+    ]
+    for folder in sorted(folders, key=lambda folder: -(folder / CHECKPOINTS / LAST_CHECKPOINT).stat().st_mtime):
+        with suppress(UserError), lock_run(folder):  # others may be training into it
+            return folder
+    return None
+
+
+def _folders_of(runs: Path, name: str) -> list[Path]:
+    """Return the folders ``runs/name``, ``runs/name-2``, … that ``new_folder`` has created."""
+    folders = runs.glob(f"{glob.escape(name)}*")
+    return [folder for folder in folders if re.fullmatch(r"(-\d+)?", folder.name.removeprefix(name))]
+
+
+def starts_run(folder: Path, arguments: Sequence[str]) -> bool:
+    """Return whether ``resume=true`` has nothing to resume in ``folder``, and ``arguments`` describe a run to start.
+
+    A restart script repeats the whole command, from the first start on. Somebody who names a run only, or sets how long
+    it trains, has mistyped its name.
+    """
+    described = any(_describes_run(key_of(word)) for word in arguments)
+    if not folder.exists():
+        return described
+    if not described or has_checkpoint(folder) or (folder / SUMMARY_FILE).is_file():
+        return False
+    try:
+        return {entry.name for entry in folder.iterdir()} <= BEFORE_CHECKPOINT
+    except OSError:
+        return False
+
+
+def _describes_run(key: str) -> bool:
+    groups = {prefix.rstrip(".") for prefix in FIXED if prefix.endswith(".")}
+    return key.startswith(FIXED) or key.partition("@")[0] in groups | {"experiment", "guide", "adapt"}
 
 
 def _launched_by(folder: Path) -> str | None:
@@ -85,7 +137,10 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str,
     A finished run can be resumed too if ``arguments`` raise the limits in ``training`` that ended it.
     """
     if not folder.is_dir():
-        raise UserError(f"resume=true: {folder} does not exist; set name=RUN to the run to resume")
+        raise UserError(
+            f"resume=true: {folder} does not exist; set name=RUN to the run to resume, "
+            "or add the settings of a new run, such as data="
+        )
     if (folder / SUMMARY_FILE).is_file():
         reached = _reached_limits(folder)
         given = {key_of(word) for word in arguments}

@@ -7,8 +7,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nmt.commands.runs import (
     ARGUMENTS,
@@ -19,12 +20,14 @@ from nmt.commands.runs import (
     restarted_arguments,
     resumed_arguments,
     run_to_resume,
+    starts_run,
     trust_arguments,
+    unfinished_run,
 )
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
-from nmt.config.init_from import trains_on_the_same_text
+from nmt.config.init_from import key_of, trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
@@ -115,23 +118,29 @@ def train_or_resume(
                 _announce(start)
             return _train_into(start, pairs)
         except BaseException:
-            if rank() == 0 and not any(
-                (start.folder / name).exists() for name in (run_files.CHECKPOINTS, run_files.METRICS_FILE)
+            if (
+                rank() == 0
+                and not start.existed
+                and not any((start.folder / name).exists() for name in (run_files.CHECKPOINTS, run_files.METRICS_FILE))
             ):
                 shutil.rmtree(start.folder, ignore_errors=True)  # training never started
             raise
 
 
-class Start(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Start:
     """Folder, configuration and arguments of a run.
 
-    ``chosen``: the folder is new, and has another name if that in ``config`` was taken.
+    ``chosen``: the folder is new, and has another name if that in ``config`` was taken. ``existed``: the folder of a
+    run to resume. ``unfinished`` is a run of the same name that can be resumed.
     """
 
     folder: Path
     config: dict[str, Any]
     arguments: list[str]
-    chosen: bool
+    chosen: bool = False
+    existed: bool = False
+    unfinished: Path | None = None
 
 
 def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
@@ -141,21 +150,30 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         place, restarted = (Path(config["runs"]), config["name"]), launch.restarts > 0
         arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
+    runs, name = Path(config["runs"]), config["name"]
     if config["resume"]:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
-        place = Path(config["runs"]) / config["name"]
-        folder = run_to_resume(place, arguments, config["training"])
+        if folder is None and starts_run(runs / name, arguments):
+            arguments = [word for word in arguments if key_of(word) != "resume"]
+            config = train_config(arguments)
+            require_launch(config, launch)
+            folder, existed = runs / name, (runs / name).exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            print_message(f"resume=true: {folder} has no checkpoint yet, so the run starts from its beginning")
+            return Start(folder=folder, config=config, arguments=arguments, existed=existed)
+        folder = run_to_resume(runs / name, arguments, config["training"])
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder, arguments)
     require_launch(config, launch)
-    chosen = folder is None
-    if folder is None:
-        folder = new_folder(Path(config["runs"]), config["name"])
-        if launch is not None:
-            write_lines(folder / LAUNCH_FILE, [launch.identifier])
-    return Start(folder, config, list(arguments), chosen)
+    if folder is not None:
+        return Start(folder=folder, config=config, arguments=list(arguments))
+    unfinished = unfinished_run(runs, name)
+    folder = new_folder(runs, name)
+    if launch is not None:
+        write_lines(folder / LAUNCH_FILE, [launch.identifier])
+    return Start(folder=folder, config=config, arguments=list(arguments), chosen=True, unfinished=unfinished)
 
 
 def _announce(start: Start) -> None:
@@ -171,6 +189,9 @@ def _announce(start: Start) -> None:
         return
     wanted = Path(config["runs"]) / config["name"]
     print_message(f"run: {folder}" + (f", because {wanted} exists" if start.chosen and folder != wanted else ""))
+    if start.unfinished is not None:
+        words = resume_command(start.unfinished, start.arguments)
+        print_message(f"{start.unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
     if trains_on_the_same_text(config):
         print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
 
@@ -192,11 +213,15 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
 
 
 def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
-    runs = result.config["runs"]
-    words = [*([] if runs == "runs" else [f"runs={runs}"]), f"name={result.folder.name}", "resume=true"]
     kept = "the best model so far" if result.validated else "a model that was not validated yet"
     print_message(f"stopped; {kept} is in {result.folder}")
-    print_message(f"continue with: nmt-train {shlex.join([*words, *trust_arguments(arguments)])}")
+    print_message(f"continue with: {resume_command(result.folder, arguments)}")
+
+
+def resume_command(folder: Path, arguments: Sequence[str]) -> str:
+    """Return the command that continues the run in ``folder``, which ``arguments`` have started."""
+    words = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}", "resume=true"]
+    return f"nmt-train {shlex.join([*words, *trust_arguments(arguments)])}"
 
 
 def describe_setting(setting: Any) -> str:

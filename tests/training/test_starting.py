@@ -14,6 +14,7 @@ from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.corpus import Corpus
+from nmt.training.lock import lock_run
 
 FURTHER = [
     "training.max_epochs=1",
@@ -47,6 +48,82 @@ def test_folder_is_announced_before_the_first_epoch(
     capsys.readouterr()
     train(["name=other", "resume=true"])
     assert capsys.readouterr().err.splitlines()[0] == "run: runs/other, resumed"
+
+
+def test_same_command_after_a_stop_names_the_unfinished_run(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SMALL, "training.max_epochs=2", "name=surv"]
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=0)
+            with pytest.raises(KeyboardInterrupt):
+                train(words)
+    capsys.readouterr()
+    train(words)
+    advice = "{} is unfinished; to continue it instead, stop this run and use: nmt-train name={} resume=true"
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first == "run: runs/surv-3, because runs/surv exists"
+    assert second == advice.format("runs/surv-2", "surv-2")  # the newest
+    train(["name=surv-2", "resume=true"])
+    capsys.readouterr()
+    with lock_run(run.parent / "surv"):  # it is training: nobody should resume it
+        train(words)
+    assert "unfinished" not in capsys.readouterr().err
+
+
+def test_restart_script_starts_resumes_and_ends(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*SMALL, "training.max_epochs=2", "resume=true"]
+    start = "resume=true: runs/demo has no checkpoint yet, so the run starts from its beginning"
+    with monkeypatch.context() as patch:  # killed before the first checkpoint
+        patch.setattr("nmt.training.fit.CorpusBatches", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(words)
+    assert capsys.readouterr().err.splitlines()[0] == start and not run.exists()
+    (run / "data").mkdir(parents=True)  # a preparation that was killed
+    (run / "data" / "train.arrow").write_text("half")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=0)
+        with pytest.raises(KeyboardInterrupt):
+            train(words)
+    assert capsys.readouterr().err.splitlines()[:2] == [start, "run: runs/demo"]
+    train(words)
+    assert capsys.readouterr().err.splitlines()[0] == "run: runs/demo, resumed"
+    with pytest.raises(UserError, match="has finished after 2 epochs"):
+        train(words)
+    assert [folder.name for folder in run.parent.iterdir()] == ["demo"]
+
+    train([*SMALL, "training.max_epochs=2", "name=straight"])
+    first, second = (torch.load(run.parent / name / "model.pt", weights_only=True) for name in ("demo", "straight"))
+    assert all(torch.equal(weight, second["weights"][name]) for name, weight in first["weights"].items())
+
+
+@pytest.mark.parametrize("words", [[], ["training.max_epochs=8"], ["device=cpu", "threads=1", "export=false"]])
+def test_mistyped_name_of_a_run_to_resume_starts_nothing(run: Path, words: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        train(["name=dmeo", "resume=true", *words])
+    assert str(caught.value) == (
+        "resume=true: runs/dmeo does not exist; set name=RUN to the run to resume, or add the settings of a new run, "
+        "such as data="
+    )
+    assert not (run.parent / "dmeo").exists()
+
+
+def test_resuming_never_starts_in_a_folder_of_the_user(run: Path) -> None:
+    run.mkdir(parents=True)
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="stopped before its first checkpoint"):
+        train([*SMALL, "resume=true"])
+    assert [file.name for file in run.iterdir()] == ["notes.txt"]
+
+
+def test_second_process_of_a_restart_script_harms_nothing(run: Path) -> None:
+    run.mkdir(parents=True)
+    with lock_run(run), pytest.raises(UserError, match="is training into it"):
+        train([*SMALL, "resume=true"])
+    assert run.is_dir()
 
 
 def test_start_keeps_its_generated_text(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
