@@ -7,6 +7,7 @@ has equal settings. So each run stores a SHA-256 of the files that define its ta
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import sys
 import sysconfig
@@ -15,7 +16,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt import __version__
 from nmt.files.checksum import archive_fingerprint
 
 Code = dict[str, dict[str, str]]
@@ -55,7 +55,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
         files |= _with_imports(own, lambda name, file: name.split(".")[0] in trust or not _is_installed(name, file))
         if files:
             code[group] = {name: _source(name, files[name]).fingerprint for name in sorted(files)}
-    return {"toolkit": __version__, "code": code}
+    return {"toolkit": _version(), "code": code}
 
 
 def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit: bool = False) -> list[str]:
@@ -73,12 +73,17 @@ def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit
         }
     except (LookupError, TypeError, AttributeError):
         return []  # damaged
-    own = toolkit and version == __version__
+    own = toolkit and version == _version()
     return [
         name
         for name, fingerprint in sorted(modules.items())
         if (own or name.split(".")[0] != TOOLKIT) and _current(name) != fingerprint
     ]
+
+
+def _version() -> str:
+    version: str = importlib.import_module(TOOLKIT).__version__  # a plain import would be circular
+    return version
 
 
 def _targets(block: Mapping[str, Any]) -> Iterator[str]:
