@@ -34,11 +34,11 @@ class _Source(NamedTuple):
 
 
 _looked_at: dict[str, tuple[ModuleSpec, _Source]] = {}
-"""Of imported modules: this process runs their code, whatever happens to the files later."""
+"""The sources of imported modules: this process runs their code, whatever happens to the files later."""
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the version of the toolkit and the code of the trusted and of our own targets, as plain data.
+    """Return the version of the toolkit and the code of the targets of trusted packages and of nmt, as plain data.
 
     The code of a target is the module that defines it, those of its base classes, and all modules that these import,
     except for installed packages. A trusted package counts even if it is installed. Of the toolkit, only the modules of
