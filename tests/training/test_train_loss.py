@@ -52,9 +52,9 @@ def test_point_is_the_mean_of_all_pieces_since_the_last_one(
     run: Path, batches: list[tuple[int, float, int]], accumulate: int
 ) -> None:
     train([*WORDS, f"batches.accumulate={accumulate}", f"training.max_epochs={2 * accumulate}"])
-    found = points(run)
-    assert len(found) >= 3 and [step for step, _ in found] == [19 + 20 * number for number in range(len(found))]
-    for step, loss in found:
+    logged = points(run)
+    assert len(logged) >= 3 and [step for step, _ in logged] == [19 + 20 * number for number in range(len(logged))]
+    for step, loss in logged:
         assert loss == pytest.approx(naive(batches, step), rel=1e-6)
     assert len({count for *_, count in batches}) > 3  # an unweighted mean would differ
 
