@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nmt.arguments import iterable, text, text_list
 from nmt.errors import Interrupted, UserError, counted
 from nmt.inference.oversized import OnFailure
 from nmt.inference.run_files import METRICS_FILE
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 Pairs = Iterable[tuple[str, str]]
 Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
+
+SEVERAL = re.compile(r"""[^\s='"\[{]+=[^'"\[{]*\s[+~]*[A-Za-z_][\w.]*=.*""", re.DOTALL)
+"""Matches two settings in one string, unless quotes or brackets make them one value."""
 
 
 class Evaluation(NamedTuple):
@@ -103,11 +108,14 @@ def train(
     """
     from nmt.commands.train import run_training
 
-    for setting in settings:
-        if not isinstance(setting, str):
-            raise TypeError(f"{setting!r:.80}: {type(setting).__name__}; give settings as text, such as 'name=quick'")
+    settings = tuple(text(setting, f"settings[{number}]") for number, setting in enumerate(settings))
+    for number, setting in enumerate(settings):
+        if SEVERAL.fullmatch(setting):
+            fix = "give each as a string of its own, such as 'name=quick', 'attention=luong'"
+            raise UserError(f"settings[{number}]={setting!r:.80}: several settings in one string; {fix}")
     given = {"train": train, "valid": valid, "test": test}
-    pairs = {part: rows for part, rows in given.items() if rows is not None}
+    what = "(source, target) pairs, or of rows with columns="
+    pairs = {part: iterable(rows, part, what=what) for part, rows in given.items() if rows is not None}
     words = [*_data_settings(settings, pairs, columns), *settings]
     result = run_training(words, pairs or None)
     if result.stop_signal is not None or result.summary is None:
@@ -115,7 +123,7 @@ def train(
     return Run(result.folder, result.summary)
 
 
-def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: tuple[str, str] | None) -> list[str]:
+def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: Sequence[str] | None) -> list[str]:
     """Return the settings that describe text from Python. Raises UserError where other ``settings`` contradict them."""
     if not pairs:
         if columns is not None:
@@ -126,9 +134,10 @@ def _data_settings(settings: Sequence[str], pairs: Mapping[str, Rows], columns: 
             raise UserError(f"{setting}: the text is given as {', '.join(f'{part}=' for part in pairs)}; remove one")
     if columns is None:
         return ["data=python"]
-    if isinstance(columns, str) or len(columns) != 2:
-        raise UserError(f"columns={columns!r}: must be the names of source and target, such as ('en', 'de')")
-    return ["data=python", f"data.columns={json.dumps(list(columns), ensure_ascii=False)}"]
+    columns = text_list(columns, "columns", what="the names of source and target, such as ('en', 'de')")
+    if len(columns) != 2 or columns[0] == columns[1]:
+        raise UserError(f"columns={columns!r:.80}: must be the names of source and target, such as ('en', 'de')")
+    return ["data=python", f"data.columns={json.dumps(columns, ensure_ascii=False)}"]
 
 
 class Translator(InferenceTranslator):
@@ -172,7 +181,7 @@ class Translator(InferenceTranslator):
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
         from nmt.evaluation import corpus_scores, ignore_case
 
-        sources, references = list(sources), list(references)
+        sources, references = text_list(sources, "sources"), text_list(references, "references")
         if len(sources) != len(references):
             sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
             raise UserError(f"{sizes}: give one reference per source")
@@ -193,8 +202,8 @@ class Translator(InferenceTranslator):
         from nmt.alignment.unspaced import display_weights
 
         self._require_attention()
-        own = target is None
-        target = self.texts([source])[0] if target is None else target
+        source, own = text(source, "source"), target is None
+        target = self.texts([source])[0] if target is None else text(target, "target")
         decoding = self.score([(source, target)])[0]
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
         return Heatmap(*display_weights(decoding, self.match_case(source), target), title)
@@ -205,7 +214,7 @@ class Translator(InferenceTranslator):
 
 
 def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
-    listed = list(pairs)
+    listed = list(iterable(pairs, "pairs", what="(source, translation) pairs"))
     for row, pair in enumerate(listed):
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
             raise TypeError(f"pairs[{row}]={pair!r:.80}: must be (source, translation), both strings")

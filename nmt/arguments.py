@@ -1,10 +1,11 @@
-"""Check values against type annotations: arguments of constructors here, keys of configurations in ``nmt.config``."""
+"""Check values: against type annotations (constructors here, configurations in ``nmt.config``), and lists of text."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import isnan
@@ -135,6 +136,50 @@ def base_constructors(target: Callable[..., Any]) -> list[Any]:
     """Return the constructors that the ``super().__init__`` of a class calls, nearest first."""
     classes = target.__mro__[:-1] if isinstance(target, type) else ()
     return [vars(base)["__init__"] for base in classes if "__init__" in vars(base)][1:]
+
+
+def text_list(values: Any, name: str, *, what: str = "lines") -> list[str]:
+    """Return the strings of an iterable as a list. Raises TypeError, which calls it ``name``, for anything else.
+
+    One string is an iterable of letters, and a mapping one of its keys: neither is what a caller means.
+    """
+    return [text(value, f"{name}[{row}]") for row, value in enumerate(iterable(values, name, what=what))]
+
+
+def text(value: Any, name: str) -> str:
+    """Return ``value`` as a plain ``str``. Raises TypeError, which calls it ``name``, if it is not a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={_brief(value)}: {type(value).__name__}, not a string; give text")
+    return value if type(value) is str else str.__str__(value)  # NumPy has its own class of strings
+
+
+def iterable(values: Any, name: str, *, what: str) -> Iterable[Any]:
+    """Return ``values`` if its items are what a caller means by a list of ``what``, in their order.
+
+    Raises TypeError, which calls it ``name``, for one string, bytes, a mapping, a set, a table, and anything else that
+    cannot be iterated.
+    """
+    problem = None
+    if isinstance(values, str):
+        problem = f"one string; give a list of {what}"
+    elif isinstance(values, bytes | bytearray | memoryview | Mapping):
+        problem = f"{type(values).__name__}; give a list of {what}"
+    elif isinstance(values, set | frozenset):
+        problem = f"{type(values).__name__}, which has no order; give a list of {what}"
+    elif hasattr(values, "iloc") and hasattr(values, "columns"):  # iterating a DataFrame gives the names of its columns
+        problem = f"{type(values).__name__}, a table; give a list of {what}, such as one of its columns"
+    else:
+        try:
+            iter(values)
+        except TypeError:
+            problem = f"{type(values).__name__}; give a list of {what}"
+    if problem is not None:
+        raise TypeError(f"{name}={_brief(values)}: {problem}")
+    return values  # type: ignore[no-any-return]
+
+
+def _brief(value: Any) -> str:
+    return " ".join(reprlib.repr(value).split())[:80]
 
 
 def annotations_of(target: Callable[..., Any]) -> dict[str, Any]:

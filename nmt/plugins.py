@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nmt.arguments import parameters_of
+from nmt.arguments import parameters_of, text_list
 from nmt.errors import UserError
 
 trusted_packages: set[str] = set()
@@ -40,7 +40,7 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
     Raises UserError if its package is not trusted, if it does not exist, if it is defined in another package, if it
     does not inherit from ``point.base``, or if Python does not know its arguments.
     """
-    accepted = (*point.packages, *trust)
+    accepted = (*point.packages, *text_list(trust, "trust", what="packages"))
     module, _, name = target.rpartition(".")
     package = target.partition(".")[0]
     if not (package and module and name):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import reprlib
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nmt.arguments import iterable, text, text_list
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
@@ -25,8 +27,9 @@ class Translate:
     can be pickled.
 
     ``column`` is the column of source lines and ``output`` the new one. ``scores`` names a further column for the
-    scores. A row without text (None) has no translation (None). A line that the model or the machine cannot hold gets
-    an empty translation and a warning. The other settings are those of ``Translator.load``.
+    scores. A row without text (None, NaN, ``pandas.NA``, masked) has no translation and no score (None). A line that
+    the model or the machine cannot hold gets an empty translation and a warning. The other settings are those of
+    ``Translator.load``.
     """
 
     def __init__(
@@ -45,6 +48,12 @@ class Translate:
         slots: int | None = None,
         adapter: str | Path | None = None,
     ) -> None:
+        for name, given in (("column", column), ("output", output), ("scores", scores or "")):
+            text(given, name)
+        if not isinstance(search, SearchOptions | None):
+            raise TypeError(
+                f"search={reprlib.repr(search)}: {type(search).__name__}; give SearchOptions(beam_size=5, …)"
+            )
         # Another process may have another working directory.
         self.model = Path(model).absolute()
         self.column, self.output, self.scores = column, output, scores
@@ -54,7 +63,7 @@ class Translate:
             "threads": threads,
             "device": device,
             "shortlist": shortlist,
-            "trust": tuple(trust),
+            "trust": tuple(text_list(trust, "trust", what="packages")),
             "slots": slots,
             "adapter": None if adapter is None else Path(adapter).absolute(),
         }
@@ -71,15 +80,17 @@ class Translate:
         return self._loaded[1]
 
     def __call__(self, batch: Any) -> dict[str, Any]:
-        """Return the columns of ``batch`` (a dictionary or a pandas DataFrame) and the new ones, as a dictionary.
+        """Return the columns of ``batch`` and the new ones, as a dictionary.
 
-        New columns are arrays if the source column is one, and lists otherwise. Raises UserError if the column is
-        missing, and TypeError for a value that is neither a string nor None.
+        ``batch`` is a dictionary of columns or a table of pandas, polars, pyarrow or Hugging Face datasets. New columns
+        are arrays if the source column is one, and lists otherwise. Raises UserError if the column is missing, and
+        TypeError for a batch without columns, for a column that is one string, and for a value that is neither a string
+        nor missing.
         """
-        columns = {name: batch[name] for name in batch}
+        columns = _columns(batch)
         if self.column not in columns:
             raise UserError(f"column={self.column}: not in the batch; it has {', '.join(map(str, columns)) or 'none'}")
-        source = columns[self.column]
+        source = iterable(columns[self.column], f"batch[{self.column!r}]", what="lines")
         lines = [_line(row, value) for row, value in enumerate(source)]
         filled = [row for row, line in enumerate(lines) if line is not None]
 
@@ -100,10 +111,36 @@ class Translate:
         return columns | new
 
 
+def _columns(batch: Any) -> dict[str, Any]:
+    """Return the columns of a batch by name. Raises TypeError for anything without named columns."""
+    names = batch if isinstance(batch, Mapping) else getattr(batch, "column_names", None)  # pyarrow, datasets
+    if names is None:
+        names = getattr(batch, "columns", None)  # pandas, polars
+    if names is None or not hasattr(batch, "__getitem__"):
+        fix = "give a dictionary of columns or a table, such as {'text': […]}"
+        raise TypeError(f"batch={reprlib.repr(batch)}: {type(batch).__name__}, which has no named columns; {fix}")
+    columns = {name: batch[name] for name in names}
+    # What map of Hugging Face datasets takes back does not include columns of pyarrow.
+    return {name: column.to_pylist() if hasattr(column, "to_pylist") else column for name, column in columns.items()}
+
+
 def _line(row: int, value: Any) -> str | None:
-    if not isinstance(value, str | None):
+    if hasattr(value, "as_py"):  # a scalar of pyarrow
+        value = value.as_py()
+    if _is_missing(value):
+        return None
+    if not isinstance(value, str):
         raise TypeError(f"row {row}: {reprlib.repr(value)}: {type(value).__name__}, neither a string nor None")
-    return None if value is None else str(value)  # NumPy has its own class of strings
+    return text(value, f"row {row}")
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    pandas = sys.modules.get("pandas")  # a value of pandas exists only where it is loaded
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def _array(values: Sequence[Any]) -> np.ndarray:

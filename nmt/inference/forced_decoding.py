@@ -10,6 +10,7 @@ import torch
 
 from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import lost_words, word_weights
+from nmt.arguments import text_list
 from nmt.errors import UserError, counted
 from nmt.inference.oversized import OnFailure, run_in_halves
 from nmt.inference.translation import SCORES_NOT_FINITE
@@ -45,7 +46,7 @@ def force_decode(
     SourceTooLong, and a pair whose probability or alignment is not finite raises UserError. With ``on_failure``, both
     call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
-    _require_equal_length(sources, targets)
+    sources, targets = _sides(sources, targets)
     failed = ForcedDecoding([], [], [], [], np.zeros((0, 0)), float("-inf"))
 
     def decode(rows: slice) -> list[ForcedDecoding | None]:
@@ -70,7 +71,7 @@ def forced_links(
     finite, is handled as in ``force_decode``; its set of links is empty. ``on_lost`` is called for each side of a pair
     that has words without pieces, and so without links.
     """
-    _require_equal_length(sources, targets)
+    sources, targets = _sides(sources, targets)
     failed: frozenset[tuple[int, int]] = frozenset()
 
     def link(rows: slice) -> list[frozenset[tuple[int, int]] | None]:
@@ -103,11 +104,13 @@ def _report_unscored(results: Sequence[Result | None], *, failed: Result, on_fai
     return [failed if result is None else result for result in results]
 
 
-def _require_equal_length(sources: Sequence[str], targets: Sequence[str]) -> None:
+def _sides(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
+    sources, targets = text_list(sources, "sources"), text_list(targets, "targets")
     if len(sources) != len(targets):
         raise ValueError(
             f"{counted(len(sources), 'source')}, {counted(len(targets), 'target')}: give one target per source"
         )
+    return sources, targets
 
 
 def _in_order(numbered: Iterable[tuple[int, Result]]) -> list[Result]:

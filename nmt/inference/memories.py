@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmt.arguments import iterable, text
 from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.bulk import REFUSED
@@ -75,6 +77,7 @@ def encode_line(
     the text and the memory have to fit into RAM. Raises SourceTooLong if the attention or the machine's memory cannot
     hold the line.
     """
+    line = text(line, "line")
     try:
         return _encode_line(translator, line, piece_length, trace)
     except Exception as error:
@@ -135,6 +138,10 @@ def translate_encoded(
     an empty translation instead. Alignments and the coverage penalty need lines that were encoded with ``trace``;
     raises UserError otherwise.
     """
+    lines = list(iterable(lines, "lines", what="encoded lines"))
+    for row, line in enumerate(lines):
+        if not isinstance(line, EncodedLine):
+            raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}; give what encode_line returns")
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from nmt.arguments import iterable, text, text_list
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Stoppable
 from nmt.inference.engines import EngineName
@@ -74,6 +75,7 @@ class Translator:
         engine.
         """
         folder, adapter = Path(folder), None if adapter is None else Path(adapter)
+        trust = text_list(trust, "trust", what="packages")
         settings: Any = {"threads": threads, "trust": trust, "slots": slots, "adapter": adapter}
         exported = load_export(folder, engine, device, shortlist=shortlist, **settings)
         torch_model = partial(load_trained, folder, device, **settings)
@@ -86,7 +88,7 @@ class Translator:
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
-        return [*self.runtime.source.encode(self.match_case(line)), EOS]
+        return [*self.runtime.source.encode(self.match_case(text(line, "line"))), EOS]
 
     def check_source_length(self, length: int) -> None:
         """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
@@ -122,11 +124,10 @@ class Translator:
         If memory runs out, the lines are translated in smaller batches. A line that the attention or the machine's
         memory cannot hold raises SourceTooLong, and one whose scores are not finite raises UserError. With
         ``on_failure``, both call ``on_failure(row, reason)`` instead, with rows counted from 0, and the translation is
-        empty with a ``log_prob`` of -inf. Raises TypeError if ``lines`` is one string, or if a line is not a string.
+        empty with a ``log_prob`` of -inf. Raises TypeError unless ``lines`` is a list, or another iterable, of strings.
         """
-        if isinstance(lines, str):
-            raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
-        [translations] = self.translate_groups([list(lines)], options, alignments=alignments, on_failure=on_failure)
+        lines = text_list(lines, "lines")
+        [translations] = self.translate_groups([lines], options, alignments=alignments, on_failure=on_failure)
         return translations
 
     def translate_groups(
@@ -143,7 +144,15 @@ class Translator:
         groups before it, and before the next one is taken: send it when the next lines may take long to arrive. Rows
         are counted from 0 over all groups. See ``translate``.
         """
+        groups = iterable(groups, "groups", what="lists of lines")
+        if on_failure is not None and not callable(on_failure):
+            raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
         options = self.search_options(options, alignments=alignments)
+        return self._translate_groups(groups, options, on_failure)
+
+    def _translate_groups(
+        self, groups: Iterable[Sequence[str]], options: SearchOptions, on_failure: OnFailure | None
+    ) -> Generator[list[Translation]]:
         waiting: deque[Sequence[str]] = deque()
         bulk = Bulk(
             encode=self._encode_checked,
@@ -157,7 +166,7 @@ class Translator:
         with closing(bulk.translate(_remembered(_checked(groups), waiting))) as translated:
             for translations in translated:
                 lines = waiting.popleft()
-                if alignments:
+                if options.keep_weights:
                     translations = [*map(self._with_source_words, translations, lines)]
                 for row, translation in enumerate(translations, done):
                     if translation is _UNSCORED:
@@ -252,13 +261,10 @@ def _remembered(groups: Iterable[Sequence[str]], waiting: deque[Sequence[str]]) 
 
 
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the groups. Raise TypeError for a group that is one string, and for a line that is not a string."""
+    """Yield the groups as lists. Raise TypeError for a group that is one string, and for a line that is not one."""
     done = 0
-    for lines in groups:
-        if isinstance(lines, str):
-            raise TypeError(f"{lines[:40]!r}: one string; give a list of lines")
-        for row, line in enumerate(lines, done):
-            if not isinstance(line, str):
-                raise TypeError(f"lines[{row}]={reprlib.repr(line)}: {type(line).__name__}, not a string")
+    for number, group in enumerate(groups):
+        rows = enumerate(iterable(group, f"groups[{number}]", what="lines"), done)
+        lines = [text(line, f"lines[{row}]") for row, line in rows]
         done += len(lines)
         yield lines

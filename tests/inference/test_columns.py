@@ -85,6 +85,69 @@ def test_rows_without_text_have_no_translation(translate: Translate, expected: l
     assert translate({"text": []})["translation"] == []
 
 
+MISSING: list[Any] = [None, float("nan"), np.float32("nan"), np.ma.masked]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+def test_missing_values_stay_in_their_rows(run: Path, missing: Any, expected: list[str]) -> None:
+    translate = Translate(model=run, engine="onnx", threads=1, search=SEARCH, scores="score")
+    result = translate({"text": [LINES[0], missing, LINES[3], missing]})
+    assert result["translation"] == [expected[0], None, expected[3], None]
+    assert [score is None for score in result["score"]] == [False, True, False, True]
+    assert translate({"text": [missing]})["translation"] == [None]
+
+
+def test_masked_and_object_arrays(translate: Translate, expected: list[str]) -> None:
+    masked = np.ma.array(LINES[:4], dtype=object, mask=[0, 0, 1, 0])
+    assert translate({"text": masked})["translation"].tolist() == [*expected[:2], None, expected[3]]
+    holes = np.array([LINES[0], None, float("nan")], dtype=object)
+    assert translate({"text": holes})["translation"].tolist() == [expected[0], None, None]
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "string", "string[pyarrow]", "category"])
+@pytest.mark.parametrize("missing", ["None", "nan", "NA", "NaT"])
+def test_missing_values_of_pandas(translate: Translate, expected: list[str], dtype: str, missing: str) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    value = {"None": None, "nan": float("nan"), "NA": pandas.NA, "NaT": pandas.NaT}[missing]
+    column = pandas.Series([LINES[0], value, LINES[3]], index=[7, 5, 9], dtype="object")
+    if dtype != "str" or pandas.__version__ >= "3":  # str of pandas 2 makes text of missing values
+        column = column.astype(dtype)
+    frame = pandas.DataFrame({"id": pandas.Series([1, 2, 3], index=column.index), "text": column})
+    result = translate(frame)
+    assert result["translation"] == [expected[0], None, expected[3]]
+    assert pandas.DataFrame(result)["translation"].isna().tolist() == [False, True, False]
+
+
+def test_tables_of_pyarrow(translate: Translate, expected: list[str]) -> None:
+    arrow: Any = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    table = arrow.table({"text": [LINES[0], None, LINES[3]], "id": [1, 2, 3]})
+    for batch in (table, table.to_batches()[0], {"text": table["text"]}, {"text": table["text"].combine_chunks()}):
+        assert translate(batch)["translation"] == [expected[0], None, expected[3]]
+    assert arrow.table(translate(table)).column_names == ["text", "id", "translation"]
+
+
+def test_tables_of_polars(translate: Translate, expected: list[str]) -> None:
+    polars: Any = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame({"text": [LINES[0], None, LINES[3]], "id": [1, 2, 3]})
+    assert translate(frame)["translation"] == [expected[0], None, expected[3]]
+    assert polars.DataFrame(translate(frame)).columns == ["text", "id", "translation"]
+
+
+@pytest.mark.parametrize("form", [None, "numpy", "arrow"])
+def test_hugging_face_rows_without_text(
+    translate: Translate, expected: list[str], form: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    rows = datasets.Dataset.from_dict({"text": [LINES[0], None, LINES[3]]}).with_format(form)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries
+        result = rows.map(translate, batched=True).with_format(None)
+    assert list(result["translation"]) == [expected[0], None, expected[3]]
+
+
 def test_a_line_that_is_too_long_warns_with_its_row(translate: Translate, expected: list[str]) -> None:
     with pytest.warns(UserWarning, match=r"^row 1 of a batch: a source of .* reads at most 40.*; its translation is"):
         result = translate({"text": [None, "dog " * 60, *LINES]})

@@ -137,9 +137,9 @@ def test_any_iterable_of_strings_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a dog", None, 3], r"lines\[1\]=None: NoneType, not a string"),
-        (b"a dog", r"lines\[0\]=97: int, not a string"),
-        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, not a string"),
+        (["a dog", None, 3], r"lines\[1\]=None: NoneType, not a string; give text"),
+        (b"a dog", r"lines=b'a dog': bytes; give a list of lines"),
+        ([b"a dog"], r"lines\[0\]=b'a dog': bytes, not a string; give text"),
     ],
 )
 def test_a_line_that_is_not_a_string_is_rejected(lines: Any, message: str) -> None:
