@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -203,7 +204,23 @@ def _annotations(function: Any) -> dict[str, Any]:
     return hints
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a table has no value here: None, NaN, a masked cell, or NA of pandas."""
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return isnan(value)
+    # These values exist only where their package is loaded.
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    if numpy is not None and (value is numpy.ma.masked or (isinstance(value, numpy.floating) and numpy.isnan(value))):
+        return True
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+
+
 def suggestion(word: str, choices: Any) -> str:
     """Return "; did you mean X?", or nothing where no choice is similar."""
-    near = get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    choices = list(choices)
+    near = [choice for choice in choices if choice.lower() == word.lower() != choice] or get_close_matches(
+        word, choices, n=1, cutoff=0.6
+    )
     return f"; did you mean {near[0]}?" if near else ""

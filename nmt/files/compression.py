@@ -80,6 +80,7 @@ def foreign_format(head: bytes, name: str) -> str | None:
         return "XML; write its sentences to two text files, one sentence per line"
     first, second = head[::2], head[1::2]
     for zeros, letters, order in ((second, first, "LE"), (first, second, "BE")):
-        if zeros.count(0) * 2 > len(zeros) and 0 not in letters.rstrip(b"\x00") and len(letters.rstrip(b"\x00")) > 1:
+        letters = letters.rstrip(b"\x00\r\n")
+        if zeros.count(0) * 2 > len(zeros) and 0 not in letters and len(letters) > 2:
             return f"UTF-16 text; convert it: iconv -f UTF-16{order} -t UTF-8 {name} > NEW"
     return None

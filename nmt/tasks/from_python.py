@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from nmt.arguments import is_missing, suggestion
 from nmt.errors import UserError
 
 NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
+SOME_ROWS = 1000  # rows without a value may leave out its key; a column that none of the first rows has does not exist
 
 
 def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
@@ -26,22 +28,42 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise UserError(f"{part}={rows!r:.80}: must be sentence pairs: (source, target) tuples, or rows with columns=")
+    unseen = set(columns or ())
+    first: Mapping[str, Any] = {}
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Mapping):
-            row = _from_columns(row, f"data: pair {number} of part {part}", columns)
+            nested = row.get(NESTED)
+            texts = nested if isinstance(nested, Mapping) else row
+            first = first or texts
+            if unseen:
+                unseen.difference_update(texts)
+                if unseen and number == SOME_ROWS:
+                    break
+            row = _from_columns(texts, f"data: pair {number} of part {part}", columns)
         yield row
+    if unseen and first and columns is not None:
+        column = next(column for column in columns if column in unseen)
+        names = list(map(str, first))
+        choices = f"{suggestion(column, names)}; choose from {', '.join(names)}"
+        raise UserError(f"data: pair 1 of part {part} has no column {column}{choices}"[:500])
 
 
-def _from_columns(row: Mapping[str, Any], place: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
-    nested = row.get(NESTED)
-    texts = nested if isinstance(nested, Mapping) else row
-    names = ", ".join(map(str, texts))
+def column_problem(columns: Sequence[str] | None) -> str | None:
+    """Return why the names of source and target cannot be those, or None."""
+    if columns is None or len(columns) != 2 or columns[0] != columns[1]:
+        return None
+    return f"data.columns=[{','.join(columns)}]: source and target are the same column; name two"
+
+
+def _from_columns(texts: Mapping[str, Any], place: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
+    """Return the values of both columns; a key that is not there has the value None."""
     if columns is None:
+        names = ", ".join(map(str, texts))
         raise UserError(f"{place} has the columns {names}; name source and target, such as columns=('en', 'de')")
-    source, target = columns
-    for column in columns:
-        if column not in texts:
-            raise UserError(f"{place} has no column {column}; choose from {names}")
-        if not isinstance(texts[column], str):
-            raise UserError(f"{place}: column {column} is {texts[column]!r:.80}; must be text")
-    return texts[source], texts[target]
+    source, target = texts.get(columns[0]), texts.get(columns[1])
+    if isinstance(source, str) and isinstance(target, str):
+        return source, target
+    for column, value in zip(columns, (source, target), strict=True):
+        if not isinstance(value, str) and not is_missing(value):
+            raise UserError(f"{place}: column {column} is {value!r:.80}; must be text")
+    return source, target

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.tasks.from_python import rows_as_pairs
+from nmt.tasks.from_python import NESTED, column_problem, rows_as_pairs
 
 
 class Hub:
@@ -29,6 +29,8 @@ class Hub:
         test: str | None = None,
     ) -> None:
         self.path, self.name, self.columns = path, name, columns
+        if problem := column_problem(columns):
+            raise ValueError(problem)
         self.splits = {"train": train, "valid": valid, "test": test}
 
     def __call__(self) -> dict[str, Iterable[Any]]:
@@ -64,4 +66,8 @@ class Rows:
     columns: tuple[str, str]
 
     def __iter__(self) -> Iterator[Any]:
-        return rows_as_pairs(self.split, self.part, self.columns)
+        # Other columns may be of types that datasets cannot decode.
+        names = set(self.split.column_names)
+        needed = [NESTED] if NESTED in names and not set(self.columns) <= names else list(self.columns)
+        rows = self.split.select_columns(needed) if set(needed) <= names else self.split
+        return rows_as_pairs(rows, self.part, self.columns)

@@ -14,13 +14,14 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+from nmt.arguments import is_missing
 from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
-from nmt.tasks.from_python import rows_as_pairs
+from nmt.tasks.from_python import column_problem, rows_as_pairs
 from nmt.text import prepared_settings
 from nmt.text.invisible import Invisible, remove_invisible
 from nmt.text.languages import language_problems
-from nmt.text.pair import Pair
+from nmt.text.pair import MissingPair, Pair
 from nmt.text.words import count_words
 
 PARTS = ("train", "valid", "test")
@@ -58,6 +59,8 @@ def given_pairs(
         if part not in parts:
             raise UserError(f"{part}=: must be given, with the sentence pairs of this part")
     columns = data["columns"]
+    if problem := column_problem(columns):
+        raise UserError(problem)
     return _by_part({part: rows_as_pairs(rows, part, columns) for part, rows in parts.items()}, data, needed)
 
 
@@ -131,6 +134,9 @@ def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Inv
         place = f"data: pair {number} of part {part} is {item!r:.80}"
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
         if not fits or not all(isinstance(side, str) for side in item[:2]):
+            if fits and all(isinstance(side, str) or is_missing(side) for side in item[:2]):
+                yield MissingPair("", "")
+                continue
             raise UserError(f"{place}; must be (source, target), both text")
         if len(item) > 2 and not _has_valid_links(*item):
             raise UserError(

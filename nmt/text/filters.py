@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from nmt.errors import counted
 from nmt.text.languages import is_foreign
-from nmt.text.pair import Pair
+from nmt.text.pair import MissingPair, Pair
 
 Duplicates = Literal["exact", "near"]
 
@@ -39,6 +39,8 @@ class PairFilters:
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
         """Return why a pair whose sides have ``source`` and ``target`` pieces is dropped, or None."""
+        if isinstance(pair, MissingPair):
+            return "a text is missing"
         if not (source and target):
             return None if self.keep_empty else "empty source" if source == 0 else "empty target"
         if self.drop_identical and pair.source.split() == pair.target.split():
@@ -54,4 +56,4 @@ class PairFilters:
         return None
 
 
-TEST_FILTERS = PairFilters(keep_empty=True)  # a validation or test set stays complete
+TEST_FILTERS = PairFilters(keep_empty=True)  # a validation or test set keeps all pairs that have two texts

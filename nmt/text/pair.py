@@ -18,3 +18,9 @@ class Pair(NamedTuple):
     target: str
     links: tuple[Link, ...] | None = None
     possible: tuple[Link, ...] = ()
+
+
+class MissingPair(Pair):
+    """A pair of which a text is missing in its table. Its sides are empty; preparing drops and counts it."""
+
+    __slots__ = ()

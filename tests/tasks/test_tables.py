@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import lzma
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
-from nmt.tasks.sources import load_pairs
-from nmt.text.pair import Pair
+from nmt.tasks.sources import given_pairs, load_pairs
+from nmt.tasks.tables import Table
+from nmt.text.pair import MissingPair, Pair
 from nmt.text.prepare import open_prepared
 
 PAIRS = [("the dog sees a cat", "der Hund sieht eine Katze"), ("", "x"), ('a "red" house', "ein\u2028rotes Haus")] * 5
@@ -60,8 +68,43 @@ def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, he
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
-        ("a.tsv", b"a\tb\nc\n", None, "a.tsv:2: 1 column; at least 2 are needed, separated by tabs"),
-        ("a.tsv", b"en\tfr\na\tb\n", ["en", "de"], "a.tsv:1: no column de; choose from en, fr"),
+        ("a.tsv", b"a\nc\n", None, "a.tsv:1: 1 column; at least 2 are needed, separated by tabs"),
+        ("a.tsv", b"a\tb\nc\n", None, "a.tsv:2: 1 column, but the first row has 2; add the missing text and its tab"),
+        ("a.tsv", b"en\tfr\na\tb\n", ["en", "de"], "a.tsv: no column de; choose from en, fr"),
+        ("a.tsv", b"EN\tDe\na\tb\n", ["en", "de"], "a.tsv: no column en; did you mean EN?; choose from EN, De"),
+        ("a.tsv", b"en\ten\tde\na\tb\tc\n", ["en", "de"], "a.tsv:1: 2 columns are called en; rename the others"),
+        (
+            "a.tsv",
+            b"a\tb\nc\td\te\n",
+            None,
+            "a.tsv:2: 3 columns, but the first row has 2; remove the tab inside a text",
+        ),
+        ("a.tsv", b"a\tb\te\nc\td\n", None, "a.tsv:2: 2 columns, but the first row has 3; add the missing text"),
+        ("a.tsv", b"a\tb\t\nc\td\n", None, "a.tsv:2: 2 columns, but the first row has 3; add the missing text"),
+        ("a.tsv", b"a\tb\n\n", None, "a.tsv:2: 1 column, but the first row has 2; remove the empty line"),
+        ("a.tsv", b"en\tde\na\tb\tc\n", ["en", "de"], "a.tsv:2: 3 columns, but the header has 2; remove the tab"),
+        ("a.tsv", b'a\tb\n"a\tb"\tc\n', None, "a.tsv:2: 3 columns, but the first row has 2; if the text is quoted"),
+        ("a.tsv", b'a\tb\n"a ""b"""\tc\n', None, "a.tsv:2: quoted as in CSV, but .tsv is read as it is; give the file"),
+        ("a.tsv", b'"a"\t"b"\n' * 20, None, "a.tsv:20: quoted as in CSV"),
+        ("a.tsv", b"a\tb\rc\td\r", None, "a.tsv: its lines end in CR; convert it: tr"),
+        ("a.tsv", "a dog\tb\n".encode("utf-16"), None, "a.tsv: UTF-16 text; convert it: iconv"),
+        ("a.csv", b"en,de\na,b,c\n", ["en", "de"], "a.csv:2: 3 columns, but the header has 2; put quotes around"),
+        ("a.csv", b'en,de\na,"b\nc\n', ["en", "de"], "a.csv:2: not CSV ("),
+        ("a.csv", b'en,de\na,"b"c\n', ["en", "de"], "a.csv:2: not CSV ("),
+        ("a.csv", b"en,de\na,b\n", ["en", "fr"], "a.csv: no column fr; choose from en, de"),
+        ("a.jsonl", b'{"en": "a", "en": "b", "de": "c"}\n', ["en", "de"], "a.jsonl:1: key en occurs more than once"),
+        (
+            "a.jsonl",
+            b'{"en": "a", "de": ["b"]}\n',
+            ["en", "de"],
+            "pair 1 of part train: column de is ['b']; must be text",
+        ),
+        (
+            "a.jsonl",
+            b'{"en": "a", "De": "b"}\n' * 1001,
+            ["en", "de"],
+            "has no column de; did you mean De?; choose from",
+        ),
         ("a.tsv", b"a\t\xff\n", None, "a.tsv:1: invalid UTF-8"),
         ("a.tsv", b"", None, "a.tsv: empty file"),
         (
@@ -85,6 +128,141 @@ def test_damaged_tables_are_named_with_their_line(
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
+CELL = st.text(st.characters(codec="utf-8", exclude_characters='\t\n\r"\x00\ufeff'), min_size=1)
+
+
+@given(rows=st.lists(st.lists(CELL, min_size=1, max_size=4), min_size=1, max_size=8), has_header=st.booleans())
+def test_random_ragged_rows_are_read_as_written_or_named(rows: list[list[str]], has_header: bool) -> None:
+    if has_header:
+        rows = [["en", "de", *("x" for _ in rows[0][2:])], *rows]
+    columns = ["en", "de"] if has_header else None
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "a.tsv")
+        file.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
+        wrong = [number for number, row in enumerate(rows, start=1) if len(row) != len(rows[0]) or len(row) < 2]
+        read = Table(file, "train", columns)
+        if wrong:
+            with pytest.raises(UserError, match=rf"a\.tsv:{wrong[0]}: \d columns?[,;]"):
+                list(read)
+        else:
+            assert list(read) == [(row[0], row[1]) for row in rows[has_header:]]
+
+
+@given(
+    rows=st.lists(st.tuples(st.text(), st.text()), max_size=5),
+    delimiter=st.sampled_from(",;\t|"),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_csv_as_the_csv_module_writes_it_is_read_back(
+    rows: list[tuple[str, str]], delimiter: str, quoting: int, end: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        rows = [tuple(re.sub("[\r\ud800-\udfff]", "", text) for text in row) for row in rows]  # type: ignore[misc]
+        file = Path(folder, "a.csv")
+        with file.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream, delimiter=delimiter, quoting=quoting, lineterminator=end)  # type: ignore[arg-type]
+            writer.writerows([("id", "de", "en"), *(("1", target, source) for source, target in rows)])
+        assert list(Table(file, "train", ["en", "de"])) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("a.tsv", b"\xef\xbb\xbfen\tde\t\r\na\tb\t\r\nc\td\t", ["en", "de"]),
+        ("a.tsv", b"id\tde\ten \n1\tb\ta\n2\td\tc", ["en", "de"]),
+        ("a.tsv", b"a\tb\t\nc\td\t\n", None),
+        ("a.csv", b'\xef\xbb\xbf"en";"de"\r\n"a";b\r\nc;"d"\r\n', ["en", "de"]),
+        ("a.csv.gz", gzip.compress(b"n,en,de\n1,a,b\n2,c,d\n"), ["en", "de"]),
+        ("a.tsv.xz", lzma.compress(b"a\tb\nc\td\n"), None),
+    ],
+)
+def test_usual_tables_are_read(tmp_path: Path, name: str, content: bytes, columns: list[str] | None) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert list(Table(tmp_path / name, "train", columns)) == [("a", "b"), ("c", "d")]
+
+
+def test_raw_quotes_in_tab_separated_text_stay(tmp_path: Path) -> None:
+    rows = [('"Hello", he said.', '"Hallo", sagte er.'), ('"Hi."', '"Na."'), ('the ""best""', 'das "beste'), ("x", '"')]
+    (tmp_path / "a.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in rows * 9))
+    assert list(Table(tmp_path / "a.tsv", "train", None)) == rows * 9
+
+
+def test_a_header_that_nobody_named_is_mentioned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.tsv").write_text("id\ten\tde\n1\ta\tb\n")
+    data = {"_target_": TABLES, "train": "a.tsv", "folder": str(tmp_path)}
+    load_pairs(data)
+    assert "a.tsv:1: read as a pair, but looks like a header; set data.columns=[en,de]" in capsys.readouterr().err
+    (tmp_path / "a.tsv").write_text("it is in German\tes ist auf Deutsch\nno\tnein\n")
+    load_pairs(data)
+    assert not capsys.readouterr().err
+
+
+MISSING = [("a", None), ("b", "B"), (float("nan"), "C"), ("d", "D"), (None, None), ("", "E"), ("f", np.float32("nan"))]
+
+
+@pytest.mark.parametrize("source", ["jsonl", "keys", "nested", "parquet", "struct", "python", "tuples"])
+def test_pairs_without_text_are_dropped_and_counted(
+    tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"en": x if isinstance(x, str) else None, "de": y if isinstance(y, str) else None} for x, y in MISSING]
+    data: dict[str, Any] = {"_target_": TABLES, "columns": ["en", "de"], "folder": str(tmp_path)}
+    nested: list[Any] = [{"translation": row if row["en"] or row["de"] else None} for row in rows]
+    if source in ("python", "tuples"):
+        given: Any = MISSING if source == "tuples" else [{"en": x, "de": y} for x, y in MISSING]
+        parts = given_pairs({"train": given}, {"columns": ["en", "de"]})
+    else:
+        name = f"a.{'parquet' if source in ('parquet', 'struct') else 'jsonl'}"
+        written: list[Any] = nested if source in ("nested", "struct") else rows
+        if source == "keys":
+            written = [{key: text for key, text in row.items() if text is not None} for row in rows]
+        if name == "a.parquet":
+            pa.parquet.write_table(pa.Table.from_pylist(written), tmp_path / name)
+        else:
+            (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in written))
+        parts = load_pairs({**data, "train": name})
+    expected = [None, ("b", "B"), None, ("d", "D"), None, ("", "E"), None]
+    assert [None if isinstance(pair, MissingPair) else tuple(pair[:2]) for pair in parts["train"]] == expected
+    if source == "parquet":
+        table = tmp_path / "a.parquet"
+        words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.columns=[en,de]"]
+        prepare([*words, "tokenizer.vocab_size=270", "data.duplicates=exact", f"output={tmp_path}/out"])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1:3] == ["train: 4 dropped: a text is missing", "train: 1 dropped: empty source"]
+        assert lines[3].startswith("valid: 3 of 7 pairs kept") and lines[4] == "valid: 4 dropped: a text is missing"
+
+
+def test_missing_values_of_pandas_are_dropped() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    rows = [("a", pandas.NA), ("b", pandas.NaT), ("c", "C")]
+    parts = given_pairs({"train": rows}, {"columns": None})
+    assert list(parts["train"]) == [MissingPair("", "")] * 2 + [Pair("c", "C")]
+    with pytest.raises(UserError, match="pair 1 of part train is .'a', 3.; must be"):
+        list(given_pairs({"train": [("a", 3)]}, {"columns": None})["train"])
+
+
+def test_parquet_columns_that_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
+    file, pairs = tmp_path / "a.parquet", {"en": ["a", "b"], "de": ["A", "B"]}
+    other = pa.array([2**62, 2**61], pa.timestamp("ns")).cast(pa.timestamp("s"), safe=False)
+    far = pa.array([2**40, 2**41], pa.timestamp("s"))  # years that Python's datetime does not have
+    for columns in (pairs, {"translation": [{"en": x, "de": y} for x, y in zip(*pairs.values(), strict=True)]}):
+        pa.parquet.write_table(pa.table({**columns, "date": far, "other": other, "a.b": ["x", "y"]}), file)
+        assert list(Table(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
+    kinds = {"en": pa.array(pairs["en"]).dictionary_encode(), "de": pa.array(pairs["de"], pa.large_string())}
+    pa.parquet.write_table(pa.table({**kinds, "translation": pairs["en"]}), file)
+    assert list(Table(file, "train", ["en", "de"])) == [("a", "A"), ("b", "B")]
+    assert list(Table(file, "train", ["de", "translation"])) == [("A", "a"), ("B", "b")]
+    with pytest.raises(UserError, match=r"a\.parquet: no column fr; choose from en, de, translation$"):
+        list(Table(file, "train", ["en", "fr"]))
+    for wrong, shown in ((pa.array([b"x", b"y"]), "b'x'"), (pa.array([[1], [2]]), r"\[1\]")):
+        pa.parquet.write_table(pa.table({"en": wrong, "de": pairs["de"]}), file)
+        with pytest.raises(UserError, match=rf"pair 1 of part train: column en is {shown}; must be text"):
+            list(Table(file, "train", ["en", "de"]))
+    pa.parquet.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, ["en", "de", "en"]), file)
+    with pytest.raises(UserError, match=r"a\.parquet: 2 columns are called en; rename the others"):
+        list(Table(file, "train", ["en", "de"]))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -96,6 +274,8 @@ def test_damaged_tables_are_named_with_their_line(
         ),
         (["data=table", "data.train=a.jsonl"], "data.columns=null: a.jsonl needs the names of its columns"),
         (["data=table", "data.train=a.tsv", "data.columns=[en]"], "data.columns="),
+        (["data=table", "data.train=a.tsv", "data.columns=[en,en]"], "data.columns=[en,en]: source and target are the"),
+        (["data=hub", "data.path=x", "data.columns=[en,en]"], "data.columns=[en,en]: source and target are the same"),
         (["data=table", "data.train=a.tsv", "data.duplicates=some"], "data.duplicates=some: must be exact | near"),
         (["data=hub", "data.path=x"], "data.columns: must be given"),
     ],
