@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,12 @@ from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.tasks.sources import is_prepared
 
-# Values that Hydra's override grammar accepts unquoted.
-UNQUOTED = re.compile(
-    r"""(?![ ]) [\w/+.$%*@:?| -]* (?<![ ])                # plain: without a backslash, which escapes
-    | \[.*\] | \{.*\} | .*\$\{.*                          # lists, mappings, interpolations
-    | '([^'\\]|\\.)*' | "([^"\\]|\\.)*"                   # quoted already
-    """,
-    re.ASCII | re.DOTALL | re.VERBOSE,
-)
+# Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.
+PLAIN = re.compile(r"(?! )[\w/+.$%*@:?| -]*(?<! )", re.ASCII)
+QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+SEPARATOR = re.compile(r" *(?:,|$)")
+KEY = re.compile(r"[^:,]*: *")  # of an element of a mapping
+NO_KEY = re.compile("")
 LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
 # Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
 LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
@@ -84,11 +83,44 @@ def compose_config(
     except OmegaConfBaseException as error:
         raise UserError(one_line(error)) from None
     assert isinstance(plain, dict)
-    config = change({str(key): value for key, value in plain.items()})
-    problems = [located(problem, name, choices, folders) for problem in check(config)]
-    if problems:
-        raise UserError(*problems)
+    config, faults = _as_typed({str(key): value for key, value in plain.items()}, arguments, check, change)
+    if faults:
+        raise UserError(*(located(problem, name, choices, folders) for problem in faults))
     return config
+
+
+def _as_typed(
+    composed: dict[str, Any], arguments: Sequence[str], check: Check, change: Change
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the changed configuration with the words that were typed where text is needed, and its problems.
+
+    Hydra reads ``1e5``, ``1_000`` and ``true`` as a number or a truth value, also where they are names.
+    """
+    config = change(deepcopy(composed))
+    faults = list(check(config))
+    for word in arguments:
+        key, text = key_of(word), word.partition("=")[2]
+        wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
+        if not any(map(wrong.match, faults)):
+            continue
+        *groups, last = key.split(".")
+        tree: Any = composed
+        for group in groups:
+            tree = tree.get(group) if isinstance(tree, dict) else None
+        if isinstance(tree, dict) and last in tree:
+            tree[last] = _typed(tree[last], text)
+            config = change(deepcopy(composed))
+            faults = list(check(config))
+    return config, faults
+
+
+def _typed(value: Any, text: str) -> Any:
+    """Return the ``text`` that was read as ``value``, for each element of a list."""
+    if isinstance(value, list):
+        elements = split_list(text[1:-1])
+        fits = len(elements) == len(value)
+        return [_typed(item, element) for item, element in zip(value, elements, strict=True)] if fits else value
+    return text if isinstance(value, bool | int | float) else value
 
 
 def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
@@ -130,9 +162,65 @@ def to_yaml(config: Mapping[str, Any]) -> str:
 
 
 def quoted(word: str) -> str:
-    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``a,b.en``."""
+    """Quote the value for Hydra, whose grammar rejects a plain ``jürgen``, ``it's.en`` or ``[ü.en,tr.en]``."""
     key, _, value = word.partition("=")
-    return word if UNQUOTED.fullmatch(value) else f"{key}={in_quotes(value)}"
+    return f"{key}={in_grammar(value)}"
+
+
+def in_grammar(value: str) -> str:
+    """Return the value in Hydra's grammar. A comma separates the elements of a list unless it is in quotes."""
+    if PLAIN.fullmatch(value) or QUOTED.fullmatch(value) or "${" in value:  # an interpolation is left to Hydra
+        return value
+    if value.startswith("[") and value.endswith("]"):
+        return f"[{','.join(map(in_grammar, split_list(value[1:-1])))}]"
+    if value.startswith("{") and value.endswith("}"):
+        items = [item.partition(":") for item in split_list(value[1:-1], KEY)]
+        if value == "{}" or all(colon for _, colon, _ in items):
+            return "{" + ",".join(f"{key}{colon}{in_grammar(text.strip())}" for key, colon, text in items) + "}"
+    return in_quotes(value)
+
+
+def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
+    """Split at commas that are outside of quotes, lists and mappings. In a mapping, a ``key`` is before each element.
+
+    Quotes and brackets count only around a whole element: those inside a name, as in ``it's.en``, are part of it.
+    """
+    elements, start = [], 0
+    while True:
+        start += len(text[start:]) - len(text[start:].lstrip(" "))
+        before = key.match(text, start)
+        end = _end_of_element(text, before.end() if before else start)
+        elements.append(text[start:end].rstrip(" "))
+        separator = SEPARATOR.match(text, end)
+        if separator is None or (separator.end() == len(text) and not separator[0].endswith(",")):
+            return elements
+        start = separator.end()
+
+
+def _end_of_element(text: str, start: int) -> int:
+    """Return where the element that begins at ``start`` ends, before its comma."""
+    ends = []
+    if match := QUOTED.match(text, start):
+        ends.append(match.end())
+    elif text.startswith(("[", "{", "${"), start):
+        ends.append(_end_of_brackets(text, start))
+    complete = [end for end in ends if SEPARATOR.match(text, end)]
+    comma = text.find(",", start)
+    return complete[0] if complete else len(text) if comma < 0 else comma
+
+
+def _end_of_brackets(text: str, start: int) -> int:
+    """Return the end of the brackets that open at ``start``, or ``start`` if they are not closed."""
+    depth, place = 0, start
+    while place < len(text):
+        if (match := QUOTED.match(text, place)) and text[place - 1] in "[{,: ":
+            place = match.end()
+            continue
+        depth += (text[place] in "[{") - (text[place] in "]}")
+        place += 1
+        if depth == 0 and text[place - 1] in "]}":
+            return place
+    return start
 
 
 def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:

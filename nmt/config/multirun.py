@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_quotes, quoted
+from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_grammar, in_quotes, split_list
 from nmt.config.explain import ERRORS, explain
 from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError
@@ -80,7 +80,7 @@ def read_multirun(arguments: Sequence[str]) -> Multirun:
     if wrong := [word for word in own if not NEEDS_MULTIRUN.match(word)]:
         raise UserError(*(f"{word}: has no effect here; remove it" for word in wrong))
     words = [word for word in arguments if word not in own]
-    overrides, folders = hydra_overrides(words, _quoted_sweep)
+    overrides, folders = hydra_overrides(words, quoted_sweep)
     swept = {key_of(word) for word in overrides if _is_sweep(word)}
     for word in overrides:
         if (key := key_of(word)) in REFUSED and (key in swept or key == "resume"):
@@ -156,14 +156,15 @@ def _is_sweep(word: str) -> bool:
         return False
 
 
-def _quoted_sweep(word: str) -> str:
+def quoted_sweep(word: str) -> str:
     """Quote the value for Hydra unless it lists several values; then quote the values that Hydra's grammar rejects."""
     if _is_sweep(word):
         return word
     key, _, value = word.partition("=")
-    if "," in value and not re.search(r"[\[\](){}'\"\\$]", value):
-        return f"{key}={','.join(in_quotes(part) for part in value.split(','))}"
-    return quoted(word)
+    choice = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
+    values = [in_grammar(element) for element in split_list(choice[1] if choice else value)]
+    # Hydra drops the quotes inside choice(…), and then cannot read its values again.
+    return f"{key}=choice({values[0]})" if choice and len(values) == 1 else f"{key}={','.join(values)}"
 
 
 def _deferred(word: str, swept: set[str]) -> str:
@@ -182,8 +183,10 @@ def _sweep_folder(master: DictConfig, overrides: Sequence[str]) -> Path:
     if any(key_of(word) == "hydra.sweep.dir" for word in overrides):
         return Path(master.hydra.sweep.dir)
     default = read_yaml(config_dir() / "train.yaml")["name"]
-    given = any(key_of(word) == "name" for word in overrides)
-    name = str(master.name) if given or master.name != default else DEFAULT_NAME
+    typed = [word.partition("=")[2] for word in overrides if key_of(word) == "name"]
+    name = str(master.name) if typed or master.name != default else DEFAULT_NAME
+    if typed and not isinstance(master.name, str):  # name=1e5, which Hydra reads as a number
+        name = typed[-1]
     if Path(name).name != name or name.strip() in ("", ".."):
         raise UserError(f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent")
     return Path(str(master.runs)) / name

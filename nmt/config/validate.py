@@ -39,8 +39,11 @@ class ConfigCheck(TypeCheck):
         elif plugins:
             yield from self._plugin(value, plugins[0], name)
         else:
-            number = schema is str and isinstance(value, int | float) and not isinstance(value, bool)
-            quotes = f"; put it into quotes, as '{name}=\"{self.show(value)}\"'" if number else ""
+            quotes = ""
+            if schema is str and isinstance(value, bool):
+                quotes = "; YAML reads no, off, yes and on so: write it in quotes"
+            elif schema is str and isinstance(value, int | float):
+                quotes = "; write it in quotes"
             yield from (f"{message}{quotes}" for message in super().problems(value, schema, name))
 
     def show(self, value: Any) -> str:

@@ -75,9 +75,9 @@ class Tables:
 def _warn_of_header(file: Path) -> None:
     """Print a warning if the first row of a table without a header consists of names of columns."""
     names = [cell.strip() for cell in next(read_lines(file)).split("\t")]
-    found = [name for name in names if name.lower() in HEADERS]
-    if len(found) > 1:
-        columns = ",".join(found[:2])
+    headings = [name for name in names if name.lower() in HEADERS]
+    if len(headings) > 1:
+        columns = ",".join(headings[:2])
         print_message(f"warning: {file}:1: read as a pair, but looks like a header; set data.columns=[{columns}]")
 
 
@@ -202,7 +202,7 @@ class Table:
         assert self.columns is not None
         paths = [schema.column(index).path for index in range(len(schema.names))]
         tops = list(dict.fromkeys(path.partition(".")[0] for path in paths))
-        found = []
+        stored = []
         for column in self.columns:
             nested = f"{NESTED}.{column}"
             match = [
@@ -213,8 +213,8 @@ class Table:
                 raise UserError(f"{self.file}: {_no_column(column, inside or tops)}")
             if paths.count(match[0]) > 1:
                 raise UserError(f"{self.file}: {paths.count(match[0])} columns are called {column}; rename the others")
-            found.append(match[0])
-        return found
+            stored.append(match[0])
+        return stored
 
 
 class _RepeatedKey(Exception):

@@ -148,7 +148,6 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             for name in ("", " ", "..", "a/b", "a/", "/a")
         ),
         (["name=null"], "name=null: must be text (conf/train.yaml)"),
-        (["name=2024"], "name=2024: must be text; put it into quotes, as 'name=\"2024\"' (conf/train.yaml)"),
         (["tokenizer.character_coverage=0.5"], "tokenizer.character_coverage=0.5: must be at least 0.98"),
         (
             ["+search.temperature=1", "search.coverage_penalty=0.2"],

@@ -7,10 +7,15 @@ import sys
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.commands.options import read_options
+from nmt.commands.translate_options import Translate
 from nmt.config import compose_config
+from nmt.config.compose import in_quotes, quoted, train_config
+from nmt.config.multirun import quoted_sweep
 from nmt.config.plain import compose_plain
 from nmt.errors import UserError
 
@@ -99,3 +104,84 @@ def test_wrong_values_are_reported_as_by_hydra() -> None:
 
     with pytest.raises(UserError, match=r"^engine=onxx: must be auto .*; did you mean onnx\? \(conf/translate.yaml\)$"):
         read_options("translate", Translate, ["model=a", "engine=onxx"])
+
+
+NAMES = st.text(
+    st.one_of(st.sampled_from("aü日😀 .-_=:'\"()[]{}#~%$\\/@!&;*?|+0e<>`^"), st.characters(codec="utf-8")), min_size=1
+)
+
+
+def by_grammar(word: str) -> Any:
+    return OverridesParser.create().parse_override(quoted(word)).value()
+
+
+def swept(word: str) -> list[Any]:
+    parser = OverridesParser.create()
+    sweep = parser.parse_override(quoted_sweep(word))
+    assert sweep.is_sweep_override()
+    return [parser.parse_override(f"key={text}").value() for text in sweep.sweep_string_iterator()]
+
+
+def is_one_name(name: str) -> bool:
+    """Return whether the name alone is text, in which no comma separates elements."""
+    reserved = name[0] + name[-1] in ("[]", "{}", "''", '""') or "${" in name or "," in name
+    return not reserved and name == name.strip(" ")
+
+
+@given(st.lists(NAMES.filter(is_one_name), min_size=1, max_size=3))
+def test_names_that_work_alone_work_in_lists_mappings_and_sweeps(names: list[str]) -> None:
+    alone = [by_grammar(f"key={name}") for name in names]
+    assert all(value == name for value, name in zip(alone, names, strict=True) if isinstance(value, str))
+    if not any(name.startswith(("'", '"', "[", "{")) for name in names):  # these may enclose what follows
+        listed = ",".join(names)
+        assert str(by_grammar(f"key=[{listed}]")) == str(alone)
+        if not any(set("[]{}'\"") & set(name) for name in names):
+            assert str(by_grammar(f"key=[[{listed}],x]")) == str([alone, "x"])
+            assert swept(f"key=[{listed}],[{listed}]") == [alone, alone]
+    text = ",".join(in_quotes(name) for name in names)
+    assert by_grammar(f"key=[{text}]") == names
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("key=[ü.en,tr.en]", ["ü.en", "tr.en"]),
+        ("key=[a=b.en]", ["a=b.en"]),
+        ("key=[en,日本語]", ["en", "日本語"]),
+        ("key=['a,b.en', c]", ["a,b.en", "c"]),
+        ("key=['s-Hertogenbosch.en,it's.en]", ["'s-Hertogenbosch.en", "it's.en"]),
+        ("key=[C:\\x\\ü,[1].en]", ["C:\\x\\ü", "[1].en"]),
+        ("key=[[ü,b], [c]]", [["ü", "b"], ["c"]]),
+        ("key={a: ü.en, b: [ö,x]}", {"a": "ü.en", "b": ["ö", "x"]}),
+        ("key=[]", []),
+        ("key={}", {}),
+        ("key={a}.en", "{a}.en"),
+        ("key=[a].en", "[a].en"),
+        ("key=[1,2.5,true,null,x]", [1, 2.5, True, None, "x"]),
+    ],
+)
+def test_lists_are_read_as_typed(word: str, value: Any) -> None:
+    assert by_grammar(word) == value
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("key=[ü.en],[ö.en]", [["ü.en"], ["ö.en"]]),
+        ("key=ü,ö", ["ü", "ö"]),
+        ("key=it's,b", ["it's", "b"]),
+        ("key=choice(ü,a=b)", ["ü", "a=b"]),
+        ("key='a,b',c", ["a,b", "c"]),
+    ],
+)
+def test_sweeps_of_any_names_are_read_as_typed(word: str, values: list[Any]) -> None:
+    assert swept(word) == values
+
+
+@pytest.mark.parametrize(
+    "name", ["1e5", "1_000", "0x10", "007", "1.10", "no", "yes", "on", "true", "2024", "inf", "NaN"]
+)
+def test_names_that_look_like_numbers_are_taken_as_typed(name: str) -> None:
+    assert train_config([f"name={name}"])["name"] == name
+    assert read_options("translate", Translate, [f"model={name}", f"trust=[a,{name}]"]).model == name
+    assert read_options("translate", Translate, ["model=x", f"trust=[a, {name}]"]).trust == ["a", name]
