@@ -83,6 +83,7 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
             save_memory(folder / memory_name(done), encoded, kind=kind, model=model)
             progress.show(done)
     progress.close()
+    translator.conclude_text()
     (folder / COUNT).write_text(f"{done}\n", encoding="utf-8")
     return done
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,8 @@ from nmt.machine import usable_cores
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
 
+CHECKED = 32  # lines of each shard
+
 
 @contextmanager
 def shard_results(translator: Translator, options: Translate) -> Iterator[Generator[Done]]:
@@ -37,7 +39,7 @@ def shard_results(translator: Translator, options: Translate) -> Iterator[Genera
     with open_store(folder, _settings(job)) as store, _kept_shards(store):
         if count := store.count():
             print_message(f"{folder}: {counted(count, 'finished shard')}; continuing")
-        with closing(run_shards(_shards(options.input), store, _workers(job, options))) as results:
+        with closing(run_shards(_shards(options.input, translator), store, _workers(job, options))) as results:
             yield results
 
 
@@ -87,12 +89,24 @@ def _settings(job: TranslateShard) -> dict[str, Any]:
     }
 
 
-def _shards(path: str | None) -> Iterator[Shard]:
-    """Yield the lines of the input in shards of the groups that a single process translates together."""
+def _shards(path: str | None, translator: Translator) -> Iterator[Shard]:
+    """Return an iterator of the lines of the input in shards of the groups that a single process translates together.
+
+    The tokenizer reads some lines of each, to warn about a text that the model cannot read.
+    """
+    # Not the translator itself, whose model would stay in memory.
+    check, change, tokenizer = translator.source_check, translator.change_text, translator.runtime.source
+    return _checked_shards(path, lambda line: check.read(change(line), tokenizer.encode(change(line))), check.conclude)
+
+
+def _checked_shards(path: str | None, read: Callable[[str], None], conclude: Callable[[], None]) -> Iterator[Shard]:
     first = 0
     for number, lines in enumerate(streams.full_groups(path)):
+        for line in lines[:CHECKED]:
+            read(line)
         yield Shard(number, first, lines)
         first += len(lines)
+    conclude()
 
 
 def _workers(job: TranslateShard, options: Translate) -> Workers:

@@ -17,7 +17,7 @@ from nmt.errors import print_message
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
-from nmt.text.specials import BOS, EOS
+from nmt.text.specials import BOS
 
 GROUP = 256  # test sentences whose alignments are in memory at once
 DIGITS = 4  # significant digits of stored weights
@@ -125,7 +125,7 @@ def slot_weights(translator: Translator, source: str, target: str) -> Slots | No
     model = trained.model
     device = model.embedding.weight.device
     ids = torch.tensor([translator.encode(source)], device=device)
-    pieces = [*trained.target.encode(translator.match_case(target)), EOS]
+    pieces = translator.encode_target(target)
     memory, final = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True)
     shifted = torch.tensor([[BOS, *pieces[:-1]]], device=device)
     _, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)

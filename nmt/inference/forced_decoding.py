@@ -17,7 +17,7 @@ from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.inference.translator import Translator
 from nmt.machine import available_memory
 from nmt.search.search import batches_by_length
-from nmt.text.specials import BOS, EOS, PAD
+from nmt.text.specials import BOS, PAD
 
 Result = TypeVar("Result")
 OnLost = Callable[[int, str, list[str]], None]
@@ -54,6 +54,7 @@ def force_decode(
         return _in_order((row, decoding if _is_finite(decoding) else None) for row, decoding in decodings)
 
     decoded: list[ForcedDecoding | None] = run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+    translator.conclude_text()
     return _report_unscored(decoded, failed=failed, on_failure=on_failure)
 
 
@@ -84,6 +85,7 @@ def forced_links(
         return _in_order(results)
 
     linked: list[frozenset[tuple[int, int]] | None] = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
+    translator.conclude_text()
     return _report_unscored(linked, failed=failed, on_failure=on_failure)
 
 
@@ -128,7 +130,7 @@ def _decode_batches(
     device = model.embedding.weight.device
     source_ids = [translator.encode(line) for line in sources]
     translator.check_source_length(max(map(len, source_ids), default=0))
-    target_ids = [[*trained.target.encode(translator.match_case(line)), EOS] for line in targets]
+    target_ids = [translator.encode_target(line) for line in targets]
     lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
     for rows in batches_by_length(lengths, max_tokens=4096):
         source = _pad([source_ids[row] for row in rows]).to(device)

@@ -19,12 +19,13 @@ from nmt.inference.engines import EngineName
 from nmt.inference.loading import load_export, load_trained
 from nmt.inference.oversized import OnFailure, SourceTooLong
 from nmt.inference.runtime import Runtime
+from nmt.inference.text_check import TextCheck
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search_all
-from nmt.text.invisible import remove_invisible
+from nmt.text.invisible import Invisible, remove_invisible
 from nmt.text.specials import EOS
 from nmt.text.words import PieceWords
 
@@ -39,16 +40,25 @@ class Translator:
     """Translates lines of text with one trained model.
 
     ``max_tokens`` limits the size of a batch, in source pieces with padding. ``load_trained`` loads the torch model, if
-    ``runtime`` is another engine's.
+    ``runtime`` is another engine's. With ``check_text``, one warning names a text that the tokenizers cannot read.
     """
 
     def __init__(
-        self, runtime: Runtime, *, max_tokens: int = 4096, load_trained: Callable[[], TrainedModel] | None = None
+        self,
+        runtime: Runtime,
+        *,
+        max_tokens: int = 4096,
+        load_trained: Callable[[], TrainedModel] | None = None,
+        check_text: bool = True,
     ) -> None:
         self.runtime = runtime
         self.max_tokens = max_tokens
         self.lowercase = runtime.lowercase
         self.attention = runtime.attention
+        self.source_check = TextCheck("source", runtime.source, runtime.target)
+        self.target_check = TextCheck("target", runtime.target, runtime.source)
+        self.check_text = check_text
+        self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
         self._load_trained = load_trained or (lambda: cast("TrainedModel", runtime))
 
     @classmethod
@@ -88,7 +98,25 @@ class Translator:
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
-        return [*self.runtime.source.encode(self.match_case(text(line, "line"))), EOS]
+        line = self.match_case(text(line, "line"))
+        ids = self.runtime.source.encode(line)
+        if self.check_text:
+            self.source_check.read(line, ids)
+        return [*ids, EOS]
+
+    def encode_target(self, line: str) -> list[int]:
+        """Return the target piece ids of a given translation, with ``</s>``."""
+        line = self.match_case(line)
+        ids = self.runtime.target.encode(line)
+        if self.check_text:
+            self.target_check.read(line, ids)
+        return [*ids, EOS]
+
+    def conclude_text(self) -> None:
+        """Warn if the tokenizers cannot read the text so far, once for each side."""
+        if self.check_text:
+            self.source_check.conclude()
+            self.target_check.conclude()
 
     def check_source_length(self, length: int) -> None:
         """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
@@ -101,8 +129,7 @@ class Translator:
 
     def match_case(self, line: str) -> str:
         """Return ``line`` as the training text was changed: without invisible characters, in lower case."""
-        line = remove_invisible(line, self.runtime.remove_invisible)
-        return line.lower() if self.lowercase else line
+        return self.change_text(line)
 
     def texts(
         self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
@@ -174,7 +201,10 @@ class Translator:
                             raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
                         on_failure(row, SCORES_NOT_FINITE)
                 done += len(translations)
+                if not translations:  # the next lines may take long to arrive
+                    self.conclude_text()
                 yield translations
+        self.conclude_text()
 
     def _encode_checked(self, line: str) -> list[int]:
         source = self.encode(line)
@@ -258,6 +288,11 @@ def _remembered(groups: Iterable[Sequence[str]], waiting: deque[Sequence[str]]) 
     for lines in groups:
         waiting.append(lines)
         yield lines
+
+
+def _change_text(line: str, *, invisible: Invisible | None, lowercase: bool) -> str:
+    line = remove_invisible(line, invisible)
+    return line.lower() if lowercase else line
 
 
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

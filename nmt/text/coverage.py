@@ -59,7 +59,7 @@ class Coverage:
     """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
 
     ``words`` are divided by whitespace, and ``characters`` are those without one space between two words.
-    ``unknown_words`` hold a letter, mark or digit without a piece, and ``unknown_letters`` counts these. Emoji and
+    ``unknown_words`` hold a letter or mark without a piece, and ``unknown_letters`` counts these. Emoji, digits and
     punctuation do not count, because a text can be read without them.
     """
 
@@ -165,11 +165,11 @@ def coverage(tokenizer: Tokenizer, texts: Sequence[str]) -> Coverage:
 
 
 def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
-    """Return the number of letters, marks and digits of ``text`` that ``tokenizer`` has no piece for."""
+    """Return the number of letters and marks of ``text`` that ``tokenizer`` has no piece for."""
     if tokenizer.alphabet.issuperset(text):
         return 0
     unknown = [character for character in tokenizer.normalise(text) if character not in tokenizer.alphabet]
-    return sum(unicodedata.category(character)[0] in "LMN" for character in unknown if character not in EMOJI_VARIANTS)
+    return sum(unicodedata.category(character)[0] in "LM" for character in unknown if character not in EMOJI_VARIANTS)
 
 
 def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:

@@ -69,7 +69,7 @@ def report(
         **origin,
     }
     if test is not None:
-        summary.update(test_report(config, Translator(fitted.trained), test, folder))
+        summary.update(test_report(config, Translator(fitted.trained, check_text=False), test, folder))
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
 

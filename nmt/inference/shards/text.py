@@ -54,6 +54,7 @@ class TranslateShard:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
             translator = Translator.load(self.model, **self.settings)
+        translator.check_text = False  # the command has read a part of every shard
         if identify(translator, self.model, self.settings["adapter"]) != self.identity:
             raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
         return translator

@@ -1,0 +1,90 @@
+"""Warn once about a text that the model's tokenizer cannot read, such as one in another script."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, coverage, problems, splits_to_letters
+from nmt.text.tokenizer import Tokenizer
+
+AT_ONCE = 64  # lines that are counted together
+EARLY = 2000  # characters after which a text that is mostly unreadable is named before its end
+EARLY_SHARE = 0.2  # unknown tokens at that time
+SAMPLE = 64  # lines
+HINT_CHARACTERS = 1000  # of the text, before a language is guessed
+OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
+
+
+class TextCheck:
+    """Counts the lines that a tokenizer reads, over all calls of a model, and warns at most once.
+
+    ``side`` names it in the warning. ``other`` is the tokenizer of the other side, which shows exchanged texts.
+    """
+
+    def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer) -> None:
+        self.counts = Coverage()
+        self._side, self._tokenizer, self._other = side, tokenizer, other
+        self._lines: list[str] = []
+        self._encoded: list[list[int]] = []
+        self._sample: list[str] = []
+        self._due = EARLY
+        self._warned = False
+
+    def read(self, line: str, ids: list[int]) -> None:
+        """Count a line with its piece ids."""
+        if self._warned:
+            return
+        self._lines.append(line)
+        self._encoded.append(ids)
+        if len(self._lines) >= AT_ONCE:
+            self._count()
+            if self.counts.characters >= self._due:
+                self._due *= 2
+                if self.counts.unknown_share > EARLY_SHARE:
+                    self.conclude()
+
+    def conclude(self) -> None:
+        """Warn if the lines so far are unreadable. Call it at the end of a text."""
+        if self._warned:
+            return
+        self._count()
+        if reason := self._reason():
+            self._warned = True
+            warnings.warn(f"{self._side} text: {reason}", stacklevel=3)
+
+    def _count(self) -> None:
+        self.counts.count(self._tokenizer, self._lines, self._encoded)
+        self._sample += self._lines[: SAMPLE - len(self._sample)]
+        self._lines, self._encoded = [], []
+
+    def _reason(self) -> str | None:
+        counts, tokenizer = self.counts, self._tokenizer
+        exchange = f"the {self._side} and the other language may be exchanged: choose the model of the other direction"
+        language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
+        reasons = problems(counts, tokenizer, language)
+        if reasons:
+            return reasons[0].replace(language, exchange) if self._is_of_other_side() else reasons[0]
+        if counts.characters < HINT_CHARACTERS or not _is_text(self._sample):
+            return None
+        tokens = f"{counts.tokens_per_word:.1f} tokens per word"
+        if self._is_of_other_side():
+            return f"{tokens}, and fewer with the other side's tokenizer; {exchange}"
+        if splits_to_letters(counts, tokenizer):
+            return f"{tokens}, more than {SPLIT_TO_LETTERS:g} per letter; {language}"
+        return None
+
+    def _is_of_other_side(self) -> bool:
+        """Return whether the other side's tokenizer, if it is not much larger, reads the sample much better."""
+        tokenizer, other = self._tokenizer, self._other
+        if tokenizer is other or 2 * len(other) > 3 * len(tokenizer):
+            return False
+        here, there = coverage(tokenizer, self._sample), coverage(other, self._sample)
+        needed = there.tokens + 2 * there.unknown_letters
+        return needed < OTHER_SIDE * (here.tokens + 2 * here.unknown_letters)
+
+
+def _is_text(lines: Sequence[str]) -> bool:
+    """Return whether most characters are letters. Numbers and codes have many tokens in every language."""
+    text = "".join("".join(lines).split())
+    return 4 * sum(map(str.isalpha, text)) > 3 * len(text)

@@ -1,0 +1,120 @@
+"""A model warns once about a text that its tokenizer cannot read, in every way of translating, and about no other."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import random_model, tiny_config
+
+from nmt.commands import shards
+from nmt.commands.translate import translate as translate_command
+from nmt.inference import Translate
+from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.memories import encode_line
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+ENGLISH = [
+    "two small dogs run through the deep white snow .",
+    "a man in a blue shirt is standing on a high ladder .",
+    "the young children play with a red ball in the garden .",
+]
+FRENCH = [
+    "deux petits chiens courent dans la neige blanche .",
+    "un homme en chemise bleue est debout sur une haute chaise .",
+    "les jeunes enfants jouent avec un ballon rouge dans le jardin .",
+]
+RUSSIAN = "Две маленькие собаки бегут по глубокому снегу ."
+GREEDY = SearchOptions(beam_size=1, max_length=3)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a model from English into French."""
+    folder = tmp_path_factory.mktemp("models") / "run"
+    source, target = (Tokenizer.train(lines * 5, vocab_size=370) for lines in (ENGLISH, FRENCH))
+    config = tiny_config({"_target_": "nmt.attention.BahdanauAttention"}, shared=False)
+    folder.mkdir()
+    save_folder(folder, TrainedModel(random_model(config, vocabulary=(370, 370)), source, target, config, 40))
+    return folder
+
+
+@pytest.fixture
+def translator(run: Path) -> Translator:
+    return Translator(load_folder(run))
+
+
+def test_text_in_another_script_is_named_once(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match=r"^source text: 9\d\.\d % of the tokens are .* 'Две' \(Cyrillic\)") as caught:
+        translator.texts([RUSSIAN], GREEDY)
+    assert len(caught) == 1
+    translator.texts([RUSSIAN] * 3, GREEDY)  # a second warning would be an error
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ENGLISH * 20,
+        ["Müller"],
+        ["😀"],
+        [f"{line} 😀❤️" for line in ENGLISH * 9],
+        [*ENGLISH * 9, RUSSIAN],
+        ["", " "],
+        ["3.14159 2.71828 1.41421 0.57721"] * 40,
+        ["a man called Чехов"],
+    ],
+)
+def test_readable_text_is_not_named(translator: Translator, lines: list[str]) -> None:
+    translator.texts(lines, GREEDY)
+
+
+def test_a_long_stream_is_named_before_its_end(translator: Translator) -> None:
+    groups: Iterator[list[str]] = translator.translate_groups(([RUSSIAN] * 64 for _ in range(9)), GREEDY)  # type: ignore[assignment]
+    with pytest.warns(UserWarning, match="Cyrillic"):
+        next(groups)
+        next(groups)
+    assert sum(map(len, groups)) == 7 * 64
+
+
+def test_text_of_the_other_side_is_named(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match="source text: .* tokens per word, and fewer with the other side's tokenizer"):
+        translator.texts(FRENCH * 20, GREEDY)
+
+
+def test_given_translations_are_checked_too(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match="^target text: .*Cyrillic"):
+        force_decode(translator, ENGLISH, [RUSSIAN] * 3)
+    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
+        forced_links(translator, [RUSSIAN] * 3, FRENCH)
+
+
+def test_stored_memories_are_checked(translator: Translator) -> None:
+    encode_line(translator, RUSSIAN)
+    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
+        translator.conclude_text()
+
+
+def test_a_column_is_checked(run: Path) -> None:
+    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
+        Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})
+
+
+def test_the_input_of_workers_is_checked(run: Path, tmp_path: Path) -> None:
+    translator = Translator(load_folder(run))
+    (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n" * 600, encoding="utf-8")
+    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
+        assert sum(len(shard.lines) for shard in shards._shards(str(tmp_path / "in.txt"), translator)) == 600
+
+
+def test_the_command_names_the_text(run: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n", encoding="utf-8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        translate_command([f"model={run}", f"input={tmp_path / 'in.txt'}", "search=greedy", "search.max_length=3"])
+    assert [bool(re.match("source text: .*Cyrillic", str(warning.message))) for warning in caught] == [True]
