@@ -65,12 +65,7 @@ def prepare(arguments: list[str]) -> None:
     options = read_options("prepare", Prepare, arguments, _problems)
     require_stdout()
     folder = Path(options.output)
-    prepared = _prepare_into(folder, options)
-    from nmt.text.prepare import reading_problems
-
-    for problem in reading_problems(prepared):
-        print_message(f"warning: {problem}")
-    print("\n".join(_summary(prepared, folder)))
+    print("\n".join(_prepare_into(folder, options)))
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
@@ -90,8 +85,11 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
     yield from messages or source_problems(config["data"], needed=("train",), trust=trust)
 
 
-def _prepare_into(folder: Path, options: Prepare) -> Prepared:
-    """Prepare the data into the new folder ``folder``, which appears only if everything succeeds."""
+def _prepare_into(folder: Path, options: Prepare) -> list[str]:
+    """Prepare the data into the new folder ``folder``, which appears only if everything succeeds.
+
+    Returns the summary, which has to be made while the corpora are where they were written.
+    """
     from nmt.text.prepare import prepare as prepare_text
     from nmt.text.shard_writing import MAX_SHARDS, Sharding
     from nmt.text.survey import survey
@@ -101,7 +99,8 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
         pairs = load_pairs(options.data, trust=options.trust)
         surveyed = survey(pairs["train"])
         if surveyed.count <= options.shard_pairs:
-            return prepare_text(pairs, options.data, options.tokenizer, temporary, surveyed=surveyed)
+            prepared = prepare_text(pairs, options.data, options.tokenizer, temporary, surveyed=surveyed)
+            return [*_summary(prepared, folder)]
         if (shards := -(-surveyed.count // options.shard_pairs)) > MAX_SHARDS:
             least = -(-surveyed.count // MAX_SHARDS)
             raise UserError(
@@ -113,8 +112,9 @@ def _prepare_into(folder: Path, options: Prepare) -> Prepared:
             prepared = prepare_text(
                 pairs, options.data, options.tokenizer, unfinished.folder, surveyed=surveyed, sharding=sharding
             )
+            summary = [*_summary(prepared, folder)]
             unfinished.move_to(temporary)
-        return prepared
+        return summary
 
 
 def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
@@ -131,12 +131,20 @@ def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
 
 
 def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
-    """Yield lines that say how many pairs were kept, how large the vocabularies are, and what to run next."""
+    """Yield lines that say how many pairs were kept, how large the vocabularies are, and what to run next.
+
+    Warnings about text that a tokenizer cannot read are printed.
+    """
+    from nmt.text.prepare import piece_lines, reading_problems
+
+    for problem in reading_problems(prepared):
+        print_message(f"warning: {problem}")
     for part, account in prepared.accounts.items():
         for line in account.lines():
             yield f"{part}: {line}"
     if prepared.sampled is not None:
         yield f"tokenizer: learned from a random sample of {counted(prepared.sampled, 'training pair')}"
+    yield from piece_lines(prepared)
     if prepared.source is prepared.target:
         yield f"vocabulary: {counted(len(prepared.source), 'piece')}, shared by both sides"
     else:

@@ -57,10 +57,15 @@ class Account:
         kept = f"{self.kept:,} of {counted(self.total, 'pair')} kept"
         sizes = f"{self.source_pieces:,} source and {counted(self.target_pieces, 'target piece')}"
         first = [f"{kept}: {sizes}"] + [f"{self.normalised:,} normalised"] * (self.normalised > 0)
-        if self.in_train or self.sources_in_train:
-            sources = f"the sources of {self.sources_in_train:,}"
-            first.append(f"{counted(self.in_train, 'pair')} also in train, and {sources}")
-        return first + [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
+        dropped = [f"{count:,} dropped: {reason}" for reason, count in self.dropped.most_common()]
+        return first + self.overlap_lines() + dropped
+
+    def overlap_lines(self) -> list[str]:
+        """Return a line about the pairs that the training part has too, if there are any."""
+        if not self.sources_in_train:
+            return []
+        sources = f"{self.sources_in_train:,} of {counted(self.total, 'source')} also in train"
+        return [f"{sources}, {self.in_train:,} with the same target"]
 
     def require_pairs(self, part: str) -> None:
         """Raise NoPairs, with the reason, if no pair of this ``part`` of the data was kept."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError
+from nmt.errors import UserError, printable
 from nmt.files.atomic import write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.text.account import Account
@@ -17,6 +17,7 @@ from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.invisible import Invisible
+from nmt.text.overlap import Overlap
 from nmt.text.pair import Pair
 from nmt.text.prepared_settings import (
     FIX,
@@ -34,6 +35,7 @@ from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
 
+SHOWN = 80  # characters of the pieces of a sentence
 EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 
 
@@ -76,17 +78,20 @@ def prepare(
     filters = PairFilters.of_training(data)
     accounts: dict[str, Account] = {part: Account() for part in parts}
     checksums: dict[str, int] = {}
-    for part in [part for part in parts if part != "train"]:
-        _write_part(folder / f"{part}.arrow", parts[part], source, target, TEST_FILTERS, accounts[part])
+    others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
+    overlap = Overlap(others)
+    for part, others_pairs in others.items():
+        _write_part(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
     if surveyed.count > sharding.pairs:
         surveyed.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
-        train = unchanged(parts["train"], surveyed)
+        train = overlap.watch(unchanged(parts["train"], surveyed))
         accounts["train"], checksums = write_shards(writer, train, sharding, data.get("duplicates"))
     else:
         pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
-        distinct = without_duplicates(pairs, data.get("duplicates"), accounts["train"])
+        distinct = without_duplicates(overlap.watch(pairs), data.get("duplicates"), accounts["train"])
         _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
+    overlap.count(accounts)
     settings: dict[str, Any] = {
         "lowercase": bool(data.get("lowercase")),
         "remove_invisible": data.get("remove_invisible", "bom"),
@@ -98,6 +103,17 @@ def prepare(
     return Prepared(
         source, target, corpora, **settings, accounts=accounts, checksum=stored["checksum"], sampled=sampled
     )
+
+
+def piece_lines(prepared: Prepared) -> list[str]:
+    """Return one short line for each side of the first training pair: its pieces."""
+    sides = zip(("source", "target"), (prepared.source, prepared.target), prepared.corpora["train"].ids(0), strict=True)
+    lines = []
+    for side, tokenizer, ids in sides:
+        text = " ".join(tokenizer.pieces(ids[:SHOWN].tolist()))
+        cut = len(ids) > SHOWN or len(text) > SHOWN
+        lines.append(printable(f"train {side}: {text[:SHOWN]}{' …' if cut else ''}"))
+    return lines
 
 
 def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[str]:

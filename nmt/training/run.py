@@ -17,7 +17,7 @@ from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
-from nmt.text.prepare import Prepared, open_prepared, prepare, reading_problems
+from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
@@ -155,6 +155,9 @@ def _prepared_text(
         prepared = open_prepared(place, needed=NEEDED_PARTS)
         _refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
         if not config["resume"]:
+            for part, account in prepared.accounts.items():
+                for line in account.overlap_lines():
+                    log(f"{part}: {line}")
             _warn_of_text(prepared, None, log)
         return prepared
     tokenizers = None
@@ -171,6 +174,8 @@ def _prepared_text(
     for part, account in prepared.accounts.items():
         for line in account.lines():
             log(f"{part}: {line}")
+    for line in piece_lines(prepared):
+        log(line)
     _warn_of_text(prepared, None if tokenizers is None else f"init_from={config['init_from']}", log)
     return prepared
 

@@ -49,10 +49,16 @@ def test_output_can_be_opened_and_every_pair_is_counted(files: Path, capsys: pyt
     assert lines[0].startswith("train: 3 of 5 pairs kept: ")
     assert set(lines[1:3]) == {"train: 1 dropped: empty source", "train: 1 dropped: longer than 40 pieces"}
     assert lines[3].startswith("valid: 2 of 2 pairs kept: ")  # only training pairs are dropped
-    assert lines[4:] == [
-        "vocabulary: 290 pieces, shared by both sides",
-        "train with: nmt-train data=prepared data.folder=mine",
-    ]
+    assert (
+        lines[4:]
+        == [
+            "valid: 1 of 2 sources also in train, 1 with the same target",  # the other one is blank
+            *lines[5:7],
+            "vocabulary: 290 pieces, shared by both sides",
+            "train with: nmt-train data=prepared data.folder=mine",
+        ]
+    )
+    assert lines[5].startswith("train source: ▁ t h e ▁d") and lines[6].startswith("train target: ▁")
     prepared = open_prepared(Path("mine"))
     assert prepared.corpora["train"].sources() == [SOURCE[0], SOURCE[2], SOURCE[3]]
     assert prepared.source is prepared.target and len(prepared.source) == 290
@@ -283,3 +289,11 @@ def test_exchanged_models_and_text_in_another_script_are_named(capsys: pytest.Ca
     assert stored.source.unknown_share > 0.8 and stored.target.unknown == 0
     with pytest.raises(UserError, match="the tokenizer cannot read the source, such as 'Две'"):
         reading_warnings(capsys, "data.train.src=ru.txt", "data.train.tgt=de.txt", "output=e", "data.max_length=9")
+
+
+def test_a_sentence_of_each_side_is_printed_in_pieces(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.en").write_text("".join(f"{line}\n" for line in ["wide \x1b[31m text " + "dog " * 200, *SOURCE[1:]]))
+    prepare([*TRAIN, "data.max_length=null"])
+    [source, target] = [line for line in capsys.readouterr().out.splitlines() if "▁" in line]
+    assert source.startswith("train source: ▁ w") and source.endswith(" …") and len(source) < 110
+    assert target.startswith("train target: ▁ D") and not target.endswith("…") and "\x1b" not in source
