@@ -34,6 +34,9 @@ def read_options(
         from nmt.config.compose import compose_config
 
         config = compose_config(name, arguments, all_problems)
+    for key in ("input", "output"):
+        if config.get(key) == "-" and "None" in str(schema.__annotations__[key]):
+            config[key] = None  # stdin or stdout, as for other Unix commands
     if "search" in config:
         config["search"] = SearchOptions(**config["search"])
     return schema(**config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import select
+import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from nmt.errors import UserError, printable
+from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import compressed, replace_file
+from nmt.files.compression import COMPRESSED
 from nmt.text.files import STDIN as STDIN
 from nmt.text.files import decode_lines, read_lines
 
@@ -105,18 +107,47 @@ def _grouped(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def line_writer(path: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
+def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[Iterable[str]], None]]:
     """Yield a function that writes lines as UTF-8, to the file ``path`` or, for None, to stdout.
 
-    Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it
-    is the one that stdout is redirected to.
+    Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it is the
+    one that stdout is redirected to. If an error stops the block and ``keep`` is set, the lines that were written so
+    far go to ``PATH.unfinished``, and a message says so.
     """
     if path in (None, "-") or _is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
-    with replace_file(path, user_named=True) as file, compressed(file, path) as stream:
-        yield lambda lines: _write(stream, lines)
+    done = 0
+
+    def write(lines: Iterable[str]) -> None:
+        nonlocal done
+        lines = list(lines)
+        _write(stream, lines)
+        done += len(lines)
+
+    with replace_file(path, user_named=True) as file:
+        try:
+            with compressed(file, path) as stream:
+                yield write
+        except OSError:  # such as a full disk, or a closed pipe
+            raise
+        except BaseException:
+            if keep and done and os.path.isfile(file.fileno()):
+                print_message(f"{path}: not written; the {counted(done, 'line')} before are in {_keep(file, path)}")
+            raise
+
+
+def _keep(file: BinaryIO, path: str) -> str:
+    """Copy what was written into a new file beside ``path``, and return its name."""
+    file.flush()
+    ending = next((ending for ending in COMPRESSED if path.endswith(ending)), "")
+    names = (f"{path.removesuffix(ending)}.unfinished{number}{ending}" for number in ("", *map(str, range(2, 10000))))
+    name = next(name for name in names if not os.path.lexists(name))
+    with replace_file(name) as kept, open(os.dup(file.fileno()), "rb") as written:
+        written.seek(0)
+        shutil.copyfileobj(written, kept)
+    return name
 
 
 def _is_stdout(path: str) -> bool:

@@ -61,8 +61,10 @@ def translate(arguments: list[str]) -> None:
     require_consistent(options)
     with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
         # Opened before the model is loaded, so that a wrong path fails at once.
-        write = files.enter_context(line_writer(options.output))
-        write_links = files.enter_context(line_writer(options.alignments)) if options.alignments is not None else None
+        keep = options.workers is None  # workers keep the finished lines themselves
+        write = files.enter_context(line_writer(options.output, keep=keep))
+        links = options.alignments
+        write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         translator = load_model(
             options.model,
             adapter=options.adapter,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import reprlib
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.arguments import iterable, text, text_list
+from nmt.arguments import is_missing, iterable, text, text_list
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
@@ -127,20 +126,11 @@ def _columns(batch: Any) -> dict[str, Any]:
 def _line(row: int, value: Any) -> str | None:
     if hasattr(value, "as_py"):  # a scalar of pyarrow
         value = value.as_py()
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if not isinstance(value, str):
         raise TypeError(f"row {row}: {reprlib.repr(value)}: {type(value).__name__}, neither a string nor None")
     return text(value, f"row {row}")
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or value is np.ma.masked:
-        return True
-    if isinstance(value, float | np.floating):
-        return bool(np.isnan(value))
-    pandas = sys.modules.get("pandas")  # a value of pandas exists only where it is loaded
-    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def _array(values: Sequence[Any]) -> np.ndarray:

@@ -16,10 +16,13 @@ from hypothesis import strategies as st
 
 from nmt.commands import translate as module
 from nmt.commands.streams import input_groups
+from nmt.errors import UserError
 from nmt.inference.oversized import OnFailure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.text.files import read_lines, read_pairs
+from nmt.text.pair import Pair
 
 pytestmark = pytest.mark.attack("streamed Unicode lines")
 EXAMPLES = pytest.mark.parametrize("examples", [50, pytest.param(2000, marks=pytest.mark.slow)])
@@ -142,3 +145,54 @@ def test_model_translates_every_line(examples: int, model: Path, monkeypatch: py
         assert translations == translator.texts(as_read(lines), SearchOptions(beam_size=1, max_length=8))
 
     check()
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out.txt.gz", "out.txt.xz"])
+def test_finished_lines_stay_beside_the_output_after_an_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(Echo(), monkeypatch)
+    source, output = tmp_path / "in.txt", tmp_path / name
+    source.write_bytes(b"a\nb\n\xff\nd\n")
+    output.write_text("older")
+    kept = [tmp_path / name.replace("txt", f"txt.unfinished{number}") for number in ("", 2)]
+    for file in kept:  # a file that is there already is not replaced
+        with pytest.raises(UserError, match=r"in\.txt:3: invalid UTF-8"):
+            run.output([f"input={source}", f"output={output}"])
+        assert f"{output}: not written; the 2 lines before are in {file}" in capfd.readouterr().err
+        assert list(read_lines(file)) == ["A", "B"]
+    assert output.read_text() == "older"
+    source.write_bytes(b"\xff\n")
+    with pytest.raises(UserError, match=r"in\.txt:1: invalid UTF-8"):
+        run.output([f"input={source}", f"output={output}"])
+    assert sorted(tmp_path.iterdir()) == sorted([source, output, *kept])
+    source.write_bytes(b"a\n")
+    run.output([f"input={source}", f"output={output}"])
+    assert list(read_lines(output)) == ["A"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_finished_lines_stay_after_an_interrupt(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Echo):
+        def translate_groups(self, *arguments: Any, **settings: Any) -> Iterator[list[Translation]]:
+            yield from super().translate_groups(*arguments, **settings)
+            raise error
+
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    words = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out"]
+    with pytest.raises(error):
+        Run(Stopped(), monkeypatch).output(words)
+    assert (tmp_path / "out.unfinished").read_text() == "A\nB\n"
+
+
+def test_a_dash_means_stdin_and_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(Echo(), monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    assert run.output(["input=-", "output=-"]) == ["A", "B"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    Path("b.txt").write_text("c\nd\n")
+    assert read_pairs("-", "b.txt") == [Pair("a", "c"), Pair("b", "d")]
+    assert [file.name for file in tmp_path.iterdir()] == ["b.txt"]
