@@ -12,7 +12,7 @@ from nmt.alignment.lost_words import LostWords
 from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.commands.streams import GROUP, STDIN, input_groups, line_writer
+from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted
 from nmt.progress import Progress
@@ -65,7 +65,7 @@ def align(arguments: list[str]) -> None:
         from nmt.alignment.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links
 
-        progress = Progress("pair", on_terminal=not sys.stdout.isatty())
+        progress = Progress("pair", total=line_counter(options.src), on_terminal=not sys.stdout.isatty())
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:

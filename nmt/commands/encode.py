@@ -11,7 +11,7 @@ from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
-from nmt.commands.streams import STDIN, input_groups
+from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.config.schema import Threads
 from nmt.errors import counted, print_message
 from nmt.progress import Progress
@@ -74,7 +74,7 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     if options.piece_length is not None:
         require_streaming(translator)
     kind, model = translator.attention.class_name, fingerprint(translator.trained)
-    progress = Progress()
+    progress = Progress(total=line_counter(options.input))
     done = 0
     for lines in input_groups(options.input):
         for line in lines:

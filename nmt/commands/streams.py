@@ -9,18 +9,21 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import compressed, replace_file
-from nmt.files.compression import COMPRESSED
+from nmt.files.compression import COMPRESSED, opener
+from nmt.files.reading import open_regular
 from nmt.text.files import STDIN as STDIN
 from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
+COUNTED_BYTES = 1 << 24
 BLOCK_BYTES = 1 << 18  # read from a pipe at a time
 
 
@@ -47,6 +50,40 @@ def input_groups(
         pending.extend(arrived)
         # Decode exactly as many lines as have arrived: ``popleft`` fails on an empty queue.
         yield from _grouped(islice(lines, len(arrived))) if arrived else [[]]
+
+
+def line_counter(path: str | None) -> Callable[[], float | None]:
+    """Return a function that returns the number of lines that ``input_groups`` will yield, or None for a pipe.
+
+    The number is exact up to ``COUNTED_BYTES`` of text, and an estimate from the first of them beyond that. Call this
+    before the lines are read.
+    """
+    start = 0
+    with suppress(OSError, ValueError, AttributeError):  # a pipe, or stdin that is closed or replaced
+        if path in (None, "-"):
+            start = os.lseek(sys.stdin.fileno(), 0, os.SEEK_CUR)
+    return partial(_count_lines, path, start)
+
+
+def _count_lines(path: str | None, start: int) -> float | None:
+    """Return the number of lines of a regular file, from the byte ``start`` on; None if that cannot be known."""
+    try:
+        if path in (None, "-"):
+            descriptor = sys.stdin.fileno()
+            # Unlike other reads, pread does not change what the command reads.
+            head, size = os.pread(descriptor, COUNTED_BYTES, start), os.fstat(descriptor).st_size - start
+            share = len(head) / size
+        elif not os.path.isfile(str(path)):  # such as a named pipe
+            return None
+        else:
+            with open_regular(str(path)) as raw:
+                stream = raw if (open_stream := opener(str(path))) is open else open_stream(raw)
+                head = stream.read(COUNTED_BYTES)
+                share = 1.0 if len(head) < COUNTED_BYTES else raw.tell() / os.fstat(raw.fileno()).st_size
+    except Exception:  # a pipe, an empty file, or damaged data, which has its own error when it is read
+        return None
+    lines = head.count(b"\n") + (share >= 1 and bool(head) and not head.endswith(b"\n"))
+    return lines / share
 
 
 def full_groups(path: str | None) -> Iterator[list[str]]:

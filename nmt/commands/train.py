@@ -131,8 +131,9 @@ def train_or_resume(
 class Start:
     """Folder, configuration and arguments of a run.
 
-    ``chosen``: the folder is new, and has another name if that in ``config`` was taken. ``existed``: the folder of a
-    run to resume. ``unfinished`` is a run of the same name that can be resumed.
+    ``chosen``: the folder is new, and has another name if that in ``config`` was taken. ``existed``: the folder is
+    older, and holds no checkpoint. ``not_resumed``: ``resume=true`` had nothing to resume. ``unfinished`` is a run of
+    the same name that can be resumed.
     """
 
     folder: Path
@@ -140,6 +141,7 @@ class Start:
     arguments: list[str]
     chosen: bool = False
     existed: bool = False
+    not_resumed: bool = False
     unfinished: Path | None = None
 
 
@@ -160,8 +162,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             require_launch(config, launch)
             folder, existed = runs / name, (runs / name).exists()
             folder.mkdir(parents=True, exist_ok=True)
-            print_message(f"resume=true: {folder} has no checkpoint yet, so the run starts from its beginning")
-            return Start(folder=folder, config=config, arguments=arguments, existed=existed)
+            return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
         folder = run_to_resume(runs / name, arguments, config["training"])
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
@@ -188,7 +189,10 @@ def _announce(start: Start) -> None:
             )
         return
     wanted = Path(config["runs"]) / config["name"]
-    print_message(f"run: {folder}" + (f", because {wanted} exists" if start.chosen and folder != wanted else ""))
+    why = f", because {wanted} exists" if start.chosen and folder != wanted else ""
+    if start.not_resumed:
+        why = ", from its beginning, because resume=true finds no checkpoint"
+    print_message(f"run: {folder}{why}")
     if start.unfinished is not None:
         words = resume_command(start.unfinished, start.arguments)
         print_message(f"{start.unfinished} is unfinished; to continue it instead, stop this run and use: {words}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
-from nmt.commands.streams import STDIN, input_groups, line_writer
+from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
 from nmt.inference.formats import alignment_lines, output_lines
@@ -113,7 +113,8 @@ def _translate_all(
     interactive = options.input is None and options.memory is None and sys.stdin is not None and sys.stdin.isatty()
     if interactive:
         print_message("Type a line and press Enter to see its translation; Ctrl-D ends.")
-    progress = Progress(on_terminal=not interactive and not (options.output is None and sys.stdout.isatty()))
+    shown = not interactive and not (options.output is None and sys.stdout.isatty())
+    progress = Progress(total=_total(options), on_terminal=shown)
     prompt = _prompt if interactive else None
     format_lines = partial(output_lines, n_best=options.search.n_best, scores=options.scores)
     done = 0
@@ -128,6 +129,15 @@ def _translate_all(
     progress.close()
 
 
+def _total(options: Translate) -> Callable[[], float | None]:
+    """Return the function that returns the number of lines or memories to translate, if it can be known."""
+    if options.memory is None:
+        return line_counter(options.input)
+    from nmt.inference.memory_file import memory_files
+
+    return lambda: len(memory_files(Path(options.memory or "")))
+
+
 def _write_results(
     results: Iterable[Done],
     options: Translate,
@@ -135,7 +145,7 @@ def _write_results(
     write_links: Callable[[Iterable[str]], None] | None,
 ) -> None:
     """Write the results of shards, in order, and print the warnings about their lines."""
-    progress = Progress()
+    progress = Progress(total=_total(options))
     done = 0
     for result in results:
         warn = warn_of_line(options.input or STDIN, EMPTY, first=done)

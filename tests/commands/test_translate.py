@@ -52,6 +52,20 @@ def test_empty_file_gives_an_empty_file(
     assert (tmp_path / "out").read_bytes() == (tmp_path / "links").read_bytes() == b""
 
 
+@pytest.mark.parametrize("extra", [[], ["workers=1"]])
+def test_log_file_gets_lines_with_a_share(
+    model: Path, tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nmt.progress.FIRST_S", 0.0)
+    monkeypatch.setattr("nmt.progress.EVERY_S", 0.0)
+    (tmp_path / "in.txt").write_text("the dog\n" * 1024)
+    words = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.txt", "search=greedy", "search.max_length=2"]
+    translate([f"model={model}", *words, *extra])
+    first, second = (line for line in capsys.readouterr().err.splitlines() if "lines/s" in line)
+    assert first.startswith("512 lines in ") and ", 50%, about " in first
+    assert second.startswith("1,024 lines in ") and second.endswith(", 100%, about 0 s left")
+
+
 def test_many_lines_keep_their_order(model: Path, pipe_in: Pipe, read_output: Reader) -> None:
     lines = [LINES[n % 5].strip() * (1 + n % 3) for n in range(1100)]  # more than two groups
     pipe_in("".join(f"{line}\n" for line in lines).encode())
