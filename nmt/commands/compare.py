@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -117,12 +118,15 @@ class _Selection(NamedTuple):
 
 def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
     from nmt.comparison.models import read_run, run_folders
+    from nmt.files.locks import require_own
+    from nmt.training.lock import FIX
 
     assert options.models is not None
     if training:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
     if any((options.folder / name).exists() for name in (CONFIG_FILE, SUMMARY_FILE)):
         raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
+    require_own(options.folder, fix=FIX)
     folders: dict[Path, Path] = {}
     missing: list[Path] = []
     for given in map(Path, options.models):
@@ -131,7 +135,7 @@ def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
                 print_message(f"warning: {folder}: has not finished, so it is left out; repeat its sweep to finish it")
                 missing.append(folder)
             else:
-                folders.setdefault(folder.resolve(), folder)
+                folders.setdefault(Path(os.path.realpath(folder)), folder)
     for folder in folders.values():
         if changed := changed_code(folder):
             print_message(f"warning: {folder}: code of {changed} has changed since it was trained; train it again")
@@ -176,7 +180,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
 
 def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:
     from nmt.comparison.report import Plan, write_report
-    from nmt.training.lock import lock_run
+    from nmt.training.lock import own_runs
 
     plan = Plan(
         options.baseline,
@@ -191,9 +195,8 @@ def _measure(options: Compare, selection: _Selection, command: str) -> Compariso
         command,
         selection.missing,
     )
-    options.folder.mkdir(parents=True, exist_ok=True)
     try:
-        with lock_run(options.folder):
+        with own_runs(options.folder):
             comparison, measured = write_report(options.folder, selection.runs, plan)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
+from nmt.files.locks import own_folder
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
@@ -45,6 +47,8 @@ in two colours, the others are normalised over the source.
 In a picture, a side of more than 120 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
 
+BUSY = "is drawing into it; wait until it ends, or choose another output="
+WRITTEN = re.compile(rf"[0-9]{{4,}}\.(png|svg)|{re.escape(ALIGNMENTS)}")
 MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 
@@ -104,11 +108,11 @@ def heatmap(arguments: list[str]) -> None:
     )
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
-    _make_folder(folder)
-    signed = options.granularity == "piece" and translator.attention.signed
-    examples = list(_examples(translator, options, sources, targets, golds, signed))
-    for file in _draw(examples, folder, options, translator, signed):
-        print_path(file)
+    with own_folder(folder, busy=BUSY, fix="choose another output=", names=WRITTEN):
+        signed = options.granularity == "piece" and translator.attention.signed
+        examples = list(_examples(translator, options, sources, targets, golds, signed))
+        for file in _draw(examples, folder, options, translator, signed):
+            print_path(file)
 
 
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
@@ -124,15 +128,6 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
     pairs = pairs[: options.limit]
     golds = [frozenset((*(pair.links or ()), *pair.possible)) for pair in pairs] if options.links is not None else None
     return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"output={folder}: cannot create the folder ({error.strerror}); choose another folder"
-        ) from None
 
 
 def _examples(

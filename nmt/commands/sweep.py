@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -21,13 +23,13 @@ from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import write_lines
-from nmt.files.locks import LOCK_FILE
+from nmt.files.atomic import open_own, write_lines
+from nmt.files.locks import LOCK_FILE, require_own
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
-from nmt.training.lock import lock_run
+from nmt.training.lock import FIX, lock_run, own_runs
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -55,9 +57,8 @@ def sweep(arguments: Sequence[str], train: Train, *, needed: Sequence[str] = ())
     _check(multirun, needed)
     call = uuid4().hex
     total = None if multirun.jobs is None else len(multirun.jobs)
-    multirun.folder.mkdir(parents=True, exist_ok=True)
     try:
-        with lock_run(multirun.folder):
+        with own_runs(multirun.folder):
             run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
     finally:
         records = _read_records(multirun.folder, call)
@@ -79,10 +80,12 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     folder = multirun.folder
     if any((folder / file).is_file() for file in RUN_FILES):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
+    require_own(folder, fix=FIX)
     problems: dict[str, list[str]] = {}
     jobs = multirun.jobs if multirun.jobs is not None else [Job(0, multirun.unswept, [], folder / "run")]
     for job in jobs:
         try:
+            require_own(job.folder, fix=FIX, known=(JOB_FILE,))
             if missing := [*missing_parts(_job_config(job)["data"], needed)]:
                 raise UserError(*missing)
         except UserError as error:
@@ -126,6 +129,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
         "status": "stopped",
         "error": None,
     }
+    require_own(job.folder, fix=FIX, known=(JOB_FILE,))
     own = _process() == main
     if own:
         print_message(f"job {job.number + 1}{f' of {total}' if total is not None else ''}: {name}")
@@ -205,7 +209,7 @@ def _log(job: Job, own: bool) -> Iterator[None]:
     file = Path(f"{job.folder}.log")
     print_message(f"{job.folder.name}: started; its messages are in {file}")
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", encoding="utf-8") as log, redirect_stderr(log):
+    with io.TextIOWrapper(open_own(file), encoding="utf-8") as log, redirect_stderr(log):
         yield
     print_message(f"{job.folder.name}: finished")
 
@@ -215,6 +219,13 @@ def _process() -> Process:
 
 
 def _read_records(folder: Path, call: str) -> list[dict[str, Any]]:
-    """Return the records that this call of the sweep has written, in the order of the jobs."""
-    records = [read_json(file) for file in folder.rglob(JOB_FILE)]
-    return sorted((record for record in records if record["call"] == call), key=lambda record: int(record["number"]))
+    """Return the records that this call of the sweep has written, in the order of the jobs. Damaged ones are named."""
+    records = []
+    for file in folder.rglob(JOB_FILE):
+        try:
+            record = read_json(file)
+            if record["call"] == call:
+                records.append((int(record["number"]), record))
+        except (OSError, ValueError, LookupError, TypeError):
+            print_message(f"warning: {file}: damaged, so the table lacks its job; repeat the command")
+    return [record for _, record in sorted(records, key=itemgetter(0))]

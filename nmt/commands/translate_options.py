@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -71,5 +72,5 @@ def _require_different_files(options: Translate) -> None:
     paths["alignments"] = options.alignments
     keys: dict[Path, str] = {}
     for key, path in paths.items():
-        if path is not None and (other := keys.setdefault(Path(path).resolve(), key)) != key:
+        if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:
             raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -224,7 +225,7 @@ def names_model(wanted: str | None, label: str, folders: Sequence[Path]) -> bool
     if wanted is None:
         return False
     labels, places = (label, f"attention={label}"), [folder.resolve() for folder in folders]
-    return wanted.rstrip("/") in labels or Path(wanted).resolve() in places
+    return wanted.rstrip("/") in labels or Path(os.path.realpath(wanted)) in places
 
 
 def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:

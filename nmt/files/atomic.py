@@ -121,11 +121,12 @@ def create_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replace_folder(path: Path) -> Iterator[Path]:
+def replace_folder(path: Path, *, mark: str | None = None) -> Iterator[Path]:
     """Yield a temporary folder that replaces the folder ``path`` when the block succeeds.
 
     ``path`` need not exist. Raises UserError if it cannot be written, or if it is a symbolic link: a folder from
-    someone else could contain a link to any folder of the user.
+    someone else could contain a link to any folder of the user. Also if it holds files, but not the file ``mark`` that
+    each folder of its kind has.
     """
     target = path.absolute()
     with _write_errors(path):
@@ -133,6 +134,9 @@ def replace_folder(path: Path) -> Iterator[Path]:
         if status is not None and not stat.S_ISDIR(status.st_mode):
             kind = describe_special(path) if path.is_symlink() else "not a folder"
             raise UserError(f"{path}: {kind}, which would be replaced; remove it")
+        found = sorted(os.listdir(target)) if status is not None else []
+        if mark is not None and found and mark not in found:
+            raise UserError(f"{path}: holds {found[0]}, but no {mark}, and would be replaced; rename it")
         target.parent.mkdir(parents=True, exist_ok=True)
         with _new_folder(target) as new:
             yield new

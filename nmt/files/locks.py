@@ -4,15 +4,77 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.errors import UserError
+from nmt.errors import UserError, suggest_fix
+from nmt.files.private import NO_LINK, private_folder
+from nmt.files.reading import refuse_links
 
 LOCK_FILE = ".lock"
 HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # flock raises EAGAIN, Windows the other two
+CONTENT = re.compile(rb"[0-9]{0,20}\n?")
+
+
+@contextmanager
+def own_folder(
+    folder: Path, *, busy: str, fix: str, derived: bool = False, names: re.Pattern[str] | None = None
+) -> Iterator[None]:
+    """Lock a folder in which a command continues during the block. Create it if it does not exist.
+
+    Raises UserError if someone else may have written the folder; see ``require_own``.
+    """
+    require_own(folder, fix=fix, derived=derived, names=names)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
+    with lock_folder(folder, busy=busy):
+        yield
+
+
+def require_own(
+    folder: Path,
+    *,
+    fix: str,
+    derived: bool = False,
+    known: Collection[str] = (),
+    names: re.Pattern[str] | None = None,
+) -> None:
+    """Raise UserError if ``folder`` exists and may be someone else's.
+
+    That is a folder without a lock that holds files, and none that is ``known``. Also one that contains symbolic links.
+    With ``names``, only files of such names count: the command writes no others. If its own name is ``derived`` from a
+    name that the user gave, it must not be a link, and belong to the user. ``fix`` says what else to do.
+    """
+    try:
+        status = os.lstat(folder) if derived else os.stat(folder)
+        if stat.S_ISLNK(status.st_mode):
+            raise UserError(f"{folder}: a symbolic link to {os.readlink(folder)}; remove it, or {fix}")
+        found = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be used: {error.strerror}; {fix}") from None
+    if derived and not _belongs_to_user(folder, status):
+        raise UserError(f"{folder}: belongs to another user; {fix}")
+    if names is not None:
+        found = [name for name in found if name == LOCK_FILE or names.fullmatch(name)]
+    if found and {LOCK_FILE, *known}.isdisjoint(found):
+        raise UserError(f"{folder}: holds {found[0]}, which this command has not written; {fix}")
+    refuse_links(folder, None if names is None else found)
+
+
+def _belongs_to_user(folder: Path, status: os.stat_result) -> bool:
+    """Return whether the folder has the owner that new folders beside it get; some file systems change the owner."""
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
+        return True
+    with private_folder(folder.parent) as new:
+        return status.st_uid == os.stat(new).st_uid
 
 
 @contextmanager
@@ -22,16 +84,18 @@ def lock_folder(folder: Path, *, busy: str) -> Iterator[None]:
     Raises UserError if another process holds it; ``busy`` says what that process does, and what to do about it. The
     system releases the lock when its process ends, in whatever way. So the file that stays behind blocks nobody.
     """
-    no_links = getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | no_links, 0o644), "r+b") as file:
+    path = folder / LOCK_FILE
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | NO_LINK
+    with os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0) as file:
         if not _acquire(file.fileno()):
             number = file.read(20).strip()
             holder = f"process {int(number)}" if number.isdigit() else "another process"
             raise UserError(f"{folder}: {holder} {busy}")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not CONTENT.fullmatch(file.read(100)):
+            raise UserError(f"{path}: not a lock of this toolkit; rename it, or choose another folder")
         file.truncate(0)
         file.seek(0)
         file.write(f"{os.getpid()}\n".encode())
-        file.flush()
         yield
 
 

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
@@ -80,16 +80,30 @@ def require_plain(value: Any) -> Any:
     return value
 
 
-def refuse_links(folder: Path) -> None:
+def refuse_links(folder: Path, names: Collection[str] | None = None) -> None:
     """Raise UserError if ``folder`` contains a symbolic link: whoever made it chose what a write replaces.
 
-    ``folder`` itself may be a link, because the user names it.
+    ``folder`` itself may be a link, because the user names it. Folders nested deeper than ``MAX_DEPTH`` are refused
+    too: Python cannot delete or search thousands of levels. With ``names``, only these entries count.
     """
-    for place, folders, files in os.walk(folder):
-        for name in sorted([*folders, *files]):
-            path = Path(place, name)
-            if path.is_symlink():
-                raise UserError(f"{path}: a symbolic link inside a run; replace it with a copy of {os.readlink(path)}")
+    pending = [(folder, 1)]
+    while pending:
+        place, depth = pending.pop()
+        try:
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except FileNotFoundError:  # another process has deleted a temporary folder
+            continue
+        for entry in entries:
+            if names is not None and entry.name not in names:
+                continue
+            path = Path(entry.path)
+            if entry.is_symlink():
+                target = os.readlink(path)
+                raise UserError(f"{path}: a symbolic link inside a result folder; replace it with a copy of {target}")
+            if entry.is_dir():
+                if depth == MAX_DEPTH:
+                    raise UserError(f"{path}: more than {MAX_DEPTH} nested folders; move them out of {folder}")
+                pending.append((path, depth + 1))
 
 
 def check_members(archive: ZipFile, path: Path) -> None:

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum
+from nmt.files.locks import LOCK_FILE, own_folder
+from nmt.files.private import NAME as LEFTOVER
+from nmt.files.private import remove_leftovers
 from nmt.files.reading import read_json
 from nmt.text.account import NoPairs
 
-try:
-    import fcntl
-except ImportError:  # Windows: two commands that write the same folder are not noticed
-    fcntl = None  # type: ignore[assignment]
-
 PROGRESS = "progress"
 JOB = "job"
+BUSY = "is writing it; wait until it ends"
+FIX = "rename it, or choose another output="
+# Everything that nmt-prepare writes there.
+WRITTEN = re.compile(
+    rf"{re.escape(LOCK_FILE)}|{PROGRESS}|settings\.json|(source|target)\.model|\w+(-\d+)?\.arrow|{LEFTOVER.pattern}"
+)
 
 
 class Unfinished:
     """A folder with finished files, and a JSON record of each below ``progress``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, unlock: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
+        self.unlock = unlock
         self._progress = folder / PROGRESS
 
     def begin(self, job: Mapping[str, Any]) -> None:
@@ -38,9 +44,9 @@ class Unfinished:
         if self.read(JOB) == job:
             return
         for path in self.folder.iterdir():
-            if path != self._progress:
+            if path not in (self._progress, self.folder / LOCK_FILE):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(self._progress, ignore_errors=True)  # last: it shows that nmt-prepare has written the folder
+        shutil.rmtree(self._progress, ignore_errors=True)
         self._progress.mkdir()
         self.write(JOB, job)
 
@@ -64,12 +70,13 @@ class Unfinished:
         return record
 
     def move_to(self, folder: Path) -> None:
-        """Replace an empty folder by this one, which is complete, without its records."""
-        shutil.rmtree(self._progress)
-        for leftover in self.folder.glob(".*.partial"):  # of processes that were killed
-            leftover.unlink()
+        """Replace an empty folder by this one, which is complete, without its records and its lock."""
         folder.rmdir()
-        os.replace(self.folder, folder)
+        self.unlock()  # Windows cannot rename an open file
+        os.replace(self.folder, folder)  # first: a command that is killed before leaves all records, or nothing
+        shutil.rmtree(folder / PROGRESS)
+        (folder / LOCK_FILE).unlink()
+        remove_leftovers(folder, locked=True)
 
 
 @contextmanager
@@ -77,17 +84,16 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
     """Yield the folder ``OUTPUT.partial``, which another call may have left, and lock it.
 
     When the block fails, the folder stays and a message says so, unless the data has no pairs. Raises UserError if
-    another process holds it.
+    another process holds it, or if it may be someone else's.
     """
     folder = output.with_name(f"{output.name}.partial")
-    if folder.is_symlink():
-        raise UserError(f"{folder}: a symbolic link; remove it")
-    folder.mkdir(exist_ok=True)
-    if not (folder / PROGRESS).is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder}: holds files that nmt-prepare has not written; rename it, or choose another output=")
-    with _locked(folder):
+    with ExitStack() as lock:
+        lock.enter_context(own_folder(folder, busy=BUSY, fix=FIX, derived=True))
+        if foreign := sorted(name for name in os.listdir(folder) if not WRITTEN.fullmatch(name)):
+            raise UserError(f"{folder}: holds {foreign[0]}, which this command has not written; {FIX}")
+        (folder / PROGRESS).mkdir(exist_ok=True)
         try:
-            yield Unfinished(folder)
+            yield Unfinished(folder, lock.close)
         except NoPairs:  # the same command would fail again
             shutil.rmtree(folder)
             raise
@@ -95,21 +101,3 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
             shards = len([*folder.glob(f"{PROGRESS}/[0-9]*.json")])
             print_message(f"{folder} keeps {counted(shards, 'finished shard')}; the same command continues from there")
             raise
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another nmt-prepare is writing it; wait until it ends") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
-    finally:
-        os.close(descriptor)

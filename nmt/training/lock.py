@@ -5,9 +5,17 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from nmt.files.locks import lock_folder
+from nmt.files.locks import lock_folder, own_folder
+
+BUSY = "is training into it; wait until it ends, or choose another name="
+FIX = "choose another name="
 
 
 def lock_run(folder: Path) -> AbstractContextManager[None]:
     """Hold the lock of a run's folder while the block runs. Raises UserError if another process holds it."""
-    return lock_folder(folder, busy="is training into it; wait until it ends, or choose another name=")
+    return lock_folder(folder, busy=BUSY)
+
+
+def own_runs(folder: Path) -> AbstractContextManager[None]:
+    """Hold the lock of the folder of a sweep or comparison. Raises UserError if it may be someone else's."""
+    return own_folder(folder, busy=BUSY, fix=FIX)

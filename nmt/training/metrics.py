@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from abc import abstractmethod
 from argparse import Namespace
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from torch.utils.tensorboard import SummaryWriter
 
-from nmt.files.atomic import write_lines
+from nmt.files.atomic import open_own, write_lines
 from nmt.inference.run_files import METRICS_FILE
 from nmt.training.optional import optional, reason, warn
 
@@ -79,7 +80,7 @@ class MetricsFile(MetricsLogger):
         if known.keys() <= {"step", "epoch"}:
             return
         new = not self.path.exists()
-        with self.path.open("a", newline="", encoding="utf-8") as file:
+        with io.TextIOWrapper(open_own(self.path, append=True), encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             if new:
                 writer.writeheader()

@@ -41,7 +41,7 @@ def test_own_translations_are_drawn_as_pictures(
     arguments = [f"model={model}", f"src={files}/src", f"output={files}/a/b", "limit=3", "search.max_length=9"]
     pictures = printed_files([*arguments, f"format={suffix}", f"granularity={granularity}"], capsys)
     assert [file.name for file in pictures] == [f"0001.{suffix}", f"0003.{suffix}"]  # blank lines are not drawn
-    assert sorted((files / "a" / "b").iterdir()) == pictures
+    assert sorted((files / "a" / "b").iterdir()) == [files / "a" / "b" / ".lock", *pictures]
     assert all(file.read_bytes().startswith(start) for file in pictures)
 
 
@@ -167,7 +167,7 @@ def test_page_of_signed_pieces_shows_both_signs(
         (["src=src"], "output: must be given"),
         (["src=src", "output=o", "model=NONE"], "no attention"),
         (["src=nowhere", "output=o"], "nowhere: No such file"),
-        (["src=src", "output=src"], "output=src: cannot create the folder"),
+        (["src=src", "output=src"], "src: cannot be used: Not a directory; choose another output="),
         (["src=src", "output=o", "format=pgn"], "did you mean png"),
         (["src=src", "output=o", "limit=0"], "limit=0: must be at least 1"),
         (["src=src", "output=o", "links=links"], "add tgt=FILE"),

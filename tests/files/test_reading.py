@@ -117,7 +117,7 @@ def test_every_link_inside_a_run_is_refused(tmp_path: Path, name: str, target: s
     (run / name).parent.mkdir(parents=True, exist_ok=True)
     (run / name).symlink_to(target)
     for folder in (run, tmp_path / "alias"):
-        message = rf"^{folder / name}: a symbolic link inside a run; replace it with a copy of {target}$"
+        message = rf"^{folder / name}: a symbolic link inside a result folder; replace it with a copy of {target}$"
         with pytest.raises(UserError, match=message):
             refuse_links(folder)
 

@@ -237,7 +237,7 @@ def test_links_inside_a_resumed_run_are_refused(run: Path, monkeypatch: pytest.M
         kept = place.rename(run.parents[1] / "kept") if place.exists() else None
         place.parent.mkdir(exist_ok=True)
         place.symlink_to(victim if name != "summary.json" else "absent")
-        with pytest.raises(UserError, match=rf"runs/demo/{name}: a symbolic link inside a run; replace it with a copy"):
+        with pytest.raises(UserError, match=rf"runs/demo/{name}: a symbolic link inside a result folder; replace it"):
             train(["resume=true"])
         place.unlink()
         if kept:

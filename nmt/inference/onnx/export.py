@@ -61,7 +61,7 @@ def export(
     training may replace the file in the meantime. See ``write_export``.
     """
     model_identity = model_identity or archive_fingerprint(run / MODEL_FILE)
-    with replace_folder(run / FOLDER) as folder:
+    with replace_folder(run / FOLDER, mark=ABOUT) as folder:
         write_export(folder, trained, lists, engines=engines, model_identity=model_identity)
     return run / FOLDER
 

@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError, suggest_fix
-from nmt.files.locks import LOCK_FILE, lock_folder
+from nmt.errors import UserError
+from nmt.files.atomic import write_bytes
+from nmt.files.locks import LOCK_FILE, own_folder
+from nmt.files.private import remove_leftovers
 from nmt.files.reading import open_regular, read_json
 from nmt.inference.shards.shard import Done, Shard
 
@@ -75,12 +77,7 @@ class ShardStore:
         return self.folder / f"{number:08d}.shard"
 
     def _write(self, file: Path, content: bytes) -> None:
-        unfinished = self.folder / "unfinished"  # the lock admits one writer
-        try:
-            unfinished.write_bytes(content)
-            os.replace(unfinished, file)
-        except OSError as error:
-            raise UserError(f"{file}: cannot be written: {error.strerror}; {suggest_fix(error)}") from error
+        write_bytes(file, content)
 
 
 @contextmanager
@@ -90,14 +87,11 @@ def open_store(folder: Path, settings: Mapping[str, Any]) -> Iterator[ShardStore
     If the block fails, the folder stays, unless it holds no finished shard. Raises UserError if another process uses
     the folder, if it cannot be written, or if its shards were written with other ``settings``, which are plain data.
     """
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
     keep = True
     try:
-        with lock_folder(folder, busy=BUSY):
-            if set(os.listdir(folder)) - {LOCK_FILE, "unfinished"} and not (folder / SETTINGS).is_file():
+        with own_folder(folder, busy=BUSY, fix="rename it, or choose another output=", derived=True):
+            remove_leftovers(folder, locked=True)
+            if set(os.listdir(folder)) - {LOCK_FILE} and not (folder / SETTINGS).is_file():
                 raise UserError(f"{folder}: not a folder of finished shards; rename it, or choose another output=")
             store = ShardStore(folder)
             store.check_settings(settings)
