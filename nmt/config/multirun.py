@@ -27,7 +27,8 @@ from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError
 
 DEFAULT_NAME = "sweep"
-LONGEST_NAME = 120  # characters in the name of a job's folder; file systems allow 255 bytes
+LONGEST_NAME = 120  # characters in the name of a job's folder
+LONGEST_BYTES = 240  # file systems allow 255; a checksum and .log follow
 REFUSED = {  # arguments that a sweep sets for each job
     "name": "names the sweep; give one name",
     "runs": "is the parent folder of the sweep; give one folder",
@@ -115,6 +116,7 @@ def job_name(words: Sequence[str]) -> str:
     """
     text = ",".join(sorted(word.lstrip("+~") for word in words)) or "run"
     safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
+    safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
     return safe if safe == text else f"{safe}-{sha256(text.encode()).hexdigest()[:8]}"
 
 

@@ -7,6 +7,7 @@ ends, however it ends.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -53,8 +54,10 @@ def private_folder(parent: Path) -> Iterator[Path]:
 @contextmanager
 def _marked(folder: Path) -> Iterator[None]:
     """Mark and lock a private folder during the block."""
+    descriptor = os.open(folder / MARK, NEW_FILE, 0o600)
     try:
-        with os.fdopen(os.open(folder / MARK, NEW_FILE, 0o600), "wb") as mark:
+        with os.fdopen(descriptor, "wb") as mark:
+            _require_new(folder, os.fstat(mark.fileno()))
             _lock(mark.fileno())
             mark.write(json.dumps({"process": os.getpid(), "host": _host()}).encode())
             mark.flush()
@@ -78,6 +81,17 @@ def _opened(path: Path) -> Iterator[Path]:
         yield path
     finally:
         os.close(descriptor)
+
+
+def _require_new(folder: Path, mark: os.stat_result) -> None:
+    """Raise OSError unless the folder was made by this process: a stranger could replace it before it was opened.
+
+    It must hold nothing but the mark, with the same owner, and be private unless the file system ignores permissions.
+    """
+    status = os.stat(folder)
+    shared = status.st_mode & 0o77 and not mark.st_mode & 0o77
+    if os.listdir(folder) != [MARK] or status.st_uid != mark.st_uid or shared:
+        raise OSError(errno.ESTALE, "another process has replaced the temporary folder")
 
 
 def _empty(folder: Path) -> None:

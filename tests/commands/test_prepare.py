@@ -203,7 +203,7 @@ def test_folder_of_someone_else_is_kept(files: Path) -> None:
     chapter = Path("mine.partial/thesis/chapter.txt")
     chapter.parent.mkdir(parents=True)
     chapter.write_text("important")
-    with pytest.raises(UserError, match="^mine.partial: holds files that nmt-prepare has not written; rename it"):
+    with pytest.raises(UserError, match="^mine.partial: holds thesis, which this command has not written; rename it"):
         prepare(SHARDED)
     assert chapter.read_text() == "important"
     shutil.rmtree("mine.partial")

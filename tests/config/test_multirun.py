@@ -7,6 +7,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -181,3 +183,12 @@ def test_direction_follows_the_monitored_value(monitor: str, direction: str) -> 
     assert [word for word in given if "direction" in word] == ["hydra.sweeper.direction=minimize"]
     with pytest.raises(UserError, match="jobs with different objectives cannot be compared"):
         read_multirun(["hydra/sweeper=optuna", "training.monitor=valid_loss,valid_bleu"])
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "字", "𝔞"])
+@given(length=st.integers(1, 300))
+def test_names_of_jobs_fit_into_file_systems(letter: str, length: int) -> None:
+    name = job_name([f"init_from={letter * length}", "seed=1"])
+    assert len(f"{name}.log".encode()) <= 255
+    assert name == job_name(["seed=1", f"init_from={letter * length}"])
+    assert name != job_name([f"init_from={letter * length}", "seed=2"])

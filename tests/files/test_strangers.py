@@ -1,0 +1,339 @@
+"""A stranger who can write into the folder of an output redirects no write and loses the user no file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmt.errors import UserError
+from nmt.files.atomic import create_folder, open_own, replace_file, replace_folder, write_bytes, write_lines
+from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
+from nmt.files.private import NAME
+from nmt.files.reading import MAX_DEPTH
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links")
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """Return a file of the user outside the folder ``shared``, in which the stranger can write."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "home").mkdir()
+    file = tmp_path / "home" / "thesis"
+    file.write_text("mine")
+    return file
+
+
+def test_names_of_temporary_files_cannot_be_predicted(tmp_path: Path) -> None:
+    names = set()
+    for _ in range(20):
+        with replace_file(tmp_path / "out"):
+            (name,) = os.listdir(tmp_path) if not names else set(os.listdir(tmp_path)) - {"out"}
+            assert NAME.fullmatch(name) and os.stat(tmp_path / name).st_mode & 0o777 == 0o700
+            names.add(name)
+    assert len(names) == 20
+
+
+def test_old_predictable_names_are_not_opened(precious: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    for name in (f".out.{os.getpid()}.partial", f".out.{os.getpid()}.old.partial", "unfinished"):
+        (shared / name).symlink_to(precious)
+    write_lines(shared / "out", ["new"])
+    assert precious.read_text() == "mine" and (shared / "out").read_text() == "new\n"
+
+
+def swapped(shared: Path, replacement: Callable[[Path], None]) -> None:
+    """Do what a stranger does during a write: rename the private folder and put something else in its place."""
+    for entry in [entry for entry in shared.iterdir() if NAME.fullmatch(entry.name)]:
+        os.rename(entry, shared / f"{entry.name}.moved")
+        replacement(entry)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize("kind", ["link", "folder with links", "folder of the user"])
+@pytest.mark.parametrize("write", [replace_file, create_folder, replace_folder])
+def test_private_folder_that_is_swapped_during_the_write(
+    precious: Path, tmp_path: Path, kind: str, write: Callable[..., object]
+) -> None:
+    """The write goes to our folder, and what stands in its place is neither written nor deleted."""
+    shared, home = tmp_path / "shared", precious.parent
+
+    def replacement(path: Path) -> None:
+        if kind == "link":
+            path.symlink_to(home)
+        elif kind == "folder with links":
+            (path / "new").mkdir(parents=True)
+            (path / "new" / "thesis").symlink_to(precious)
+        else:
+            os.rename(home, path)
+
+    with write(shared / "out") as target:  # type: ignore[attr-defined]
+        swapped(shared, replacement)
+        if isinstance(target, Path):
+            (target / "thesis").write_text("new")
+        else:
+            target.write(b"new")
+    written = shared / "out" if write is replace_file else shared / "out" / "thesis"
+    assert written.read_text() == "new"
+    thesis = precious if precious.exists() else next(shared.glob(".nmt-*.partial/thesis"))
+    assert thesis.read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_thread_that_swaps_names_all_the_time(precious: Path, tmp_path: Path) -> None:
+    shared, ended = tmp_path / "shared", threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            for entry in os.listdir(shared):
+                if NAME.fullmatch(entry):
+                    try:
+                        os.rename(shared / entry, shared / f"{entry}.moved")
+                        os.symlink(precious.parent, shared / entry)
+                    except OSError:
+                        continue
+
+    stranger = threading.Thread(target=swap)
+    stranger.start()
+    try:
+        for number in range(100):
+            with suppress(UserError):  # swapped before it was opened
+                write_lines(shared / "thesis", [f"{number}"])
+                assert (shared / "thesis").read_text() == f"{number}\n"
+            with suppress(UserError), replace_folder(shared / "folder") as folder:
+                (folder / "thesis").write_text("new")
+    finally:
+        ended.set()
+        stranger.join()
+    assert precious.read_text() == "mine" and os.listdir(precious.parent) == ["thesis"]
+
+
+PLANTED = ["link", "dangling link", "loop", "pipe", "folder"]
+
+
+def plant(path: Path, kind: str, victim: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"link": victim, "dangling link": victim.with_name("absent"), "loop": path}[kind])
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+@pytest.mark.parametrize(
+    "write", [lambda path: write_lines(path, ["new"]), lambda path: write_bytes(path, b"new"), open_own]
+)
+def test_own_files_are_not_written_through_what_a_stranger_planted(
+    precious: Path, tmp_path: Path, kind: str, write: Callable[[Path], object]
+) -> None:
+    plant(tmp_path / "shared" / "metrics.csv", kind, precious)
+    with pytest.raises((UserError, OSError)):
+        write(tmp_path / "shared" / "metrics.csv")
+    assert os.listdir(precious.parent) == ["thesis"] and precious.read_text() == "mine"
+
+
+def test_hard_link_to_a_file_of_the_user_is_replaced(precious: Path, tmp_path: Path) -> None:
+    os.link(precious, tmp_path / "shared" / "report.html")
+    write_lines(tmp_path / "shared" / "report.html", ["new"])
+    assert precious.read_text() == "mine"
+
+
+def test_loop_in_a_name_of_the_user_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / "loop", tmp_path / "loop" / "out"):
+        with pytest.raises(UserError, match="cannot write: Too many levels of symbolic links"):
+            write_lines(path, ["new"], user_named=True)
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "字" * 86, "/".join(["deep"] * 1100)])
+def test_names_that_are_too_long_fail_before_the_work(tmp_path: Path, name: str) -> None:
+    for write in (replace_file, create_folder, replace_folder):
+        with pytest.raises(UserError, match="cannot write: File name too long"), write(tmp_path / name):  # type: ignore[operator]
+            pytest.fail("the block ran")
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "字" * 85])
+def test_longest_names_are_written(tmp_path: Path, name: str) -> None:
+    write_lines(tmp_path / name, ["new"], user_named=True)
+    assert (tmp_path / name).read_text() == "new\n"
+    with create_folder(tmp_path / "f" / name) as folder:
+        (folder / name).write_text("new")
+    assert (tmp_path / "f" / name / name).read_text() == "new"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_replaced_file_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "out").write_text("old")
+    (tmp_path / "out").chmod(mode)
+    write_lines(tmp_path / "out", ["new"], user_named=True)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+def test_new_files_and_folders_have_the_usual_permissions(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_lines(tmp_path / "file", ["new"])
+        for write in (create_folder, replace_folder):
+            with write(tmp_path / write.__name__):
+                pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~mask
+    for name in ("create_folder", "replace_folder"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+# Folders in which commands continue.
+
+OPEN = {"busy": "is busy", "fix": "choose another output="}
+
+
+def test_folder_is_continued(tmp_path: Path) -> None:
+    for _ in range(2):
+        with own_folder(tmp_path / "new", **OPEN):  # type: ignore[arg-type]
+            (tmp_path / "new" / "a").write_text("ours")
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(name=st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=20))
+def test_folder_of_the_user_stays_whatever_it_holds(tmp_path: Path, name: str) -> None:
+    if name in (".", "..", LOCK_FILE):
+        return
+    shutil.rmtree(tmp_path / "mine", ignore_errors=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("mine")
+    with pytest.raises(UserError, match="which this command has not written"), own_folder(tmp_path / "mine", **OPEN):  # type: ignore[arg-type]
+        pytest.fail("the block ran")
+    assert os.listdir(tmp_path / "mine") == [name]
+
+
+@pytest.mark.parametrize("content", ["apples\n", "12 apples", "1" * 30, "\n\n"])
+def test_lock_file_of_something_else_stays(tmp_path: Path, content: str) -> None:
+    (tmp_path / LOCK_FILE).write_text(content)
+    with pytest.raises(UserError, match="not a lock of this toolkit"), lock_folder(tmp_path, busy="is busy"):
+        pytest.fail("the block ran")
+    assert (tmp_path / LOCK_FILE).read_text() == content
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_lock_that_a_stranger_planted(precious: Path, tmp_path: Path, kind: str) -> None:
+    plant(tmp_path / "shared" / LOCK_FILE, kind, precious)
+    with pytest.raises((UserError, OSError)), own_folder(tmp_path / "shared", **OPEN):  # type: ignore[arg-type]
+        pytest.fail("the block ran")
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["report.html", "a/job.json", "a/b/c/0001.png"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "loop"])
+def test_links_inside_are_refused_when_a_folder_is_opened(precious: Path, tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / "shared" / LOCK_FILE).touch()
+    plant(tmp_path / "shared" / name, kind, precious)
+    with (
+        pytest.raises(UserError, match="a symbolic link inside a result folder"),
+        own_folder(tmp_path / "shared", **OPEN),
+    ):  # type: ignore[arg-type]
+        pytest.fail("the block ran")
+
+
+def test_thousands_of_nested_folders_are_one_error(tmp_path: Path) -> None:
+    (tmp_path / LOCK_FILE).touch()
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+        with pytest.raises(UserError, match=f"more than {MAX_DEPTH} nested folders"):
+            require_own(tmp_path, fix="choose another name=")
+    finally:
+        for _ in range(1500):
+            os.chdir("..")
+            os.rmdir("d")
+        os.chdir(here)
+
+
+def test_only_names_that_the_command_writes_count(precious: Path, tmp_path: Path) -> None:
+    names, shared = re.compile(r"[0-9]{4}\.png"), tmp_path / "shared"
+    (shared / "notes").symlink_to(precious)
+    require_own(shared, fix="", names=names)
+    (shared / "0001.png").write_text("a photo")
+    with pytest.raises(UserError, match=r"holds 0001\.png, which this command has not written"):
+        require_own(shared, fix="", names=names)
+    (shared / LOCK_FILE).touch()
+    require_own(shared, fix="", names=names)
+    (shared / "0002.png").symlink_to(precious)
+    with pytest.raises(UserError, match=r"0002\.png: a symbolic link"):
+        require_own(shared, fix="", names=names)
+
+
+def test_link_in_place_of_a_folder_whose_name_is_derived(precious: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.shards").symlink_to(precious.parent)
+    with pytest.raises(UserError, match=r"out\.shards: a symbolic link"):
+        require_own(tmp_path / "out.shards", fix="", derived=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give folders away")
+def test_folder_of_a_stranger_beside_the_output(tmp_path: Path) -> None:
+    (tmp_path / "out.shards").mkdir()
+    (tmp_path / "out.shards" / LOCK_FILE).touch()
+    require_own(tmp_path / "out.shards", fix="", derived=True)
+    os.chown(tmp_path / "out.shards", 12345, 12345)
+    with pytest.raises(UserError, match=r"out\.shards: belongs to another user"):
+        require_own(tmp_path / "out.shards", fix="", derived=True)
+
+
+def test_export_keeps_a_folder_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "mine").write_text("mine")
+    with (
+        pytest.raises(UserError, match="holds mine, but no about.json"),
+        replace_folder(tmp_path / "onnx", mark="about.json"),
+    ):
+        pytest.fail("the block ran")
+    assert (tmp_path / "onnx" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_folder_of_the_user_that_is_swapped_in_before_ours_is_opened(
+    precious: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Its content is not deleted as that of a temporary folder."""
+    shared, create = tmp_path / "shared", os.mkdir
+    precious.parent.chmod(mode)
+
+    def mkdir(path: Path, *arguments: int) -> None:
+        create(path, *arguments)
+        os.rmdir(path)
+        os.rename(precious.parent, path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(UserError, match="another process has replaced the temporary folder"):
+        write_lines(shared / "out", ["new"])
+    (thesis,) = shared.glob(".nmt-*.partial/*")
+    assert thesis.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give folders away")
+def test_folder_of_a_stranger_that_is_swapped_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = os.mkdir
+
+    def mkdir(path: Path, *arguments: int) -> None:
+        create(path, *arguments)
+        os.chown(path, 12345, 12345)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(UserError, match="another process has replaced the temporary folder"):
+        write_lines(tmp_path / "out", ["new"])
+    assert os.listdir(tmp_path) == []
