@@ -9,8 +9,9 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from nmt.alignment.characters import is_visible
+
 DEFAULT = "DejaVu Sans"  # comes with matplotlib
-INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zs", "Zl", "Zp"})  # Unicode categories
 CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
 _warned: set[str] = set()  # packages
 
@@ -20,7 +21,7 @@ def font_families(texts: Iterable[str]) -> list[str]:
 
     Characters that no font has are drawn as boxes. A warning names them and a package that has them, once per package.
     """
-    families, boxes = _choose(frozenset(character for text in texts for character in text if _is_visible(character)))
+    families, boxes = _choose(frozenset(character for text in texts for character in text if is_visible(character)))
     for package in {_package(character) for character in boxes} - _warned:
         _warned.add(package)
         characters = " ".join(character for character in boxes if _package(character) == package)
@@ -50,11 +51,6 @@ def _choose(characters: frozenset[str]) -> tuple[list[str], list[str]]:
         families.append(_family(best))
         missing -= set(_charmap(best).tolist())
     return families, [chr(code) for code in sorted(missing)]
-
-
-def _is_visible(character: str) -> bool:
-    variation_selector = "\ufe00" <= character <= "\ufe0f"
-    return unicodedata.category(character) not in INVISIBLE and not variation_selector
 
 
 @cache

@@ -3,45 +3,59 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from nmt.alignment.characters import xml_safe
+from nmt.alignment.characters import short_label, xml_safe
+from nmt.alignment.colours import UNIT, Scale, scale_of
 from nmt.text.links import Link
 
-BLUE, RED = 211, 8  # degrees on the colour wheel
 STYLE = """
-:root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb; --hue: 211 }
+:root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e3da; --paper: #15191e; --rule: #39414a } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; max-width: 76rem;
   padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
-p.words { margin: .2rem 0 } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default }
-p.words span:focus { outline: 2px solid hsl(var(--hue) 70% 50%) }
+p.words { margin: .2rem 0; overflow-wrap: anywhere } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default;
+  unicode-bidi: plaintext /* a mark that turns a word around does not turn the others */ }
+:focus-visible { outline: 3px solid #e08a1e; outline-offset: 1px }
+p.partners { min-height: 1.5em; margin: .2rem 0; font-size: .875rem }
+p.scale { font-size: .875rem } p.scale b { font-weight: 400; padding: .1rem .6rem; border: 1px solid var(--rule) }
 div.scroll { overflow: auto; max-height: 90vh; margin-top: .75rem } table { border-collapse: separate; border-spacing: 0 }
 th { font-weight: 400; font-size: .8rem; text-align: right; padding: 0 .4rem; white-space: nowrap }
 thead th { vertical-align: bottom; padding: 0; width: 1.5rem; position: sticky; top: 0; z-index: 1 }
 thead th div { writing-mode: vertical-rl; margin: auto; padding: .2rem 0 }
 th { background: var(--paper) } tbody th, thead th.corner { position: sticky; left: 0 } thead th.corner { z-index: 2; padding: .4rem }
-td { min-width: 1.5rem; height: 1.3rem; border: solid var(--rule); border-width: 0 1px 1px 0 } td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
+td { min-width: 1.5rem; height: 1.3rem; border: solid var(--rule); border-width: 0 1px 1px 0; font-size: .65rem; text-align: center }
+td.gold { outline: 2px solid #e08a1e; outline-offset: -2px }
 small { opacity: .75 }
 """
 TABLE_STYLE = """
-.nmt thead th div { writing-mode: vertical-rl; margin: auto } .nmt td { width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb }
+.nmt thead th div { writing-mode: vertical-rl; margin: auto } .nmt td { min-width: 1.5rem; height: 1.3rem; border: 1px solid #d9d5cb;
+font-size: .65rem; text-align: center } .nmt p.scale b { font-weight: 400; padding: .1rem .6rem; border: 1px solid #d9d5cb }
 """
 SCRIPT = """
 for (const section of document.querySelectorAll("section")) {
   const sources = section.querySelectorAll(".source span"), targets = section.querySelectorAll(".target span")
-  const rows = [...section.querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("td")].map(c => c.style.background))
-  const paint = (words, colours) => words.forEach((word, k) => word.style.background = colours ? colours[k] : "")
-  const watch = (words, others, colours) => words.forEach((word, k) => {
-    for (const on of ["mouseenter", "focus"]) word.addEventListener(on, () => paint(others, colours(k)))
-    for (const off of ["mouseleave", "blur"]) word.addEventListener(off, () => paint(others, null)) })
+  const rows = [...section.querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("td")])
+  const partners = section.querySelector(".partners"), size = cell => Math.abs(parseFloat(cell.title)) || 0
+  const show = (word, others, cells) => {
+    others.forEach((other, k) => {
+      other.style.background = cells ? cells[k].style.background : ""; other.style.color = cells ? cells[k].style.color : "" })
+    const order = cells ? [...cells.keys()].sort((a, b) => size(cells[b]) - size(cells[a])).filter(k => size(cells[k]) >= 0.005) : []
+    partners.textContent = cells ? word.textContent + ": " + (order.slice(0, 5).map(k =>
+      others[k].textContent + " " + cells[k].title).join(", ") || "no weight") : "" }
+  const watch = (words, others, cells) => words.forEach((word, k) => {
+    for (const on of ["mouseenter", "focus"]) word.addEventListener(on, () => show(word, others, cells(k)))
+    for (const off of ["mouseleave", "blur"]) word.addEventListener(off, () => show(word, others, null)) })
   watch(targets, sources, j => rows[j]); watch(sources, targets, i => rows.map(r => r[i]))
 }
 """
+MAX_TITLE = 1000  # characters of a word's title
+EMPTY = 0.005  # weights below have no number in their cell: it would be 0 in two digits
 
 
 class Example(NamedTuple):
@@ -55,30 +69,42 @@ class Example(NamedTuple):
 
 
 def alignment_page(
-    examples: Sequence[Example], *, title: str, attention: str = "", note: str = "", signed: bool = False
+    examples: Sequence[Example],
+    *,
+    title: str,
+    attention: str = "",
+    note: str = "",
+    signed: bool = False,
+    heading: bool = True,
 ) -> str:
-    """Return the page as HTML text. It needs no other file; its script only does the highlighting.
+    """Return the page as HTML text. It needs no other file; its script only shows the partners of a word.
 
-    Each weight is drawn relative to the largest of its sentence, so that soft attentions are visible too. ``signed``
-    gives negative weights a colour different from that of positive ones.
+    Weights are coloured as in pictures: from 0 to 1, and ``signed`` weights from the largest of the sentence below 0 to
+    the largest above. Each cell also holds its weight as a number. Without ``heading``, the title stands only in the tab
+    of the browser.
     """
     sections = "\n".join(_section(example, signed) for example in examples)
     attention_line = f"Attention: {_escape(attention)}. " if attention else ""
-    signs = "Red is positive, blue negative. " if signed else ""
+    colours = "Blue weights are positive, red ones negative. " if signed else "A darker blue is a larger weight. "
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
-    colours = f"Stronger colours mean larger weights; the strongest marks the largest weight of the sentence. {signs}"
+    scale = "Each sentence has its own scale. " if signed else ""
+    usage = "Point at a word, or go to it with the Tab key, to see its partners. "
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"<h1>{_escape(title)}</h1>\n<p>{attention_line}{colours}Point at a word to see its partners. {gold}</p>\n"
+        f"{f'<h1>{_escape(title)}</h1>' if heading else ''}\n<p>{attention_line}{colours}{scale}{usage}{gold}</p>\n"
         f"<p><small>{_escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 
 def _section(example: Example, signed: bool) -> str:
     return (
-        f'<section id="s{example.number}"><h2>{example.number}</h2>\n<p class="words source">{_words(example.source)}</p>\n'
-        f'<p class="words target">{_words(example.target)}</p>\n<div class="scroll">{_table(example, signed)}</div></section>'
+        f'<section id="s{example.number}"><h2>{example.number}</h2>\n'
+        f'<p class="words source" dir="auto">{_words(example.source)}</p>\n'
+        f'<p class="words target" dir="auto">{_words(example.target)}</p>\n'
+        '<p class="partners" aria-live="polite"></p>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="weights of sentence {example.number}">'
+        f"{_table(example, signed)}</div></section>"
     )
 
 
@@ -88,26 +114,48 @@ def alignment_table(example: Example, *, signed: bool = False) -> str:
 
 
 def _table(example: Example, signed: bool) -> str:
-    limit = float(np.abs(example.weights).max(initial=0)) or 1.0
-    head = "".join(f"<th><div>{_escape(word)}</div></th>" for word in example.source)
+    scale = scale_of(example.weights, signed=signed)
+    head = "".join(f'<th scope="col">{_label(word)}</th>' for word in example.source)
     gold = set(example.gold or ())
     rows = "\n".join(
-        f"<tr><th>{_escape(word)}</th>{''.join(_cell(w / limit, w, (i, j) in gold, signed) for i, w in enumerate(row))}</tr>"
+        f'<tr><th scope="row">{_label(word)}</th>'
+        f"{''.join(_cell(weight, (i, j) in gold, scale) for i, weight in enumerate(row.tolist()))}</tr>"
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
     corner = '<th class="corner">source →<br>target ↓</th>'
-    return f"<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    return f"{_legend(scale)}<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+
+
+def _legend(scale: Scale) -> str:
+    """Return the colour bar of a table: weights in their colours."""
+    bar = "".join(f'<b style="{_style(tick.colour, tick.ink)}">{tick.text}</b>' for tick in scale.ticks())
+    return f'<p class="scale">attention weight: {bar}</p>'
 
 
 def _escape(text: str) -> str:
     return html.escape(xml_safe(text))
 
 
+def _label(word: str) -> str:
+    """Return the label of a row or column, with the whole word as its title if it is shortened."""
+    label = short_label(word)
+    whole = f' title="{_escape(word[:MAX_TITLE])}"' if label != word else ""
+    return f'<div dir="auto"{whole}>{_escape(label)}</div>'
+
+
 def _words(words: Sequence[str]) -> str:
     return " ".join(f'<span tabindex="0">{_escape(word)}</span>' for word in words)
 
 
-def _cell(share: float, weight: float, gold: bool, signed: bool) -> str:
+def _cell(weight: float, gold: bool, scale: Scale) -> str:
+    """Return one cell: its colour, its weight as a title in three digits, and as text in two."""
     mark = ' class="gold"' if gold else ""
-    hue = RED if signed and weight > 0 else BLUE
-    return f'<td{mark} title="{weight:.3g}" style="background:hsl({hue} 75% 50% / {abs(share):.3f})"></td>'
+    if not math.isfinite(weight):
+        return f'<td{mark} title="{weight}">{weight}</td>'
+    text = f"{weight:.2f}" if scale == UNIT else f"{weight:.2g}"
+    text = "" if abs(weight) < EMPTY * scale.limit else text.replace("0.", ".", 1)
+    return f'<td{mark} title="{weight:.3g}" style="{_style(*scale.colour(weight))}">{text}</td>'
+
+
+def _style(colour: str, ink: str) -> str:
+    return f"background:{colour};color:{ink}"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.alignment.characters import xml_safe
+from nmt.alignment.characters import short_label, xml_safe
+from nmt.alignment.colours import UNIT, Scale, scales_of
 from nmt.alignment.fonts import font_families
-from nmt.alignment.heatmap import draw_weights
+from nmt.alignment.heatmap import POINTS, draw_bar, draw_weights, label_cells
 from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.comparison.results import Point, Row, pareto_front
 from nmt.files.atomic import replace_file
@@ -22,22 +23,29 @@ from nmt.text.links import Link
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
+CELL = 0.17  # inches
+FONT_SIZE = 7.0  # points
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.2}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
 
 
 class Panel(NamedTuple):
-    """A heatmap: weights with the labels of its rows and columns (none: numbers), and gold links (column, row)."""
+    """A heatmap: weights with the labels of its rows and columns (none: numbers), and gold links (column, row).
+
+    Panels of one ``quantity`` share a scale.
+    """
 
     title: str
     weights: np.ndarray
     rows: Sequence[str]
     columns: Sequence[str]
     gold: Collection[Link] = ()
+    quantity: str = ""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -175,34 +183,70 @@ def draw_lengths(
 
 
 def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
-    """Draw heatmaps beside each other, at most ``columns`` in a line."""
+    """Draw heatmaps beside each other, at most ``columns`` in a line.
+
+    Panels of weights between 0 and 1 have one scale, and all others of one quantity another. One scale has one bar.
+    """
     count = min(columns, len(panels))
     lines = -(-len(panels) // count)
-    height = max(2.2, max(0.21 * min(panel.weights.shape[0], 26) for panel in panels) + 1.6)
-    figure = new_figure(4.6 * count, height * lines)
+    figure = new_figure(4.6 * count, 2.2 * lines)
     grid = figure.subplots(lines, count, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        _heatmap(axes, panel)
+    used = list(grid.flat)[: len(panels)]
+    scales = _scales(panels)
+    images = [_heatmap(*cell) for cell in zip(used, panels, scales, strict=True)]
+    sizes = [_label_panel(*cell, POINTS * CELL) for cell in zip(used, panels, strict=True)]
+    width, height = (max(side) / POINTS + 1.2 for side in zip(*sizes, strict=True))
+    figure.set_size_inches(max(4.6, width) * count, max(2.2, height) * lines)  # the layout needs room for the labels
+    if len({*scales}) == 1:
+        draw_bar(figure, images[0], scales[0], ax=used, shrink=0.8, aspect=30)
+    else:
+        for axes, image, scale in zip(used, images, scales, strict=True):
+            draw_bar(figure, image, scale, ax=axes)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
+    figure.draw_without_rendering()  # decides how large the cells are
+    for axes, panel in zip(used, panels, strict=True):
+        _label_panel(axes, panel)
     return figure
 
 
-def _heatmap(axes: Axes, panel: Panel) -> None:
+def _scales(panels: Sequence[Panel]) -> list[Scale]:
+    """Return the scale of each panel."""
+    scales = [UNIT] * len(panels)
+    for quantity in {panel.quantity for panel in panels}:
+        places = [place for place, panel in enumerate(panels) if panel.quantity == quantity]
+        for place, scale in zip(places, scales_of([panels[place].weights for place in places]), strict=True):
+            scales[place] = scale
+    return scales
+
+
+def _heatmap(axes: Axes, panel: Panel, scale: Scale) -> AxesImage:
     from matplotlib.patches import Rectangle
 
-    title, weights, rows, columns, gold = panel
-    draw_weights(axes, weights, signed=bool((weights < 0).any()))
-    for column, row in gold:
+    image = draw_weights(axes, panel.weights, scale)
+    for column, row in panel.gold:
         axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **OUTLINE))
-    style: dict[str, Any] = {"parse_math": False, "fontfamily": font_families([*rows, *columns, title]), "fontsize": 7}
-    if columns and len(columns) <= MAX_LABELS:
-        axes.set_xticks(range(len(columns)), [xml_safe(word) for word in columns], rotation=90, **style)
-    if rows and len(rows) <= MAX_LABELS:
-        axes.set_yticks(range(len(rows)), [xml_safe(word) for word in rows], **style)
-    axes.tick_params(length=0, labelsize=7)
     axes.xaxis.tick_top()
-    axes.set_title(xml_safe(title), loc="left", **{**style, "fontsize": 9})
+    axes.tick_params(length=0, labelsize=7)
+    title = xml_safe(panel.title)
+    axes.set_title(title, loc="left", parse_math=False, fontfamily=font_families([title]), fontsize=9)
+    return image
+
+
+def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> tuple[float, float]:
+    """Label cells of ``pitch`` points, or of their present size. Return the size of cells and labels in points."""
+    box, dpi = axes.get_window_extent(), axes.figure.dpi
+    rows, columns = panel.weights.shape
+    across, down = (min(size, MAX_LABELS) * POINTS * CELL for size in (columns, rows))
+    if panel.columns and columns <= MAX_LABELS:
+        labels = [short_label(token) for token in panel.columns]
+        room = box.width / dpi * POINTS / columns
+        down += label_cells(axes, "x", labels, pitch=pitch or room, size=FONT_SIZE)
+    if panel.rows and rows <= MAX_LABELS:
+        labels = [short_label(token) for token in panel.rows]
+        room = box.height / dpi * POINTS / rows
+        across += label_cells(axes, "y", labels, pitch=pitch or room, size=FONT_SIZE)
+    return across, down
 
 
 def _safe(text: str) -> str:

@@ -43,6 +43,6 @@ def draw_sentences(
 def _slots(label: str, example: Mapping[str, Any]) -> list[Panel]:
     write, read = np.array(example["write"]), np.array(example["read"])
     return [
-        Panel(f"{label}: α, slots down, source across", write, [], example["source_pieces"]),
-        Panel(f"{label}: β, target down, slots across", read, example["target_pieces"], []),
+        Panel(f"{label}: α, slots down, source across", write, [], example["source_pieces"], quantity="α"),
+        Panel(f"{label}: β, target down, slots across", read, example["target_pieces"], [], quantity="β"),
     ]

@@ -135,7 +135,7 @@ def test_word_without_weight_has_no_link() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:no installed font has")
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 @pytest.mark.parametrize("signed", [False, True])
 def test_heatmap_accepts_any_text(tmp_path: Path, suffix: str, signed: bool) -> None:
     path = tmp_path / f"picture{suffix}"
@@ -179,13 +179,24 @@ def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, *
 
 @pytest.mark.parametrize(
     ("weights", "signed", "limits"),
-    [([0.15, 0.05], False, (0, 0.15)), ([0.0, 0.0], False, (0, 1)), ([-4.0, 2.0], True, (-4, 4))],
+    [
+        ([0.15, 0.05], False, (0, 1)),
+        ([0.0, 0.0], False, (0, 1)),
+        ([np.nan, 1.0002], False, (0, 1)),
+        ([-4.0, 2.0], True, (-4, 4)),
+        ([0.1, 2.5], False, (0, 2.5)),
+        ([0.0, 0.0], True, (-1, 1)),
+    ],
 )
-def test_heatmap_colours_reach_the_largest_weight(
+def test_colours_and_bar_have_the_same_limits(
     weights: list[float], signed: bool, limits: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     axes = draw_axes(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
     assert axes.images[0].get_clim() == limits
+    figure = axes.get_figure()
+    assert figure is not None and figure.axes[1].get_ylim() == limits
+    ticks = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].get_yticklabels()]
+    assert (ticks[0], ticks[-1], len(ticks)) == (*limits, 5)
 
 
 def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +211,8 @@ def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypat
 
 
 def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    axes = draw_axes(np.ones((120, 121)), tmp_path / "picture.svg", monkeypatch)
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(120)]
+    axes = draw_axes(np.ones((250, 251)), tmp_path / "picture.svg", monkeypatch)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(250)]
     source_labels = [label.get_text() for label in axes.get_xticklabels()]
     assert len(source_labels) < 30 and "100" in source_labels
 
@@ -214,7 +225,7 @@ def test_heatmap_shortens_very_long_tokens(tmp_path: Path) -> None:
 
 
 def test_unsupported_heatmap_format_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"\.png or \.svg"):
+    with pytest.raises(UserError, match=r"\.png, \.svg or \.pdf"):
         save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
 
 
@@ -235,12 +246,12 @@ def test_page_is_self_contained_and_escaped() -> None:
     assert "src=" not in page and "http" not in page
     assert '<th class="corner">source →<br>target ↓</th>' in page
     assert '<section id="s7"><h2>7</h2>' in page
-    assert 'class="gold" title="0.75" style="background:hsl(211 75% 50% / 1.000)"' in page
-    assert '<td title="0.25" style="background:hsl(211 75% 50% / 0.333)"' in page
+    assert '<td title="0.25" style="background:#9ecae1;color:#000">.25</td>' in page
+    assert '<td class="gold" title="0.75" style="background:#1460a8;color:#fff">.75</td>' in page
 
 
 def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
     page = alignment_page([Example(1, np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
-    assert 'title="-40" style="background:hsl(211 75% 50% / 1.000)"' in page
-    assert 'title="10" style="background:hsl(8 75% 50% / 0.250)"' in page
-    assert "Red is positive, blue negative." in page
+    assert '<td title="-40" style="background:#67001f;color:#fff">-40</td>' in page
+    assert '<td title="10" style="background:#9ecae1;color:#000">10</td>' in page
+    assert "Blue weights are positive, red ones negative." in page

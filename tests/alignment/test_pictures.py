@@ -1,0 +1,242 @@
+"""Laws of pictures: one colour per weight everywhere, bars that state the scale, and labels that do not overlap."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from nmt.alignment.characters import MAX_LABEL_LENGTH, MAX_MARKS, is_visible, short_label
+from nmt.alignment.colours import UNIT, Scale, scale_of, scales_of
+from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap, strongest
+from nmt.alignment.page import Example, alignment_page, alignment_table
+from nmt.comparison.figures import Panel, draw_heatmaps
+from nmt.errors import UserError
+
+SHARES = [0.0, 0.01, 0.25, 0.5, 0.75, 1.0]
+finite = st.floats(-1e3, 1e3)
+
+
+def drawn_colours(figure: Figure, panel: int = 0) -> list[str]:
+    """Return the colours of the cells of one panel, row by row, as ``#rrggbb``."""
+    image = figure.axes[panel].images[0]
+    array = image.get_array()
+    assert array is not None
+    colours = np.round(255 * image.cmap(image.norm(array))).astype(int).reshape(-1, 4)
+    return ["#" + "".join(f"{part:02x}" for part in colour[:3]) for colour in colours]
+
+
+def page_colours(page: str) -> list[str]:
+    return re.findall(r"<td[^>]*background:(#\w{6})", page)
+
+
+def drawn_everywhere(weights: list[float]) -> list[list[str]]:
+    """Return the colours of a row of weights in a picture, a page and a notebook."""
+    matrix, source = np.array([weights]), [f"s{k}" for k in range(len(weights))]
+    example = Example(1, matrix, source, ["t"])
+    picture = drawn_colours(draw_heatmap(matrix, source, ["t"]))
+    return [picture, page_colours(alignment_page([example], title="")), page_colours(alignment_table(example))]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_a_weight_has_one_colour_in_pictures_pages_and_notebooks(weights: list[float]) -> None:
+    expected = [UNIT.colour(weight)[0] for weight in weights]
+    assert drawn_everywhere(weights) == [expected] * 3
+
+
+def test_a_quarter_has_one_colour_whatever_stands_beside_it() -> None:
+    for weights in ([0.25] * 4, [0.25, 0.75], [0.25, 0.0], [1.0, 0.25]):
+        assert all(colours[weights.index(0.25)] == "#9ecae1" for colours in drawn_everywhere(weights))
+    panels = draw_heatmaps([Panel("", np.array([[0.25, other]]), [], []) for other in (0.25, 0.5)])
+    assert drawn_colours(panels)[0] == drawn_colours(panels, 1)[0] == "#9ecae1"
+
+
+@given(finite, finite, st.floats(1e-6, 1e3), st.booleans())
+def test_colours_are_monotone(first: float, second: float, limit: float, signed: bool) -> None:
+    """A larger weight is not lighter on the blue side and not darker on the red side."""
+    scale = Scale(limit, signed)
+    low, high = sorted((first, second))
+    blue = [int(scale.colour(weight)[0][1:3], 16) for weight in (low, high)]  # the red channel falls with the weight
+    if low >= 0:
+        assert blue[0] >= blue[1]
+    if high <= 0:
+        green = [int(scale.colour(weight)[0][3:5], 16) for weight in (low, high)]
+        assert green[0] <= green[1]
+
+
+def test_equal_steps_of_weight_are_equal_steps_of_lightness() -> None:
+    from nmt.alignment.colours import _lightness
+
+    steps = np.diff([_lightness(colour) for colour in UNIT.table])
+    assert steps.max() < 0 and abs(steps.min() - steps.max()) < 0.05
+    assert Scale(1, signed=True).colour(0.25) == UNIT.colour(0.25)
+    assert Scale(40, signed=True).colour(0) == UNIT.colour(0) == ("#f7fbff", "#000")
+
+
+@given(st.lists(finite, min_size=1, max_size=9), st.lists(finite, min_size=1, max_size=9))
+def test_signed_scales_are_symmetric_and_common(first: list[float], second: list[float]) -> None:
+    matrices = [np.array([first]), np.array([second])]
+    scale = scale_of(*matrices, signed=True)
+    assert scale.low == -scale.limit and scale.limit == (max(map(abs, first + second)) or 1)
+    outside = [scale for scale in scales_of(matrices) if scale != UNIT]
+    assert len({*outside}) <= 1
+    for matrix, chosen in zip(matrices, scales_of(matrices), strict=True):
+        assert chosen.low <= matrix.min() and matrix.max() <= chosen.limit + 1e-3
+
+
+def test_two_and_sixteen_slots_have_the_same_scale() -> None:
+    """Even weights of 1/2 are darker than those of 1/16; each panel used to have its own scale."""
+    panels = [Panel(f"K={size}", np.full((3, size), 1 / size), [], []) for size in (2, 16)]
+    figure = draw_heatmaps(panels)
+    assert [axes.images[0].get_clim() for axes in figure.axes[:2]] == [(0, 1), (0, 1)]
+    assert len(figure.axes) == 3  # with one bar
+    assert drawn_colours(figure, 0)[0] != drawn_colours(figure, 1)[0]
+    signed = [*panels, Panel("signed", np.array([[-3.0, 1.0]]), [], []), Panel("larger", np.array([[2.0]]), [], [])]
+    limits = [axes.images[0].get_clim() for axes in draw_heatmaps(signed, columns=4).axes[:4]]
+    assert limits == [(0, 1), (0, 1), (-3, 3), (-3, 3)]
+
+
+LETTERS = (
+    "abcWÅß" + "الكلب" + "שלום" + "我喜欢猫" + "กำ" + "\u0301\u0323\u0489" + "😀\ufe0f\u200d" + "\x07\u200b\u202e\n"
+)
+tokens = st.one_of(
+    st.text(LETTERS, min_size=1, max_size=12),
+    st.sampled_from(["</s>", "▁dog", "<0xE2>", "Donaudampfschiff" * 9, "W" * 50, "猫" * 45, "a" + "\u0301" * 90, "﷽"]),
+    st.text(min_size=1, max_size=5),
+)
+sides = st.lists(tokens, min_size=1, max_size=10)
+
+
+def assert_labels_apart(figure: Figure, panel: int, source: list[str], target: list[str]) -> None:
+    figure.draw_without_rendering()
+    axes = figure.axes[panel]
+    columns = [text for text in axes.get_xticklabels() if text.get_text()]
+    rows = [text for text in axes.get_yticklabels() if text.get_text()]
+    assert [text.get_text() for text in columns] == [short_label(token) for token in source]
+    assert [text.get_text() for text in rows] == [short_label(token) for token in target]
+    boxes = [text.get_window_extent() for text in columns]
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+    boxes = [text.get_window_extent() for text in rows]
+    assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(boxes))
+
+
+@pytest.mark.filterwarnings("ignore:no installed font has", "ignore:Glyph")
+@given(sides, sides)
+@settings(max_examples=12, deadline=None)
+def test_labels_do_not_overlap_and_nothing_is_cut_off(source: list[str], target: list[str]) -> None:
+    weights = np.full((len(target), len(source)), 1 / len(source))
+    assert_labels_apart(draw_heatmap(weights, source, target, title="T" * 200), 0, source, target)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.png"
+        save_heatmap(weights, source, target, path, title="T" * 200, gold=[(0, 0)])
+        pixels = imread(path)[..., :3]
+    for edge in (pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:]):
+        assert np.all(edge == 1)
+
+
+@pytest.mark.parametrize("size", [90, MAX_LABELS])
+def test_labels_of_long_sentences_do_not_overlap(size: int) -> None:
+    source, target = [f"Größe{k}" for k in range(size)], ["Ålj"] * 2
+    assert_labels_apart(draw_heatmap(np.zeros((2, size)), source, target), 0, source, target)
+    assert_labels_apart(draw_heatmap(np.zeros((size, 2)), target, source), 0, target, source)
+
+
+@pytest.mark.filterwarnings("ignore:no installed font has", "ignore:Glyph")
+@given(st.lists(tokens, min_size=1, max_size=15), st.lists(tokens, min_size=1, max_size=15), st.integers(1, 4))
+@settings(max_examples=4, deadline=None)
+def test_labels_of_compared_models_do_not_overlap(source: list[str], target: list[str], models: int) -> None:
+    weights = np.full((len(target), len(source)), 1 / len(source))
+    figure = draw_heatmaps([Panel(f"model {k}", weights, target, source) for k in range(models)])
+    for panel in range(models):
+        assert_labels_apart(figure, panel, source, target)
+
+
+@given(st.one_of(st.text(), tokens))
+def test_labels_are_short_visible_lines(token: str) -> None:
+    text = short_label(token)
+    assert len(text) <= MAX_LABEL_LENGTH and not re.search("[\t\r\n\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert not token or any(is_visible(character) for character in text)
+    assert "\u0301" * (MAX_MARKS + 1) not in text
+
+
+def test_labels_keep_ordinary_words() -> None:
+    for word in ("größer", "</s>", "▁dog", "<0xE2>", "שָׁלוֹם", "हिन्दी", "น้ำ", "don't"):
+        assert short_label(word) == word
+    assert short_label("\u200b\u202e") == "U+200B U+202E"
+
+
+def test_a_picture_of_more_cells_than_pixels_shows_the_strongest() -> None:
+    weights = np.zeros((3, 10_000))
+    weights[1, 7777], weights[2, 5000] = 0.9, -2
+    small = strongest(weights, 100)
+    assert small.shape == (3, 100)
+    np.testing.assert_array_equal(small[:, [77, 50]], [[0, 0], [0.9, 0], [0, -2]])
+    assert np.count_nonzero(small) == 2
+    assert strongest(weights[:, :100], 100).shape == (3, 100)
+
+
+def test_equal_pictures_are_equal_files(tmp_path: Path) -> None:
+    for suffix in ("png", "svg", "pdf"):
+        paths = [tmp_path / name / f"a.{suffix}" for name in ("first", "second")]
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            save_heatmap(np.ones((1, 2)), ["a", "b"], ["猫"], path, title="title")
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_empty_side_is_an_error_and_leaves_no_file(shape: tuple[int, int], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a\.png: the source or the translation is empty"):
+        save_heatmap(np.zeros(shape), ["s"] * shape[1], ["t"] * shape[0], tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_and_links_must_fit_the_weights(tmp_path: Path) -> None:
+    for source, target in (["a"], ["t"]), (["a", "b", "c"], ["t"]), (["a", "b"], []):
+        with pytest.raises(ValueError, match=r"weights \(1, 2\)"):
+            save_heatmap(np.ones((1, 2)), source, target, tmp_path / "a.png")
+    for link in (2, 0), (0, 1), (-1, 0):
+        with pytest.raises(
+            UserError, match=rf"links: {link[0]}-{link[1]} points outside the sentences of 2 and 1 word"
+        ):
+            save_heatmap(np.ones((1, 2)), ["a", "b"], ["t"], tmp_path / "a.png", gold=[link])
+
+
+def test_page_can_be_read_without_colours_and_mouse() -> None:
+    weights = np.array([[0.251, 0.745, 0.004], [0.0, 0.0, np.nan]])
+    page = alignment_page([Example(1, weights, ["a", "b", "c"], ["الكلب", "y" * 99])], title="T")
+    assert re.findall(r'<td title="([^"]*)"[^>]*>([^<]*)</td>', page) == [
+        *(("0.251", ".25"), ("0.745", ".74"), ("0.004", "")),
+        *(("0", ""), ("0", ""), ("nan", "nan")),
+    ]
+    assert page.count('tabindex="0"') == 3 + 2 + 1  # words, and the table, which scrolls
+    assert page.count('scope="col"') == 3 and page.count('scope="row"') == 2
+    assert page.count('dir="auto"') == 2 + 3 + 2
+    assert f'title="{"y" * 99}">{"y" * 39}…</div>' in page
+    for tick in ("0", "0.25", "0.5", "0.75", "1"):
+        assert f">{tick}</b>" in page
+    plain = alignment_page([Example(1, weights, ["a", "b", "c"], ["x", "y"])], title="T", heading=False)
+    assert "<h1>" not in plain and "<title>T</title>" in plain
+
+
+@pytest.mark.parametrize("weight", SHARES)
+def test_text_can_be_read_on_its_colour(weight: float) -> None:
+    """Contrast of at least 4.5, as WCAG 2 asks for text."""
+    for scale in (UNIT, Scale(1, signed=True)):
+        for signed in (weight, -weight):
+            colour, ink = scale.colour(signed)
+            linear = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+            linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in linear]
+            luminance = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+            contrast = (luminance + 0.05) / 0.05 if ink == "#000" else 1.05 / (luminance + 0.05)
+            assert contrast >= 4.5, (signed, colour, ink, contrast)
