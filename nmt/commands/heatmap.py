@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -37,14 +38,17 @@ HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or fo
   nmt-heatmap model=runs/demo src=test.en tgt=test.de output=pictures        given translations, force-decoded
   nmt-heatmap model=runs/demo src=test.en tgt=test.de links=test.links output=pictures format=html limit=null
   nmt-heatmap model=runs/demo src=test.en output=pictures format=svg granularity=piece
+  nmt-heatmap model=runs/demo src=test.en output=figures format=pdf title=false      for a paper
 
 Writes one picture per pair, named by its line number, or one HTML page. Prints the name of each file written.
+Colours go from 0 to 1 in every picture, so a colour means the same weight everywhere.
 
 granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
 a target word's pieces. Words of scripts without spaces, such as Chinese or Thai, are split into their pieces, except
 with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
-in two colours, the others are normalised over the source.
-In a picture, a side of more than 120 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
+in two colours, from the largest weight below 0 to the largest above; the others are normalised over the source. The
+bytes of a character that the tokenizer does not know are drawn as <0xE2>.
+In a picture, a side of more than 250 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
 
 BUSY = "is drawing into it; wait until it ends, or choose another output="
@@ -61,7 +65,8 @@ class Heatmap:
     src: str
     tgt: str | None
     output: str
-    format: Literal["png", "svg", "html"]
+    format: Literal["png", "svg", "pdf", "html"]
+    title: bool
     granularity: Literal["word", "piece"]
     limit: Count | None
     links: str | None
@@ -118,14 +123,14 @@ def heatmap(arguments: list[str]) -> None:
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
     """Return the first ``limit`` sources, targets and gold links (sure and possible); None for files not given.
 
-    The files are read to the end, so that files of unequal length are an error whatever the limit.
+    Source and target are read to the end, so that files of unequal length are an error whatever the limit. Links are
+    needed for these lines only.
     """
     from nmt.text.files import read_lines, read_pairs
 
     if options.tgt is None:
-        return list(read_lines(options.src))[: options.limit], None, None
-    pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base)
-    pairs = pairs[: options.limit]
+        return list(islice(read_lines(options.src), options.limit)), None, None
+    pairs = read_pairs(options.src, options.tgt, options.links, links_base=options.links_base, limit=options.limit)
     golds = [frozenset((*(pair.links or ()), *pair.possible)) for pair in pairs] if options.links is not None else None
     return [pair.source for pair in pairs], [pair.target for pair in pairs], golds
 
@@ -202,17 +207,39 @@ def _draw(
         examples = list(_page_examples(examples, options))
         title = f"Alignments of {source} by {model}"
         note = f"{origin}, by {options.granularity}"
-        page = alignment_page(examples, title=title, attention=translator.attention.name, note=note, signed=signed)
+        page = alignment_page(
+            examples, title=title, attention=translator.attention.name, note=note, signed=signed, heading=options.title
+        )
         write_lines(folder / ALIGNMENTS, page.rstrip("\n").split("\n"))
         yield folder / ALIGNMENTS
         return
+    files = []
     for example in examples:
         file = folder / f"{example.number:04}.{options.format}"
         title = f"{model}, {translator.attention.name} attention\n{source}, line {example.number}, {origin}"
         save_heatmap(
-            example.weights, example.source, example.target, file, title=title, signed=signed, gold=example.gold
+            example.weights,
+            example.source,
+            example.target,
+            file,
+            title=title if options.title else "",
+            signed=signed,
+            gold=example.gold,
         )
+        files.append(file)
         yield file
+    _warn_of_other_pictures(folder, files, options)
+
+
+def _warn_of_other_pictures(folder: Path, files: list[Path], options: Heatmap) -> None:
+    """Warn of pictures that an earlier command drew: they would be taken for pictures of this model."""
+    pattern = rf"\d{{4,}}\.{options.format}"
+    others = sorted(file.name for file in folder.iterdir() if re.fullmatch(pattern, file.name) and file not in files)
+    if others:
+        print_message(
+            f"warning: output={folder}: {counted(len(others), 'picture')} of an earlier command left, such as"
+            f" {others[0]}; remove the old pictures or choose another folder"
+        )
 
 
 def _page_examples(examples: list[Example], options: Heatmap) -> Iterator[Example]:

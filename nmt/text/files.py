@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.errors import UserError, counted
 from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
-from nmt.text.links import LinkSettings, parse_links, require_links
+from nmt.text.links import LinkSettings, links_of_first, parse_links, require_links
 from nmt.text.pair import Pair
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -116,19 +116,26 @@ def read_pairs(
     *,
     links_base: int = 0,
     allow_empty: bool = False,
+    limit: int | None = None,
 ) -> list[Pair]:
-    """Return the sentence pairs of two parallel files, with the gold links of a third one if given.
+    """Return the first ``limit`` sentence pairs of two parallel files, with the gold links of a third one if given.
 
     ``links`` has one of the formats of ``nmt.text.links``. i counts source words and j target words, from
     ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
-    is not set, or if a link is malformed or points outside its sentences.
+    is not set, or if a link is malformed or points outside its sentences. If there are more than ``limit`` pairs, only
+    their links are read, and the file may end after them.
     """
     pairs = list(iterate_pairs(source, target, allow_empty=allow_empty))
+    cut = limit is not None and limit < len(pairs)
+    pairs = pairs[:limit]
     if links is None:
         return pairs
     sentences = [(pair.source, pair.target) for pair in pairs]
-    golds = parse_links(list(read_lines(links)), str(links), LinkSettings(links_base), sentences=sentences)
-    require_links(golds, str(links))
+    lines = list(read_lines(links))
+    kept = links_of_first(lines, len(pairs)) if cut else lines
+    golds = parse_links(kept, str(links), LinkSettings(links_base), sentences=sentences)
+    if not cut or not any(line.strip() for line in lines):  # the first sentences alone may have no links
+        require_links(golds, str(links))
     return [
         Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
         for sides, gold in zip(sentences, golds, strict=True)

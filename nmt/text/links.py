@@ -137,6 +137,16 @@ def _as_links(item: Any) -> Links:
     return Links(sure, sure | possible)
 
 
+def links_of_first(lines: Sequence[str], count: int) -> list[str]:
+    """Return the lines for the first ``count`` sentences. In the NAACL format, lines for others become empty."""
+    if not is_naacl(lines):
+        return list(lines[:count])
+    numbers = [int(match[1]) if (match := NAACL.fullmatch(line.strip())) else None for line in lines]
+    beyond = count + min([1, *(number for number in numbers if number is not None)])
+    pairs = zip(lines, numbers, strict=True)
+    return ["" if number is not None and number >= beyond else line for line, number in pairs]
+
+
 def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
     for row, line in enumerate(lines):
         for text in line.split():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -230,8 +230,8 @@ def test_unsupported_heatmap_format_is_rejected(tmp_path: Path) -> None:
 
 
 def test_failed_heatmap_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Figure, path: Path, **_: object) -> None:
-        path.write_bytes(b"half")
+    def fail(self: Figure, file: BinaryIO, **_: object) -> None:
+        file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Figure, "savefig", fail)

@@ -33,7 +33,7 @@ def printed_files(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> l
     return [Path(line) for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 @pytest.mark.parametrize("granularity", ["word", "piece"])
 def test_own_translations_are_drawn_as_pictures(
     suffix: str, start: bytes, granularity: str, model: Path, files: Path, capsys: pytest.CaptureFixture[str]
@@ -66,6 +66,79 @@ def test_titles_name_model_and_attention(model: Path, files: Path, monkeypatch: 
     for target, origin in ([f"tgt={files}/tgt"], "force-decoded"), ([], "own translation"):
         heatmap(["model=.", f"src={files}/src", f"output={files}/o", "limit=1", "search.max_length=9", *target])
         assert titles.pop() == f"{model.name}, Bahdanau attention\nsrc, line 1, {origin}"
+
+
+def test_title_can_be_left_out(
+    model: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+    arguments = [
+        f"model={model}",
+        f"src={files}/src",
+        f"tgt={files}/tgt",
+        f"output={files}/o",
+        "limit=1",
+        "title=false",
+    ]
+    (page,) = printed_files([*arguments, "format=html"], capsys)
+    assert "<h1>" not in page.read_text(encoding="utf-8")
+    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
+    heatmap(arguments)
+    assert titles == [""]
+
+
+GOLD = ["0-0 1p1", "", "0-0", "0-0 7-7"]  # the last link points outside its sentence
+NAACL = ["1 0 0 S", "1 1 1 P", "3 0 0 S", "4 0 0 S", "4 7 7 S"]
+
+
+@pytest.mark.parametrize("lines", [GOLD, GOLD[:3], NAACL, NAACL[:3], [*NAACL[3:], *NAACL[:3]]])
+def test_links_are_needed_for_the_drawn_lines_only(
+    lines: list[str], model: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "links").write_text("".join(f"{line}\n" for line in lines))
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", f"links={files}/links"]
+    (page,) = printed_files([*arguments, "format=html", "limit=3"], capsys)
+    assert page.read_text(encoding="utf-8").count('class="gold"') == 3
+    if lines not in (NAACL[:3],):  # NAACL lists no sentence without links
+        with pytest.raises(UserError, match=r"links:\d: .*points outside|links has 3 lines of links for 4 sentences"):
+            heatmap([*arguments, "limit=4"])
+
+
+@pytest.mark.parametrize("lines", [GOLD[:2], [*GOLD, ""], ["0-0", "", "5-0"]])
+def test_links_must_be_parallel_to_the_drawn_lines(lines: list[str], model: Path, files: Path) -> None:
+    (files / "links").write_text("".join(f"{line}\n" for line in lines))
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", f"links={files}/links"]
+    limit = 4 if len(lines) > 4 else 3
+    with pytest.raises(UserError, match=r"must be parallel|links:3: 5-0 points outside the sentences of 3 and 3 words"):
+        heatmap([*arguments, f"limit={limit}"])
+
+
+def test_pictures_of_an_earlier_command_are_named(model: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"]
+    for name in ("0004.svg", "notes.png", "1.png"):
+        (files / "o").mkdir(exist_ok=True)
+        (files / "o" / name).write_text("mine")
+    for limit, warning in (4, ""), (4, ""), (1, "2 pictures of an earlier command left, such as 0003.png; remove"):
+        heatmap([*arguments, f"limit={limit}"])
+        assert capsys.readouterr().err.partition(f"warning: output={files}/o: ")[2].startswith(warning)
+    assert len(list((files / "o").iterdir())) == 6  # nothing is deleted
+
+
+def test_own_translations_read_no_line_beyond_the_limit(
+    model: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "src").write_bytes(b"the dog\n\xff\n")
+    arguments = [f"model={model}", f"src={files}/src", f"output={files}/o", "search.max_length=9"]
+    assert len(printed_files([*arguments, "limit=1"], capsys)) == 1
+
+
+def test_bytes_of_unknown_characters_are_labelled_as_bytes(
+    model: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files / "src").write_text("the ❤ dog\n", encoding="utf-8")
+    arguments = [f"model={model}", f"src={files}/src", f"output={files}/o", "granularity=piece", "search.max_length=9"]
+    ((_, source, _),) = drawn_weights(arguments, monkeypatch)
+    assert source[source.index("<0xE2>") :][:3] == ["<0xE2>", "<0x9D>", "<0xA4>"]
 
 
 def test_chinese_sentence_is_split_into_pieces(model: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +229,11 @@ def test_page_of_signed_pieces_shows_both_signs(
     model = make_model({"_target_": "nmt.attention.CovarianceAttention"})
     arguments = [f"model={model}", f"src={files}/src", f"output={files}/o", "format=html", "granularity=piece"]
     (page,) = printed_files([*arguments, "search.max_length=9"], capsys)
-    cells = re.findall(r'title="(-?)\S+" style="background:hsl\((\d+) 75% 50% / (\S+)\)"', page.read_text("utf-8"))
-    assert {(sign, hue) for sign, hue, share in cells if float(share) > 0} == {("-", "211"), ("", "8")}
-    assert max(float(share) for _, _, share in cells) == 1
+    cells = re.findall(r'<td title="(\S+)" style="background:#(..)..(..);', page.read_text("utf-8"))
+    largest = max(abs(float(weight)) for weight, _, _ in cells)
+    clear = [cell for cell in cells if abs(float(cell[0])) > largest / 10]
+    signs = {(float(weight) > 0, int(blue, 16) > int(red, 16)) for weight, red, blue in clear}
+    assert signs == {(True, True), (False, False)}  # blue is positive, red negative
 
 
 @pytest.mark.parametrize(
