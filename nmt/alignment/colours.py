@@ -88,7 +88,7 @@ def scales_of(weights: list[np.ndarray]) -> list[Scale]:
 
 
 def _ramp(colours: tuple[str, ...]) -> np.ndarray:
-    """Return ``STEPS`` colours (STEPS, 3) between these, placed such that equal steps change lightness equally."""
+    """Return ``STEPS`` colours (STEPS, 3) between these, placed so that equal steps change lightness equally."""
     anchors = np.array([[int(colour[k : k + 2], 16) / 255 for k in (0, 2, 4)] for colour in colours])
     lightness = np.array([_lightness(anchor) for anchor in anchors])
     darkness = (lightness[0] - lightness) / (lightness[0] - lightness[-1])

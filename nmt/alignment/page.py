@@ -139,8 +139,8 @@ def _escape(text: str) -> str:
 def _label(word: str) -> str:
     """Return the label of a row or column, with the whole word as its title if it is shortened."""
     label = short_label(word)
-    whole = f' title="{_escape(word[:MAX_TITLE])}"' if label != word else ""
-    return f'<div dir="auto"{whole}>{_escape(label)}</div>'
+    title = f' title="{_escape(word[:MAX_TITLE])}"' if label != word else ""
+    return f'<div dir="auto"{title}>{_escape(label)}</div>'
 
 
 def _words(words: Sequence[str]) -> str:

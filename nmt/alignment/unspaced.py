@@ -97,11 +97,15 @@ def split_unspaced(
 
 
 def piece_labels(pieces: Sequence[str]) -> list[str]:
-    """Return the label of each piece. The three bytes of a character are ``日 1/3``, ``日 2/3`` and ``日 3/3``."""
+    """Return the label of each piece. A byte is followed by its character: ``<0xE6> 日 1/3``, ``<0x97> 日 2/3``, …
+
+    The byte shows that the tokenizer does not know the character.
+    """
     labels: list[str] = []
     for text, count in _decoded(pieces):
         if BYTE.fullmatch(pieces[len(labels)]) and text.isprintable() and "\ufffd" not in text:
-            labels += [f"{text} {number}/{count}" if count > 1 else text for number in range(1, count + 1)]
+            parts = [f"{text} {number}/{count}" if count > 1 else text for number in range(1, count + 1)]
+            labels += [f"{pieces[len(labels) + number]} {part}" for number, part in enumerate(parts)]
         else:
             labels += pieces[len(labels) : len(labels) + count]
     return labels
