@@ -209,11 +209,14 @@ class Tokenizer:
             word_at += [number] * len(part)
             word_at.append(-1)
         normalised, offsets = self._model.normalize(clean, with_offsets=True)
-        # A visible character may have turned into a space.
-        words = [
-            -1 if character in SPACES else word_at[origin]
-            for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
-        ]
+        if normalised.replace(SPACE, " ").strip(" ") == clean:  # most lines: 0.1 ms less
+            before = len(normalised) - len(normalised.lstrip("".join(SPACES)))
+            words = [-1] * before + word_at
+        else:  # a visible character may have turned into a space
+            words = [
+                -1 if character in SPACES else word_at[origin]
+                for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
+            ]
         first, last = [], []
         for start, stop in self._spans(self._model.encode(clean, out_type=str), normalised):
             visible = [word for word in words[start:stop] if word >= 0]
