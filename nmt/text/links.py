@@ -159,6 +159,8 @@ def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
 def _not_a_link(text: str, line: str) -> str:
     if A3.match(line):
         return f"{line!r:.40}: alignments of GIZA++ (A3); convert the file to links i-j"
+    if text == "|||":
+        return "'|||': a score after the links; remove the scores, as fast_align writes them without -s"
     if weighted := WEIGHTED.fullmatch(text):
         return f"{text!r:.40}: a link with a weight; remove the weights, so that it reads {weighted[1]}"
     return f"{text!r:.40}: not a link; write i-j (sure), ipj or i?j (possible)"

@@ -59,6 +59,7 @@ def test_naacl_file_may_end_before_the_last_sentence() -> None:
         (["0-0:0.9", "", ""], LinkSettings(), "gold:1: '0-0:0.9': a link with a weight; remove the weights,"
          " so that it reads 0-0"),
         (["0-0 1-1-0.85", "", ""], LinkSettings(), "gold:1: '1-1-0.85': a link with a weight"),
+        (["0-0 ||| -3.2", "", ""], LinkSettings(), "gold:1: '|||': a score after the links; remove the scores"),
         (["0p0/1e-3", "", ""], LinkSettings(), "gold:1: '0p0/1e-3': a link with a weight"),
         (["# Sentence pair (1) source length 4 target length 2 alignment score : 0.01", "x y", "NULL ({ }) a ({ 1 })"],
          LinkSettings(), "gold:1: '# Sentence pair (1) source length 4 tar: alignments of GIZA++ (A3); convert"),
