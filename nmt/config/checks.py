@@ -59,7 +59,13 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def tokenizer_conflicts(tokenizer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message where a joint vocabulary is given a SentencePiece model for the target side only."""
+    """Yield a message where a joint vocabulary is given a model for the target side only, or a size for one side."""
+    for key in ("source_vocab_size", "target_vocab_size"):
+        if tokenizer["joint"] and (size := tokenizer.get(key)) is not None:
+            yield (
+                f"tokenizer.{key}={size}: a joint vocabulary has one size; set tokenizer.vocab_size={size}, or "
+                "tokenizer.joint=false"
+            )
     if tokenizer["joint"] and tokenizer["target_model"] is not None:
         yield (
             f"tokenizer.target_model={tokenizer['target_model']}: a joint vocabulary reads tokenizer.source_model "

@@ -15,6 +15,7 @@ from nmt.text.filters import Duplicates
 from nmt.text.invisible import Invisible
 
 Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
+Pieces = Annotated[int, AtLeast(5), AtMost(1_000_000)]
 Positive = Annotated[float, Above(0)]
 
 
@@ -74,12 +75,14 @@ SCHEDULE = Plugin("nmt.training.optimizers.SCHEDULE", shared=Interval)
 @dataclass(frozen=True)
 class TokenizerSettings:
     kind: Literal["bpe", "unigram"]
-    vocab_size: Annotated[int, AtLeast(5), AtMost(1_000_000)]
+    vocab_size: Pieces
     joint: bool
     character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
     source_model: str | None
     target_model: str | None
     normalisation: Literal["nfkc"] | None = None
+    source_vocab_size: Pieces | None = None
+    target_vocab_size: Pieces | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be e
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 
 
+class WrongSize(UserError):
+    """A text cannot have ``size`` pieces; ``limit`` is the most, or the fewest, that it can have."""
+
+    def __init__(self, message: str, size: int, limit: int) -> None:
+        super().__init__(message)
+        self.size, self.limit = size, limit
+
+
 def train_pieces(
     sentences: Iterable[str],
     *,
@@ -78,14 +86,18 @@ def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) ->
 def _training_error(message: str, vocab_size: int) -> UserError:
     """Return a UserError that explains SentencePiece's ``message``."""
     if match := re.search(r"too high.*value <= (\d+)", message):
-        return UserError(
+        return WrongSize(
             f"tokenizer.vocab_size={vocab_size}: this text yields at most {match[1]} pieces;"
-            f" set tokenizer.vocab_size={match[1]} or less, or give more text"
+            f" set tokenizer.vocab_size={match[1]} or less, or give more text",
+            vocab_size,
+            int(match[1]),
         )
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return UserError(
+        return WrongSize(
             f"tokenizer.vocab_size={vocab_size}: the characters of this text alone need {match[1]} pieces;"
-            f" set tokenizer.vocab_size={match[1]} or more, or lower tokenizer.character_coverage"
+            f" set tokenizer.vocab_size={match[1]} or more, or lower tokenizer.character_coverage",
+            vocab_size,
+            int(match[1]),
         )
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError, printable
+from nmt.errors import UserError, counted, printable
 from nmt.files.atomic import write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.text.account import Account
@@ -19,6 +19,7 @@ from nmt.text.filters import TEST_FILTERS, PairFilters
 from nmt.text.invisible import Invisible
 from nmt.text.overlap import Overlap
 from nmt.text.pair import Pair
+from nmt.text.piece_training import WrongSize
 from nmt.text.prepared_settings import (
     FIX,
     PARTS,
@@ -233,26 +234,49 @@ def _open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
-    """Return the source and target tokenizers, one object if ``joint``; given SentencePiece models are used as is."""
-    sources, targets = (pair.source for pair in pairs), (pair.target for pair in pairs)
+    """Return the source and target tokenizers, one object if ``joint``; given SentencePiece models are used as is.
+
+    Raises UserError where a text cannot have as many pieces. It names the sides, and for each a size that works.
+    """
+    texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
     if settings["joint"]:
-        if settings["source_model"] is not None:
-            joint = Tokenizer.from_file(Path(settings["source_model"]))
-        else:
-            joint = _train(settings, (text for pair in pairs for text in (pair.source, pair.target)))
-        return joint, joint
-    models = {"source_model": sources, "target_model": targets}
-    source, target = (
-        _train(settings, texts) if settings[key] is None else Tokenizer.from_file(Path(settings[key]))
-        for key, texts in models.items()
-    )
-    return source, target
+        texts = {"source": [side for pair in pairs for side in pair[:2]]}
+    tokenizers, wrong_sizes = list[Tokenizer](), list[str]()
+    for side, lines in texts.items():
+        if (model := settings[f"{side}_model"]) is not None:
+            tokenizers.append(Tokenizer.from_file(Path(model)))
+            continue
+        key = "vocab_size" if settings["joint"] else f"{side}_vocab_size"
+        size = settings.get(key) or settings["vocab_size"]
+        try:
+            tokenizers.append(_train(settings, lines, size))
+        except WrongSize as error:
+            wrong_sizes.append(_size_advice(settings, lines, error, key))
+    if wrong_sizes:
+        raise UserError(*wrong_sizes)
+    return tokenizers[0], tokenizers[-1]
 
 
-def _train(settings: Mapping[str, Any], texts: Iterator[str]) -> Tokenizer:
+def _size_advice(settings: Mapping[str, Any], lines: Sequence[str], error: WrongSize, key: str) -> str:
+    """Return which sizes the text of one side can have, and one that was tried and works."""
+    limits, working = [error], None
+    while working is None and limits[-1].limit not in [limit.size for limit in limits]:
+        try:
+            working = len(_train(settings, lines, limits[-1].limit))
+        except WrongSize as other:
+            limits.append(other)
+    text = "this text" if settings["joint"] else f"the {key.partition('_')[0]} text"
+    given = f"tokenizer.{key if settings.get(key) else 'vocab_size'}={error.size}"
+    if working is None:
+        return f"{given}: {text} is too small for its characters; give more text, or set tokenizer.kind=bpe"
+    bound = "yields at most" if working < error.size else "needs at least"
+    return f"{given}: {text} {bound} {counted(working, 'piece')}; set tokenizer.{key}={working}"
+
+
+def _train(settings: Mapping[str, Any], lines: Sequence[str], size: int) -> Tokenizer:
     return Tokenizer.train(
-        texts,
-        vocab_size=settings["vocab_size"],
+        lines,
+        vocab_size=size,
         kind=settings["kind"],
         character_coverage=settings["character_coverage"],
         normalisation=settings.get("normalisation"),

@@ -29,7 +29,10 @@ TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
     "source_model": (str, type(None)),
     "target_model": (str, type(None)),
     "normalisation": (str, type(None)),
+    "source_vocab_size": (int, type(None)),
+    "target_vocab_size": (int, type(None)),
 }
+NEW_SETTINGS = {"normalisation", "source_vocab_size", "target_vocab_size"}  # earlier versions did not write them
 
 
 def write_settings(
@@ -66,7 +69,7 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
         isinstance(settings.get("lowercase"), bool)
         and settings.get("remove_invisible") in KINDS
         and isinstance(tokenizer, dict)
-        and tokenizer.keys() | {"normalisation"} == TOKENIZER_SETTINGS.keys()  # earlier versions had none
+        and tokenizer.keys() | NEW_SETTINGS == TOKENIZER_SETTINGS.keys()  # earlier versions had none
         and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
         and tokenizer["kind"] in ("bpe", "unigram")
         and tokenizer.get("normalisation") in (None, "nfkc")
