@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import Logger
 
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.oversized import is_out_of_memory
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
@@ -27,13 +27,15 @@ from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.merit import LOSS, merit
 from nmt.training.module import TranslationTask
 from nmt.training.new_model import new_model, refuse_longer, save_model
-from nmt.training.optional import reason
+from nmt.training.optional import reason, warn
 from nmt.training.patience import Patience
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
 from nmt.training.ranks import first_before_others, rank
 from nmt.training.signals import stop_on_signal
 from nmt.training.trainer import build_trainer
+
+WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
 class Fitted(NamedTuple):
@@ -111,7 +113,28 @@ def _start(
         pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
         text=prepared.checksum,
     )
+    if rank() == 0 and not resume and (problem := too_few_updates(config, data)):
+        warn(problem)
     return _Session(trained, best, last, progress, trainer, task, data)
+
+
+def too_few_updates(config: Mapping[str, Any], data: CorpusBatches) -> str | None:
+    """Return why the run ends before the learning rate has warmed up, with the fix, or None if it does not."""
+    warmup, training = config["schedule"].get("warmup_steps"), config["training"]
+    if not isinstance(warmup, int):
+        return None
+    per_epoch = math.ceil(data.batches_per_epoch() / int(config["batches"]["accumulate"]))
+    wanted = WARMUPS * warmup
+    limits = {"max_epochs": (per_epoch, math.ceil(wanted / per_epoch)), "max_steps": (1, wanted)}
+    updates = {key: training[key] * factor for key, (factor, _) in limits.items() if training[key] is not None}
+    key = min(updates, key=updates.__getitem__, default="")
+    if not key or updates[key] >= warmup:
+        return None
+    return (
+        f"training.{key}={training[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
+        f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={limits[key][1]}, or smaller "
+        "batches.max_tokens and schedule.warmup_steps (tested settings: docs/own-text.md)"
+    )
 
 
 def _optional_callbacks(training: Mapping[str, Any], best: BestCheckpoints, folder: Path) -> Iterator[pl.Callback]:
