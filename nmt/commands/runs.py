@@ -7,14 +7,16 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
 from nmt.config.init_from import MISSING, TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
+from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE
 from nmt.files.reading import read_json, read_text, refuse_links
 from nmt.inference.run_files import (
@@ -287,6 +289,56 @@ def refuse_changed_code(folder: Path) -> None:
     if ((folder / SUMMARY_FILE).is_file() or has_checkpoint(folder)) and (changed := changed_code(folder)):
         raise UserError(
             f"{folder}: code of {changed} has changed since it was trained; choose another name=, or delete that folder"
+        )
+
+
+def given_files(config: Mapping[str, Any]) -> dict[str, int | str]:
+    """Return the checksum of each file that the settings name: text, links, tokenizers, and models of other runs."""
+    names = {value for key in ("data", "tokenizer") for value in _texts(config.get(key)) if value}
+    folder = config["data"].get("folder")
+    checksums: dict[str, int | str] = {}
+    for name in sorted(names):
+        file = Path(folder if isinstance(folder, str) else "", name)
+        if os.path.isfile(file):
+            status = os.stat(file)
+            checksums[name] = _checksum(str(file), status.st_size, status.st_mtime_ns)
+    guide = config.get("guide")
+    models = (config.get("init_from"), guide.get("model") if isinstance(guide, Mapping) else None)
+    for model in filter(None, models):
+        from nmt.inference.adapter_file import model_identity  # imports torch
+
+        checksums[model] = model_identity(Path(model))
+    return checksums
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in a tree of settings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
+
+
+@cache
+def _checksum(file: str, size: int, modified_ns: int) -> int:
+    """Return the checksum of a file, which the jobs of a sweep share."""
+    return checksum(Path(file))
+
+
+def refuse_changed_files(config: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError where a file that ``config`` names has changed since the run in ``folder`` was started."""
+    if not (folder / SUMMARY_FILE).is_file() and not has_checkpoint(folder):
+        return
+    try:
+        stored = read_json(folder / CODE_FILE)["files"]
+        changed = [name for name, value in given_files(config).items() if stored.get(name, value) != value]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return  # an earlier version has trained the run
+    if changed:
+        raise UserError(
+            f"{folder}: {' and '.join(changed)} changed since it was trained; choose another name=, "
+            "or delete that folder"
         )
 
 

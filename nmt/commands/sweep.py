@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from nmt.commands.runs import join_options, refuse_changed_code, refuse_other_settings, refuse_other_text
+from nmt.commands.runs import (
+    join_options,
+    refuse_changed_code,
+    refuse_changed_files,
+    refuse_other_settings,
+    refuse_other_text,
+)
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
@@ -106,6 +112,7 @@ def _job_config(job: Job) -> dict[str, Any]:
     if (job.folder / CONFIG_FILE).is_file():
         refuse_other_settings(config, job.folder)
         refuse_changed_code(job.folder)
+        refuse_changed_files(config, job.folder)
         refuse_other_text(config["data"], job.folder)
     return config
 

@@ -15,6 +15,7 @@ from nmt.commands.runs import (
     ARGUMENTS,
     LAUNCH_FILE,
     changed_code,
+    given_files,
     new_folder,
     refuse_changed_settings,
     restarted_arguments,
@@ -204,7 +205,8 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     """Train, and keep the arguments in the folder, so that its name is enough to resume the run."""
     from nmt.training.run import train_into
 
-    code = code_of(start.config)  # now: the files may change while the text is prepared
+    # Now, because files may change while the text is prepared.
+    code = {**code_of(start.config), "files": given_files(start.config)} if rank() == 0 else None
 
     def store_config(final: Mapping[str, Any]) -> None:
         (start.folder / run_files.SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further

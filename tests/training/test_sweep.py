@@ -233,3 +233,31 @@ def test_finished_job_whose_text_was_prepared_again_is_refused(tmp_path: Path, m
         train(words)
     shutil.rmtree(text)
     train(words)
+
+
+def test_finished_job_whose_files_were_edited_is_refused(
+    tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = Path("text")
+    text.mkdir()
+    for name in ("a.src", "a.tgt", "b.src", "b.tgt"):
+        (text / name).write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
+    files = [
+        f"data.{part}.{side}={name}.{side}"
+        for part, name in (("train", "a"), ("valid", "b"))
+        for side in ("src", "tgt")
+    ]
+    small = [word for word in SMALL if not word.startswith(("data", "tokenizer"))]
+    words = ["-m", *small, "data=text", f"init_from={finished}", *files, "data.folder=text", "seed=1", "name=kinds"]
+    train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
+    forbid_training(monkeypatch)
+    train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
+    for edited in (text / "b.tgt", text / "a.src", finished / "model.pt"):
+        before = edited.read_bytes()
+        edited.write_bytes(before + b"one more\n" if edited.suffix != ".pt" else before[:-1])
+        named = finished if edited.suffix == ".pt" else edited.name
+        with pytest.raises(UserError, match=rf"^runs/kinds/run: {named} changed since it was trained; choose another"):
+            train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
+        edited.write_bytes(before)
+        train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
