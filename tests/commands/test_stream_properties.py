@@ -156,7 +156,7 @@ def test_finished_lines_stay_beside_the_output_after_an_error(
     source.write_bytes(b"a\nb\n\xff\nd\n")
     output.write_text("older")
     kept = [tmp_path / name.replace("txt", f"txt.unfinished{number}") for number in ("", 2)]
-    for file in kept:  # a file that is there already is not replaced
+    for file in kept:  # an existing file is not replaced
         with pytest.raises(UserError, match=r"in\.txt:3: invalid UTF-8"):
             run.output([f"input={source}", f"output={output}"])
         assert f"{output}: not written; the 2 lines before are in {file}" in capfd.readouterr().err

@@ -168,7 +168,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention=null"], "attention=null: must be the name of a choice"),
         (["training=[[a]]"], "training=[[a]]: must be the name of a choice"),
         (["+batches=[1,2]"], "+batches=[1,2]: must be the name of a choice"),
-        (["init_from=1.5"], "init_from=1.5: must be text"),
+        (["init_from=1.5"], "init_from=1.5: no such folder; name a folder that"),
         (["init_from=runs/nope"], "init_from=runs/nope: no such folder; name a folder that nmt-train has finished"),
         (["data=text", f"data.train.src={'x' * 2000}"], "x: no such file"),
         (["experiment=multi30k"], "experiment: no such key; did you mean +experiment=multi30k?"),
