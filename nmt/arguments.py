@@ -220,7 +220,7 @@ def is_missing(value: Any) -> bool:
 def suggestion(word: str, choices: Any) -> str:
     """Return "; did you mean X?", or nothing where no choice is similar."""
     choices = list(choices)
-    near = [choice for choice in choices if choice.lower() == word.lower() != choice] or get_close_matches(
+    near = [choice for choice in choices if choice.lower() == word.lower()] or get_close_matches(
         word, choices, n=1, cutoff=0.6
     )
     return f"; did you mean {near[0]}?" if near else ""

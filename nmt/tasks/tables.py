@@ -184,7 +184,7 @@ class Table:
 
         done = 0
         try:
-            with ParquetFile(self.file) as table:
+            with open(self.file, "rb") as file, ParquetFile(file) as table:
                 for batch in table.iter_batches(ROWS_PER_READ, columns=self._stored_columns(table.schema)):
                     yield from batch.to_pylist()
                     done += len(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,8 @@ def corpus_errors(path: Path) -> Iterator[None]:
 
 def open_arrow(path: Path, *, mapped: bool) -> Any:
     """Return the Arrow reader of a corpus file whose columns and format version are right."""
-    reader = pa.ipc.open_file(pa.memory_map(str(path)) if mapped else pa.OSFile(str(path)).read_buffer())
+    name = os.fsencode(path)  # as text, pyarrow accepts UTF-8 names only
+    reader = pa.ipc.open_file(pa.memory_map(name) if mapped else pa.OSFile(name).read_buffer())
     metadata = reader.schema.metadata or {}
     require_format(metadata.get(FORMAT_KEY), FORMAT, place=path, fix=FIX)
     if not reader.schema.equals(SCHEMA) or metadata.keys() - {FORMAT_KEY, SHARD_KEY}:

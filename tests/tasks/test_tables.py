@@ -6,7 +6,10 @@ import csv
 import gzip
 import json
 import lzma
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +25,7 @@ from nmt.commands.prepare import prepare
 from nmt.errors import UserError
 from nmt.tasks.sources import given_pairs, load_pairs
 from nmt.tasks.tables import Table
+from nmt.text.corpus import Corpus
 from nmt.text.pair import MissingPair, Pair
 from nmt.text.prepare import open_prepared
 
@@ -343,3 +347,14 @@ def test_the_end_of_a_name_decides_its_format(tmp_path: Path) -> None:
         else:
             (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         assert list(load_pairs(data)["train"]) == [Pair(*pair) for pair in PAIRS]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not UTF-8")
+def test_folders_whose_names_are_not_utf8_hold_tables_and_corpora(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    table = shutil.move(write(tmp_path, "a.parquet"), folder)  # pyarrow itself cannot write there
+    words = ["data=table", f"data.train={table}", f"data.valid={table}", "data.columns=[en,de]"]
+    prepare([*words, "tokenizer.vocab_size=290", f"output={folder}/out"])
+    assert open_prepared(folder / "out").corpora["valid"].sources() == [source for source, _ in PAIRS]
+    assert len(Corpus.open(folder / "out" / "train.arrow", mapped=True)) == 10
