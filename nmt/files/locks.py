@@ -33,7 +33,7 @@ def own_folder(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
-    with lock_folder(folder, busy=busy):
+    with lock_folder(folder, busy=busy, must_stay=True):
         yield
 
 
@@ -78,8 +78,10 @@ def _belongs_to_user(folder: Path, status: os.stat_result) -> bool:
 
 
 @contextmanager
-def lock_folder(folder: Path, *, busy: str) -> Iterator[None]:
+def lock_folder(folder: Path, *, busy: str, must_stay: bool = False) -> Iterator[None]:
     """Hold the lock of ``folder`` while the block runs.
+
+    With ``must_stay``, a folder that someone has deleted or replaced during the block is an error at its end.
 
     Raises UserError if another process holds it; ``busy`` says what that process does, and what to do about it. The
     system releases the lock when its process ends, in whatever way. So the file that stays behind blocks nobody.
@@ -97,6 +99,17 @@ def lock_folder(folder: Path, *, busy: str) -> Iterator[None]:
         file.seek(0)
         file.write(f"{os.getpid()}\n".encode())
         yield
+        if must_stay and not _is_at(file.fileno(), path):
+            raise UserError(
+                f"{folder}: was deleted or moved while this command wrote into it, so files are missing; start again"
+            )
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except OSError:
+        return False
 
 
 def _acquire(file: int) -> bool:

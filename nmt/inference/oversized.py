@@ -15,7 +15,11 @@ from 0, and the reason."""
 
 # Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
 # "can't allocate memory" is torch's text on Linux.
-OUT_OF_MEMORY = ("not enough memory", "out of memory", "allocate memory", "bad_alloc")
+# The last two come from loading a library and from starting a thread.
+OUT_OF_MEMORY = (
+    *("not enough memory", "out of memory", "allocate memory", "bad_alloc", "bad allocation"),
+    *("failed to map segment", "can't start new thread"),
+)
 
 
 class SourceTooLong(UserError):

@@ -48,7 +48,12 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         if (name := non_finite(checkpoint["state_dict"])) is not None:
             raise Diverged(f"weight {name} is not finite after update {checkpoint['global_step']}")
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(path).parent
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileNotFoundError:
+            problem = "was deleted or moved during training, so its model and checkpoints are lost; train again"
+            raise UserError(f"{folder.parent}: {problem}") from None
         write_checkpoint(Path(path), {**checkpoint, "format": FORMAT})
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:

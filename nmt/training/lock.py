@@ -11,9 +11,9 @@ BUSY = "is training into it; wait until it ends, or choose another name="
 FIX = "choose another name="
 
 
-def lock_run(folder: Path) -> AbstractContextManager[None]:
+def lock_run(folder: Path, *, must_stay: bool = False) -> AbstractContextManager[None]:
     """Hold the lock of a run's folder while the block runs. Raises UserError if another process holds it."""
-    return lock_folder(folder, busy=BUSY)
+    return lock_folder(folder, busy=BUSY, must_stay=must_stay)
 
 
 def own_runs(folder: Path) -> AbstractContextManager[None]:

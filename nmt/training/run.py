@@ -66,7 +66,7 @@ def train_into(
     try:
         if rank() != 0:
             return _train(folder, config, pairs, store_config, log, None)
-        with lock_run(folder):
+        with lock_run(folder, must_stay=True):
             for place in (folder, folder / CHECKPOINTS):
                 remove_leftovers(place, locked=True)
             with open_tracker(config, folder) as tracker:

@@ -337,3 +337,14 @@ def test_folder_of_a_stranger_that_is_swapped_in(tmp_path: Path, monkeypatch: py
     with pytest.raises(UserError, match="another process has replaced the temporary folder"):
         write_lines(tmp_path / "out", ["new"])
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("change", ["deleted", "moved", "replaced"])
+def test_folder_that_is_deleted_during_the_work_is_an_error(tmp_path: Path, change: str) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match="run: was deleted or moved while this command wrote into it"):  # noqa: SIM117
+        with own_folder(folder, **OPEN):  # type: ignore[arg-type]
+            os.rename(folder, tmp_path / "moved") if change == "moved" else shutil.rmtree(folder)
+            if change == "replaced":
+                folder.mkdir()
+                (folder / LOCK_FILE).touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,15 @@ def test_unfinished_files_of_a_killed_process_are_removed(stopped: Path) -> None
     partial = [leave_private_folder(folder, 1, process=1) for folder in (stopped, stopped / "checkpoints")]
     train(["resume=true"])
     assert not any(folder.exists() for folder in partial)
+
+
+def test_run_that_is_deleted_during_training_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = TranslationTask.on_train_start
+
+    def on_train_start(self: TranslationTask) -> None:
+        shutil.rmtree(run)
+        plain(self)
+
+    monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
+    with pytest.raises(UserError, match="runs/demo: was deleted or moved"):
+        train(ONE_EPOCH)
