@@ -111,7 +111,7 @@ def train(
     settings = tuple(text(setting, f"settings[{number}]") for number, setting in enumerate(settings))
     for number, setting in enumerate(settings):
         if SEVERAL.fullmatch(setting):
-            fix = "give each as a string of its own, such as 'name=quick', 'attention=luong'"
+            fix = "give each as a separate string, such as 'name=quick', 'attention=luong'"
             raise UserError(f"settings[{number}]={setting!r:.80}: several settings in one string; {fix}")
     given = {"train": train, "valid": valid, "test": test}
     what = "(source, target) pairs, or of rows with columns="

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,37 @@ def allowed_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_limited = [False]  # True in a child that was forked after torch was loaded
+
+
+@cache
+def guard_forks() -> None:
+    """Let torch compute with one thread in children that are forked from now on.
+
+    The threads of OpenMP end in a fork. A child that gives them work waits for ever; with one thread, it gives none.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_limit_torch)
+
+
+def _limit_torch() -> None:
+    if limit := getattr(sys.modules.get("torch"), "set_num_threads", None):
+        limit(1)
+        _limited[0] = True
+
+
+def torch_threads(threads: int) -> int:
+    """Return ``threads``, or 1 with a warning in a child that was forked after torch was loaded."""
+    if threads > 1 and _limited[0]:
+        fix = 'start it with multiprocessing.get_context("spawn"), or set threads=1'
+        warnings.warn(
+            f"threads={threads}: this process was forked after torch was loaded, so it uses 1 thread; {fix}",
+            stacklevel=3,
+        )
+        return 1
+    return threads
 
 
 def _omp_threads() -> int | None:

@@ -141,7 +141,7 @@ def refuses(call: Callable[[], Any], kind: type[Exception] | tuple[type[Exceptio
 
 @pytest.mark.parametrize("bad", BAD_LISTS.values(), ids=BAD_LISTS)
 @pytest.mark.parametrize("call", [*LISTS.values(), *OTHER_LISTS.values()], ids=[*LISTS, *OTHER_LISTS])
-def test_a_value_that_is_no_list_is_refused(model: Model, call: Call, bad: Any) -> None:
+def test_value_other_than_a_list_is_refused(model: Model, call: Call, bad: Any) -> None:
     if bad is None and call in (OTHER_LISTS["test"], OTHER_LISTS["train"], OTHER_LISTS["valid"], LISTS["columns"]):
         return  # the default
     assert "; give a list of " in refuses(lambda: call(model, bad))
@@ -149,7 +149,7 @@ def test_a_value_that_is_no_list_is_refused(model: Model, call: Call, bad: Any) 
 
 @pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS)
 @pytest.mark.parametrize("call", LISTS.values(), ids=LISTS)
-def test_an_item_that_is_no_string_is_refused(model: Model, call: Call, bad: Any) -> None:
+def test_item_other_than_a_string_is_refused(model: Model, call: Call, bad: Any) -> None:
     if call is LISTS["column"] and bad is BAD_ITEMS["None inside"]:
         assert call(model, bad)["translation"][1] is None
         return
@@ -158,7 +158,7 @@ def test_an_item_that_is_no_string_is_refused(model: Model, call: Call, bad: Any
 
 @pytest.mark.parametrize("bad", [v for k, v in {**BAD_LISTS, **BAD_ITEMS, "list": LINES}.items() if "str" not in k])
 @pytest.mark.parametrize("call", TEXTS.values(), ids=TEXTS)
-def test_a_value_that_is_no_string_is_refused(model: Model, call: Call, bad: Any) -> None:
+def test_value_other_than_a_string_is_refused(model: Model, call: Call, bad: Any) -> None:
     if not isinstance(bad, str):
         assert "not a string; give text" in refuses(lambda: call(model, bad))
 

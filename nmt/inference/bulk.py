@@ -7,12 +7,14 @@ itself. Only several batches import ``concurrent.futures``, which takes 5 ms.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt.errors import UserError
 from nmt.inference.oversized import OnFailure, SourceTooLong, oversized_reason, run_in_halves
 from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
@@ -81,6 +83,7 @@ class Bulk:
     max_tokens: int
     max_rows: int
     on_failure: OnFailure | None
+    process: int = field(default_factory=os.getpid, init=False)
 
     def translate(self, groups: Iterable[Sequence[str]]) -> Generator[list[Translation]]:
         """Yield the translations of each group, in order.
@@ -115,7 +118,7 @@ class Bulk:
                 yield self._collect(waiting.popleft(), waiting)
         finally:
             stop.set()
-            if pool:
+            if pool and os.getpid() == self.process:  # threads end in a fork
                 pool.shutdown(cancel_futures=True)
         if failure is not None:
             raise failure
@@ -155,6 +158,8 @@ class Bulk:
 
     def _collect(self, group: _Group, others: Iterable[_Group]) -> list[Translation]:
         """Wait for a group and return its translations, after all failures of its lines were reported in order."""
+        if os.getpid() != self.process:
+            raise UserError("translate_groups: began before this process was forked; call it again here")
         translations = [Translation("")] * len(group.lines)
         for rows, result in zip(group.batches, group.results, strict=True):
             decoded = None if result is None else self._result(result, group.lines[rows[0]])

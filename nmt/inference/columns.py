@@ -119,7 +119,7 @@ def _columns(batch: Any) -> dict[str, Any]:
         fix = "give a dictionary of columns or a table, such as {'text': […]}"
         raise TypeError(f"batch={reprlib.repr(batch)}: {type(batch).__name__}, which has no named columns; {fix}")
     columns = {name: batch[name] for name in names}
-    # What map of Hugging Face datasets takes back does not include columns of pyarrow.
+    # `map` of Hugging Face datasets refuses columns of pyarrow.
     return {name: column.to_pylist() if hasattr(column, "to_pylist") else column for name, column in columns.items()}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import has_adapter
+from nmt.machine import torch_threads
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
@@ -99,7 +100,7 @@ def load_trained(
     from nmt.inference.model_folder import choose_device, load_folder
 
     if threads is not None:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(torch_threads(threads))
     trained = load_folder(folder, trust=trust, adapter=adapter)
     if slots is not None:
         try:

@@ -21,6 +21,7 @@ from nmt.inference.oversized import OnFailure, SourceTooLong
 from nmt.inference.runtime import Runtime
 from nmt.inference.text_check import TextCheck
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
+from nmt.machine import guard_forks
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
@@ -32,6 +33,8 @@ from nmt.text.words import PieceWords
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
+
+guard_forks()  # here too: the parent may have loaded torch for other models
 
 _UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
+from nmt.machine import guard_forks
 from nmt.model import contract
 from nmt.model.contract import require_attributes
 from nmt.model.decoder import LSTMDecoder
@@ -27,6 +28,8 @@ from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
 from nmt.plugins import PluginPoint, construct, locate_all, setting
 from nmt.text.specials import PAD
+
+guard_forks()
 
 ENCODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding_size"}))
 ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))

@@ -16,6 +16,7 @@ from nmt.inference.oversized import is_out_of_memory
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
+from nmt.machine import torch_threads
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
@@ -93,7 +94,7 @@ def _train(
     keep_freed_memory()
     device = choose_device(config["device"])
     if config["threads"] is not None:
-        torch.set_num_threads(config["threads"])
+        torch.set_num_threads(torch_threads(config["threads"]))
     if device.type == "cpu" and rank() == 0:
         log(f"threads: {torch.get_num_threads()}")
     if config["precision"] == "bf16" and device.type == "cpu" and (ratio := slowdown()) > SLOW_BFLOAT16:

@@ -92,7 +92,7 @@ def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_mistakes_are_exceptions(run: Path) -> None:
     with pytest.raises(UserError, match="lr: no such key; use optimizer.lr"):
         nmt.train(*TINY, "lr=3")
-    with pytest.raises(TypeError, match="settings\[0\]=3: int, not a string; give text"):
+    with pytest.raises(TypeError, match=r"settings\[0\]=3: int, not a string; give text"):
         nmt.train(3)  # type: ignore[arg-type]
     assert not run.exists()
 

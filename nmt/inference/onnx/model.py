@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
 ALIGN = "align.onnx"
 FEW_HYPOTHESES = 10
 """Up to this number of hypotheses, 8-bit products take less time than waking a second thread."""
-_LOADING = Lock()  # threads that ask for the same engine wait for the first one to load it
+_LOADING = [Lock()]  # threads that ask for the same engine wait for the first one to load it
+
+
+def _forget_loading() -> None:
+    """Replace the lock in a forked child: a thread of the parent may have held it."""
+    _LOADING[0] = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loading)
 
 
 @dataclass(frozen=True)
@@ -44,10 +54,17 @@ class OnnxModel:
     shortlist: bool = False
     trust: Sequence[str] = ()
     remove_invisible: Invisible | None = None
+    process: int = field(default_factory=os.getpid, init=False, compare=False)
+    """The process that loaded the model."""
 
     @property
     def thread_count(self) -> int:
-        """The number of CPU threads: ``threads``, or that of all cores."""
+        """The number of CPU threads: ``threads``, or that of all cores; 1 in a forked child.
+
+        The threads of onnxruntime end in a fork, and a child that gave them work would wait for ever.
+        """
+        if os.getpid() != self.process:
+            return 1
         return self.threads or usable_cores()
 
     @property
@@ -64,7 +81,7 @@ class OnnxModel:
         # The number of threads of torch belongs to the process, so an encoder in torch keeps all threads.
         one_is_faster = few and self.engine_name == "onnx-int8" and not self.torch_encodes
         single = beside_others or one_is_faster or self.thread_count == 1
-        with _LOADING:
+        with _LOADING[0]:
             return self._single_thread if single else self._all_threads
 
     @cached_property

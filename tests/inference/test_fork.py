@@ -1,0 +1,132 @@
+"""A forked child translates as its parent does, after the parent has used several threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import random_model, tiny_config
+
+from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.onnx.export import export
+from nmt.text.tokenizer import Tokenizer
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+LINES = ["a small dog", "two cats sleep here today", "red houses", "a dog sees a dog"] * 5
+TIMEOUT_S = 300  # of everything; a child that waits for a thread would wait for ever
+
+START = f"""
+import os, signal, sys, time, warnings
+import multiprocessing
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+from nmt import Translator
+from nmt.inference import Translate
+from nmt.search.options import SearchOptions
+folder, LINES, SEARCH = sys.argv[1], {LINES!r}, SearchOptions(beam_size=4, max_length=6)
+
+def use_threads():
+    import torch
+    torch.set_num_threads(2)
+    x = torch.randn(700, 700)
+    (x @ x).exp().sum()
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # SIGALRM ends a child that waits for ever
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, code
+
+def require(condition):
+    assert condition
+"""
+LOADED_BEFORE = """
+def translated(lines):
+    return translator.texts(lines, SEARCH)
+
+for engine in ("torch", "onnx", "onnx-int8"):
+    translator = Translator.load(folder, engine=engine, threads=2)
+    if engine == "torch":
+        use_threads()
+    else:
+        translator.runtime._all_threads, translator.runtime._single_thread
+    expected = translator.texts(LINES, SEARCH)
+    scores = [one.log_prob for one in translator.score([("a dog", "red houses")])]
+    in_child(lambda: require(translator.texts(LINES, SEARCH) == expected))
+    in_child(lambda: require([one.log_prob for one in translator.score([("a dog", "red houses")])] == scores))
+    in_child(lambda: in_child(lambda: require(translator.texts(LINES, SEARCH) == expected)))  # a daemon
+    require(translator.texts(LINES, SEARCH) == expected)  # the parent goes on
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        require(pool.map_async(translated, [LINES[:3], LINES[3:]]).get(60) == [expected[:3], expected[3:]])
+"""
+LOADED_IN_CHILD = """
+use_threads()  # for another model than ours
+for engine in ("torch", "onnx"):
+    translate = Translate(model=folder, engine=engine, search=SEARCH)
+    expected = translate({"text": LINES})
+    in_child(lambda: require(translate({"text": LINES}) == expected))
+    in_child(lambda: require(Translate(model=folder, engine=engine, search=SEARCH)({"text": LINES}) == expected))
+
+def asks_for_threads():
+    import torch
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        translator = Translator.load(folder, engine="torch", threads=2)
+    require("threads=2: this process was forked after torch was loaded, so it uses 1" in str(caught[0].message))
+    require(torch.get_num_threads() == 1)
+    translator.texts(LINES, SEARCH)
+
+in_child(asks_for_threads)
+"""
+GENERATOR = """
+translator = Translator.load(folder, engine="onnx", threads=2)
+groups = translator.translate_groups([LINES * 30, LINES * 30, LINES], SEARCH)
+next(groups)
+
+def go_on():
+    from nmt.errors import UserError
+    try:
+        list(groups)
+    except UserError as error:
+        require("translate_groups: began before this process was forked; call it again here" in str(error))
+        return
+    raise AssertionError
+
+in_child(go_on)
+list(groups)
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fork") / "run"
+    tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
+    config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=64, embeddings=64)
+    trained = TrainedModel(random_model(config, scale=3.0), tokenizer, tokenizer, config, 40)
+    folder.mkdir()
+    save_folder(folder, trained)
+    export(trained, folder, engines=["onnx", "onnx-int8"])
+    return folder
+
+
+@pytest.mark.parametrize("code", [LOADED_BEFORE, LOADED_IN_CHILD, GENERATOR], ids=["before", "in child", "generator"])
+def test_forked_children_translate(run: Path, code: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)} | {"OMP_NUM_THREADS": "2"}
+    process = subprocess.run(
+        [sys.executable, "-c", START + code, str(run)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert process.returncode == 0, process.stderr
