@@ -54,11 +54,12 @@ class Heatmap:
     target: list[str]
     title: str
 
-    def save(self, path: str | Path) -> Path:
-        """Draw the heatmap as a PNG or SVG file, chosen by the suffix of ``path``."""
+    def save(self, path: str | Path, *, title: bool = True) -> Path:
+        """Draw the heatmap as a PNG, SVG or PDF file, chosen by the suffix of ``path``; papers need no ``title``."""
         from nmt.alignment.heatmap import save_heatmap
 
-        save_heatmap(self.weights, self.source, self.target, Path(path), title=self.title)
+        shown = self.title if title else ""
+        save_heatmap(self.weights, self.source, self.target, Path(path), title=shown, user_named=True)
         return Path(path)
 
     def __repr__(self) -> str:

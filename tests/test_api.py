@@ -93,6 +93,9 @@ def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_pa
     assert html.count("<td") == 25 and "Katze" in html and "<script" not in html
     assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5 words)"
     assert heatmap.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert heatmap.save(tmp_path / "a.pdf", title=False).read_bytes().startswith(b"%PDF")
+    assert "given translation" in heatmap.save(tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text(encoding="utf-8")
     own = translator.heatmap("the dog sees a cat")
     assert own.target == translator.texts(["the dog sees a cat"])[0].split()
 

@@ -43,14 +43,15 @@ def save_heatmap(
     title: str = "",
     signed: bool = False,
     gold: Collection[Link] | None = None,
+    user_named: bool = False,
 ) -> None:
     """Draw ``matrix`` (T, S) with ``source`` tokens across and ``target`` tokens down.
 
     The suffix of ``path`` selects PNG, SVG or PDF. Colours go from 0 to 1 (see ``scale_of``); ``signed`` weights have
     a scale with 0 in its middle. ``gold`` links (source, target) are outlined. A side of more than ``MAX_LABELS``
-    tokens is numbered, and one of more than ``MAX_CELLS`` is compressed. Equal arguments give equal files. Raises
-    UserError for any other suffix, for an empty side, for links outside the pair, or if the file cannot be written.
-    Warns of characters that no installed font has.
+    tokens is numbered, and one of more than ``MAX_CELLS`` is compressed. ``user_named``: see ``replace_file``. Equal
+    arguments give equal files. Raises UserError for any other suffix, for an empty side, for links outside the pair, or
+    if the file cannot be written. Warns of characters that no installed font has.
     """
     import matplotlib
 
@@ -64,7 +65,7 @@ def save_heatmap(
     metadata = {} if form == "png" else {date: None}
     # Fonts that are embedded as they are (42) keep the text of a PDF searchable.
     settings: dict[Any, Any] = {"svg.hashsalt": path.name, "pdf.fonttype": 42}
-    with warnings.catch_warnings(), matplotlib.rc_context(settings), replace_file(path) as file:
+    with warnings.catch_warnings(), matplotlib.rc_context(settings), replace_file(path, user_named=user_named) as file:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
         figure.savefig(file, dpi=DPI, format=form, bbox_inches="tight", metadata=metadata)  # room for long labels
 

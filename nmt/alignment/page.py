@@ -79,9 +79,9 @@ def alignment_page(
 ) -> str:
     """Return the page as HTML text. It needs no other file; its script only shows the partners of a word.
 
-    Weights are coloured as in pictures: from 0 to 1, and ``signed`` weights from the largest of the sentence below 0 to
-    the largest above. Each cell also holds its weight as a number. Without ``heading``, the title stands only in the tab
-    of the browser.
+    Weights are coloured as in pictures: from 0 to 1, and ``signed`` weights from −m to m, where m is the largest
+    absolute weight of the sentence. Each cell also holds its weight as a number. Without ``heading``, the title stands
+    only in the tab of the browser.
     """
     sections = "\n".join(_section(example, signed) for example in examples)
     attention_line = f"Attention: {_escape(attention)}. " if attention else ""

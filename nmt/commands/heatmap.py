@@ -46,7 +46,7 @@ Colours go from 0 to 1 in every picture, so a colour means the same weight every
 granularity=word: |A| normalised over the source, </s> dropped; the sum over a source word's pieces and the mean over
 a target word's pieces. Words of scripts without spaces, such as Chinese or Thai, are split into their pieces, except
 with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
-in two colours, from the largest weight below 0 to the largest above; the others are normalised over the source. The
+in two colours, with 0 in the middle of the scale; the others are normalised over the source. The
 bytes of a character that the tokenizer does not know are labelled <0xE2> ❤ 1/3, <0x9D> ❤ 2/3 and <0xA4> ❤ 3/3.
 In a picture, a side of more than 250 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
