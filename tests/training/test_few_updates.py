@@ -38,7 +38,7 @@ def test_a_run_shorter_than_its_warm_up_is_named(batches: int, arguments: list[s
         (1, ["schedule.warmup_steps=4"]),
         (1, ["schedule.warmup_steps=0"]),
         (1, ["training.max_epochs=null", "training.max_minutes=1"]),
-        (400, ["+experiment=multi30k"]),
+        (400, ["schedule=plateau", "training.max_steps=2000"]),
     ],
 )
 def test_other_runs_are_not_named(batches: int, arguments: list[str]) -> None:
