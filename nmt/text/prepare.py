@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError, counted, printable
+from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import write_bytes
 from nmt.files.checksum import checksum, verify_file
+from nmt.progress import Progress
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import SCHEMA
@@ -36,6 +37,7 @@ from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
 
+MANY_PAIRS = 50_000  # for a tokenizer, which learns for many seconds without a word
 SHOWN = 80  # characters of the pieces of a sentence
 EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 
@@ -72,6 +74,8 @@ def prepare(
     """
     surveyed = surveyed or survey(parts["train"])
     folder.mkdir(parents=True, exist_ok=True)
+    if given is None and len(surveyed.sample) >= MANY_PAIRS:
+        print_message(f"tokenizer: learning pieces from {counted(len(surveyed.sample), 'pair')} …")
     source, target = given or _tokenizers(tokenizer, surveyed.sample, sharding.unfinished)
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
@@ -81,16 +85,17 @@ def prepare(
     checksums: dict[str, int] = {}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
     overlap = Overlap(others)
+    encoding = Progress("pair", title="encoding the training text", total=lambda: surveyed.count)
     for part, others_pairs in others.items():
         _write_part(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
     if surveyed.count > sharding.pairs:
         surveyed.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
-        train = overlap.watch(unchanged(parts["train"], surveyed))
+        train = overlap.watch(encoding.watch(unchanged(parts["train"], surveyed)))
         accounts["train"], checksums = write_shards(writer, train, sharding, data.get("duplicates"))
     else:
         pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
-        distinct = without_duplicates(overlap.watch(pairs), data.get("duplicates"), accounts["train"])
+        distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), data.get("duplicates"), accounts["train"])
         _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
     overlap.count(accounts)
     settings: dict[str, Any] = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from nmt.errors import UserError
+from nmt.progress import Progress
 from nmt.text.pair import Pair
 
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
@@ -34,7 +35,7 @@ def survey(pairs: Iterable[Pair]) -> Survey:
     generator = random.Random(SEED)
     sample: list[tuple[int, Pair]] = []
     count = 0
-    for pair in pairs:
+    for pair in Progress("pair", title="reading the training text").watch(pairs):
         digest.add(pair)
         if count < SAMPLE_PAIRS:
             sample.append((count, pair))

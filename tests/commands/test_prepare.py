@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import zlib
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from nmt import progress
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
 from nmt.text import prepare as prepare_module
@@ -297,3 +299,15 @@ def test_a_sentence_of_each_side_is_printed_in_pieces(files: Path, capsys: pytes
     [source, target] = [line for line in capsys.readouterr().out.splitlines() if "▁" in line]
     assert source.startswith("train source: ▁ w") and source.endswith(" …") and len(source) < 110
     assert target.startswith("train target: ▁ D") and not target.endswith("…") and "\x1b" not in source
+
+
+@pytest.mark.usefixtures("files")
+def test_long_work_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("FIRST_S", "EVERY_S", "ITEMS"):
+        monkeypatch.setattr(progress, name, 1 if name == "ITEMS" else 0.0)
+    monkeypatch.setattr(prepare_module, "MANY_PAIRS", 5)
+    prepare(TRAIN)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("reading the training text: 1 pair in 0 s")
+    assert "tokenizer: learning pieces from 5 pairs …" in lines
+    assert re.fullmatch(r"encoding the training text: 4 pairs in .*, 80%, about .* left", lines[-1])
