@@ -172,15 +172,19 @@ class Translator(InferenceTranslator):
         *,
         links: Iterable[Links | Iterable[Link] | str] | None = None,
         lowercase: bool | None = None,
+        tokenizer: str | None = None,
     ) -> Evaluation:
         """Translate ``sources`` and score the translations against ``references``.
 
         ``links`` are gold word alignments, which add the alignment error rate: for each pair a set of sure links
         (source word, target word), a line in Pharaoh format, or a ``Links``. ``lowercase`` ignores case. By default,
-        case is ignored if the model was trained on lower-cased text. The signatures record it.
+        case is ignored if the model was trained on lower-cased text. ``tokenizer`` is the setting evaluation.tokenizer:
+        one of sacrebleu's, by default that of the run, or one that fits the script of the references. The signatures
+        record both. What is unusual in the texts is printed on stderr.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
-        from nmt.evaluation import corpus_scores, ignore_case
+        from nmt.evaluation import choose_tokenizer, corpus_scores, ignore_case
+        from nmt.score_hints import print_hints
 
         sources, references = text_list(sources, "sources"), text_list(references, "references")
         if len(sources) != len(references):
@@ -188,9 +192,14 @@ class Translator(InferenceTranslator):
             raise UserError(f"{sizes}: give one reference per source")
         pairs = [*zip(sources, references, strict=True)]
         golds = None if links is None else links_from_python(links, pairs)
+        choice = choose_tokenizer(references, tokenizer or self.score_tokenizer)
         translations = self.texts(sources, options)
-        lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
-        scores = corpus_scores(translations, references, lowercase=lowercase, ter=True)
+        how: dict[str, Any] = {
+            "lowercase": ignore_case(lowercase, trained_on_lowercase=self.lowercase),
+            "tokenizer": choice.tokenizer,
+        }
+        scores = corpus_scores(translations, references, ter=True, **how)
+        print_hints(choice, translations, references, sources=sources, **how)
         aer, signatures = None, scores.signatures
         if golds is not None:
             aer = alignment_error_rate(self.align(pairs), golds)

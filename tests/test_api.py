@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +84,21 @@ def test_case_counts_as_the_model_was_trained(tmp_path: Path, lowercase: bool) -
     evaluation = translator.evaluate(["a cat"], ["EINE Katze"])
     assert ("case:lc" in evaluation.signatures["bleu"]) == lowercase
     assert "case:lc" in translator.evaluate(["a cat"], ["EINE"], lowercase=True).signatures["bleu"]
+
+
+def test_tokenizer_of_scores_is_given_or_that_of_the_script(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    translator = nmt.Translator.load(folder)
+    for tokenizer, expected in ((None, "zh"), ("char", "char"), ("none", "none")):
+        evaluation = translator.evaluate(
+            ["a cat", "the dog"], ["今天天气很好。", "我们去看电影吧。"], tokenizer=tokenizer
+        )
+        assert f"|tok:{expected}|" in evaluation.signatures["bleu"]
+        assert ("evaluation.tokenizer=zh: chosen because" in capsys.readouterr().err) == (tokenizer is None)
+    with pytest.raises(UserError, match=r"^evaluation\.tokenizer=thai: unknown to sacrebleu"):
+        translator.evaluate(["a cat"], ["eine"], tokenizer="thai")
+    wrong: Any = "eine Katze"
+    with pytest.raises(TypeError, match=r"^references='eine Katze': "):
+        translator.evaluate(["a cat"], wrong)
 
 
 def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_path: Path) -> None:

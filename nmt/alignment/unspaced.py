@@ -17,14 +17,10 @@ from nmt.alignment.word_weights import (
     require_words,
 )
 from nmt.text.words import PieceWords, last_words, split_words
+from nmt.writing import UNSPACED
 
 SPACE = "▁"  # how SentencePiece writes a space
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-# Scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Chinese and Japanese.
-UNSPACED = re.compile(
-    "[\u0e00-\u0e7f\u0e80-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"
-    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
 
 
 class TranslationWithTokens(AlignedTranslation, Protocol):

@@ -19,13 +19,14 @@ from nmt.config.compose import config_dir
 from nmt.config.init_from import key_of, read_yaml
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
+from nmt.evaluation import EvaluationSettings
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
     from nmt.comparison.models import Run
     from nmt.comparison.report import Comparison
 
-HELP = """nmt-compare: compare models on the same test set; writes report.html, results.csv and figures.
+HELP = """nmt-compare: compare models on the same test set; writes a report, results.csv and figures.
 
   nmt-compare attention=none,bahdanau,memory seed=1,2,3 name=report    train all nine runs, then compare three models
   nmt-compare attention=none,memory name=report training.max_epochs=2  any setting of nmt-train
@@ -38,7 +39,7 @@ updates: early stopping is off unless training.patience= or training.max_minutes
 
 All other settings are those of nmt-train -m; nmt-train --help lists them."""
 
-SHARED = ("name", "runs", "device", "threads", "trust")  # settings of the report that training needs too
+SHARED = ("name", "runs", "device", "threads", "trust", "evaluation")  # settings of the report that training needs too
 EQUAL_BUDGET = "training.patience=null"
 
 
@@ -55,6 +56,7 @@ class Compare:
     rounds: Count
     sentences: Count | None
     examples: Annotated[int, AtLeast(0), AtMost(100)]
+    evaluation: EvaluationSettings
     device: str
     threads: Threads | None
     trust: list[str]
@@ -85,11 +87,11 @@ def compare(arguments: list[str]) -> None:
         show_help(HELP, "compare")
         return
     words = [_escape(word) for word in join_options(arguments) if word not in ("-m", "--multirun")]
-    own = {*read_yaml(config_dir() / "compare.yaml")}
-    training = [word for word in words if key_of(word) not in own]
+    own = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
+    training = [word for word in words if _group(word) not in own]
     options = read_options("compare", Compare, [word for word in words if word not in training])
     require_stdout()
-    shared = [word for word in words if key_of(word) in SHARED]
+    shared = [word for word in words if _group(word) in SHARED]
     if options.models is not None:
         selection = _given_runs(options, training)
     else:
@@ -98,6 +100,11 @@ def compare(arguments: list[str]) -> None:
     print_table(comparison, options)
     if selection.failure is not None:
         raise selection.failure
+
+
+def _group(word: str) -> str:
+    """Return the key of the setting, or the group that holds it."""
+    return key_of(word).partition(".")[0]
 
 
 def _escape(word: str) -> str:
@@ -183,17 +190,18 @@ def _measure(options: Compare, selection: _Selection, command: str) -> Compariso
     from nmt.training.lock import own_runs
 
     plan = Plan(
-        options.baseline,
-        options.beams,
-        options.engines,
-        options.rounds,
-        options.sentences,
-        options.examples,
-        options.device,
-        options.threads,
-        options.trust,
-        command,
-        selection.missing,
+        baseline=options.baseline,
+        beams=options.beams,
+        engines=options.engines,
+        rounds=options.rounds,
+        sentences=options.sentences,
+        examples=options.examples,
+        device=options.device,
+        threads=options.threads,
+        trust=options.trust,
+        tokenizer=options.evaluation.tokenizer,
+        command=command,
+        missing=selection.missing,
     )
     try:
         with own_runs(options.folder):
@@ -227,7 +235,7 @@ def print_table(comparison: Comparison, options: Compare) -> None:
         table.add_row(Text(row.label), *cells)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     print(describe_budget(comparison.rows))
-    for name in ("report.html", "results.csv", "figures"):
+    for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)
 
 

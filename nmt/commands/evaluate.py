@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.lost_words import LostWords
 from nmt.bounds import Size
@@ -15,7 +15,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError
-from nmt.evaluation import ignore_case
+from nmt.evaluation import EvaluationSettings, ignore_case
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 from nmt.text.links import Links, LinkSettings
@@ -37,7 +37,9 @@ HELP = """nmt-evaluate: score translations against references with BLEU, chrF, T
 Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. With links=, it also
 prints precision, recall and AER, all between 0 and 1; the links are those that the model gives to the references.
 A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
-case."""
+case.
+BLEU counts the tokens of evaluation.tokenizer=. By default, it is that of the model's run, or the script of the
+references chooses it: 13a for languages with spaces between words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,7 @@ class Evaluate:
     lowercase: bool | None
     json: bool
     search: SearchOptions
+    evaluation: EvaluationSettings
     slots: Size | None
     engine: EngineName
     device: str
@@ -144,9 +147,13 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     texts = _load_or_translate(options)
-    from nmt.evaluation import corpus_scores
+    from nmt.evaluation import choose_tokenizer, corpus_scores
+    from nmt.score_hints import print_hints
 
-    scores = corpus_scores(texts.hypotheses, texts.references, lowercase=texts.lowercase, ter=True)
+    choice = choose_tokenizer(texts.references, texts.tokenizer)
+    how: dict[str, Any] = {"lowercase": texts.lowercase, "tokenizer": choice.tokenizer}
+    scores = corpus_scores(texts.hypotheses, texts.references, ter=True, **how)
+    print_hints(choice, texts.hypotheses, texts.references, sources=texts.sources, **how)
     links, signatures = texts.links, scores.signatures
     lines = [
         f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
@@ -168,17 +175,21 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
         "aer": links and links.error_rate,
         "sentences": len(texts.references),
         "lowercase": texts.lowercase,
+        "tokenizer": choice.tokenizer,
         "signatures": signatures,
     }
 
 
-class _Texts(NamedTuple):
-    """Translations, their unchanged references, whether to ignore case, and the scores of links (None without gold)."""
+@dataclass(frozen=True, kw_only=True)
+class _Texts:
+    """Translations, their unchanged references, how to score them, and the scores of links (None without gold)."""
 
     hypotheses: list[str]
     references: list[str]
+    sources: list[str] | None = None
     lowercase: bool
-    links: AlignmentScores | None
+    tokenizer: str | None
+    links: AlignmentScores | None = None
 
 
 def _load_or_translate(options: Evaluate) -> _Texts:
@@ -187,7 +198,12 @@ def _load_or_translate(options: Evaluate) -> _Texts:
     assert options.tgt is not None
     if options.hypotheses is not None:
         pairs = read_pairs(options.hypotheses, options.tgt)
-        return _Texts([pair.source for pair in pairs], [pair.target for pair in pairs], bool(options.lowercase), None)
+        return _Texts(
+            hypotheses=[pair.source for pair in pairs],
+            references=[pair.target for pair in pairs],
+            lowercase=bool(options.lowercase),
+            tokenizer=options.evaluation.tokenizer,
+        )
     assert options.model is not None and options.src is not None
     pairs, golds = read_pairs(options.src, options.tgt), None
     if options.links is not None:
@@ -208,10 +224,14 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         _ = translator.trained  # links need torch; its errors come before the translations
     sources = [pair.source for pair in pairs]
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
-    hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]
-    scores = None if golds is None else _score_model_links(translator, pairs, golds, options)
-    lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
-    return _Texts(hypotheses, references, lowercase, scores)
+    return _Texts(
+        hypotheses=[translation.text for translation in translations],
+        references=[pair.target for pair in pairs],
+        sources=sources,
+        lowercase=ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase),
+        tokenizer=options.evaluation.tokenizer or translator.score_tokenizer,
+        links=None if golds is None else _score_model_links(translator, pairs, golds, options),
+    )
 
 
 def _score_model_links(

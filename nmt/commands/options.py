@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from nmt.commands.streams import require_stdout
 from nmt.config.plain import compose_plain, config_dir
+from nmt.evaluation import EvaluationSettings
 from nmt.search.options import SearchOptions
 
 Options = TypeVar("Options")
@@ -39,6 +40,8 @@ def read_options(
             config[key] = None  # stdin or stdout, as for other Unix commands
     if "search" in config:
         config["search"] = SearchOptions(**config["search"])
+    if "evaluation" in config:
+        config["evaluation"] = EvaluationSettings(**config["evaluation"])
     return schema(**config)
 
 

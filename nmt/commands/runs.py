@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.compose import config_dir
-from nmt.config.init_from import MISSING, TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
+from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.errors import UserError, counted
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE
@@ -38,7 +38,7 @@ LAUNCH_FILE = ".launch"  # names what started the processes of a run
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
-    *("training.ema_decay", "training.average_checkpoints"),
+    *("training.ema_decay", "training.average_checkpoints", "evaluation."),
 )
 # Files of a run that has no checkpoint yet.
 BEFORE_CHECKPOINT = {
@@ -229,7 +229,7 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
             continue
         if key not in stored:
             group = key.partition(".")[0]
-            if key not in given and group in started:
+            if value is None or (key not in given and group in started):
                 continue
             raise UserError(
                 f"resume=true: {folder}/{CONFIG_FILE} has no {key if group in started else group}: damaged or of "
@@ -250,7 +250,7 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
         if (
             key.partition(".")[0] in UNRELATED
             or key.startswith(ignored)
-            or stored.get(key, MISSING) == wanted.get(key, MISSING)
+            or stored.get(key) == wanted.get(key)  # null is off, as in a run of a version without the key
         ):
             continue
         before, now = (f"{key}={tree[key]}" if key in tree else f"no {key}" for tree in (stored, wanted))

@@ -1,4 +1,4 @@
-"""Figures of the report, each as PNG and SVG."""
+"""Figures of the report, each as PNG, SVG and PDF."""
 
 from __future__ import annotations
 
@@ -58,12 +58,15 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Save ``path`` with the endings .png and .svg; return that of the PNG."""
+    """Save ``path`` with the endings .png, .svg and .pdf; return that of the PNG.
+
+    Publishers refuse the fonts of type 3 that matplotlib writes into PDF by default.
+    """
     import matplotlib
 
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": path.name}):
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": path.name, "pdf.fonttype": 42}):
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
-        for form, metadata in (("svg", {"Date": None}), ("png", {})):
+        for form, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None}), ("png", {})):
             with replace_file(path.with_suffix(f".{form}")) as file:
                 figure.savefig(file, dpi=110, format=form, metadata=metadata)
     return path.with_suffix(".png")
@@ -130,11 +133,21 @@ def draw_pareto(points: Sequence[Point]) -> Figure | None:
             edgecolors="black" if point in front else "none",
             zorder=2,
         )
+    _number_log_axis(axes, max(times) / min(times))
     axes.set_xlabel("milliseconds per sentence, log scale")
     axes.set_ylabel("BLEU of the timed sentences")
     axes.grid(alpha=0.3, which="both")
     _pareto_legend(axes, shades, engines, beams)
     return figure
+
+
+def _number_log_axis(axes: Axes, ratio: float) -> None:
+    """Number a log scale with 1, 2, 5, 10, … or, in a short range, with round steps: powers of ten would overlap."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if ratio > 10 else MaxNLocator(6))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _pareto_legend(axes: Axes, shades: Mapping[str, Any], engines: Sequence[str], beams: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.evaluation import BY_WORDS, DEFAULT, bleu_metric
 from nmt.text.words import split_words
 
 REPEATED_WORDS = 2  # consecutive words that count as a repetition
@@ -51,20 +52,22 @@ def alignment_entropies(weights: np.ndarray) -> np.ndarray:
     return entropies
 
 
-def repetition_rate(lines: Sequence[str]) -> float:
-    """Return the share of word bigrams that occurred before in the same line, over all lines; 0 without bigrams."""
+def repetition_rate(lines: Sequence[str], tokenizer: str = DEFAULT) -> float:
+    """Return the share of word bigrams that occurred before in the same line, over all lines; 0 without bigrams.
+
+    Words stand between spaces. A ``tokenizer`` for languages without them gives the words.
+    """
+    split = str if tokenizer in BY_WORDS else bleu_metric(tokenizer).tokenizer
     total = repeated = 0
     for line in lines:
-        words = split_words(line)
+        words = split_words(split(line))
         bigrams = [*zip(*(words[first:] for first in range(REPEATED_WORDS)), strict=False)]
         total += len(bigrams)
         repeated += len(bigrams) - len(set(bigrams))
     return repeated / total if total else 0.0
 
 
-def length_ratio(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def length_ratio(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = DEFAULT) -> float:
     """Return the length of the translations over that of the references, in the words that sacrebleu's BLEU counts."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    score = BLEU(force=True).corpus_score(list(hypotheses), [list(references)])
+    score = bleu_metric(tokenizer).corpus_score(list(hypotheses), [list(references)])
     return score.sys_len / score.ref_len if score.ref_len else 0.0

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, print_message
+from nmt.evaluation import DEFAULT, choose_tokenizer, stored_tokenizer
 from nmt.files.reading import read_json
 from nmt.inference.run_files import (
     CONFIG_FILE,
@@ -68,11 +69,20 @@ class Model(NamedTuple):
 
 
 class TestSet(NamedTuple):
-    """The test set that all runs share; ``golds`` are its gold links, if it has any."""
+    """The test set that all runs share; ``golds`` are its gold links, if it has any.
+
+    BLEU counts the tokens of ``tokenizer``.
+    """
 
     sources: list[str]
     references: list[str]
     golds: list[Links] | None
+    tokenizer: str = DEFAULT
+
+    @property
+    def tokenizer_key(self) -> dict[str, str]:
+        """The part of a measurement's key; empty for the default, so that earlier measurements count."""
+        return {} if self.tokenizer == DEFAULT else {"tokenizer": self.tokenizer}
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -115,8 +125,11 @@ def read_run(folder: Path) -> Run:
     return Run(folder, config, summary)
 
 
-def read_test_set(runs: Sequence[Run]) -> TestSet:
-    """Return the test set of the runs. Raises UserError if two of them have different texts or gold links."""
+def read_test_set(runs: Sequence[Run], tokenizer: str | None = None) -> TestSet:
+    """Return the test set of the runs. Raises UserError if two of them have different texts, gold links or tokenizers.
+
+    ``tokenizer`` scores all runs; None: that of the runs.
+    """
     texts = [[list(read_lines(run.folder / name, allow_empty=True)) for name in (SOURCES, REFERENCES)] for run in runs]
     for run, text in zip(runs, texts, strict=True):
         if text != texts[0]:
@@ -135,7 +148,22 @@ def read_test_set(runs: Sequence[Run]) -> TestSet:
     for file, links in zip(files, golds, strict=True):
         if links != golds[0]:
             raise UserError(f"models={file.parent}: has other gold links than {files[0].parent}; compare them apart")
-    return TestSet(sources, references, golds[0] if golds else None)
+    return TestSet(sources, references, golds[0] if golds else None, _tokenizer(runs, references, tokenizer))
+
+
+def _tokenizer(runs: Sequence[Run], references: Sequence[str], wanted: str | None) -> str:
+    """Return the tokenizer of all scores. Raises UserError if the runs have different ones and none is ``wanted``."""
+    choices = [choose_tokenizer(references, wanted or stored_tokenizer(run.config)) for run in runs]
+    for run, choice in zip(runs, choices, strict=True):
+        if choice.tokenizer != choices[0].tokenizer:
+            raise UserError(
+                f"models={run.folder}: was scored with evaluation.tokenizer={choice.tokenizer}, but {runs[0].folder} "
+                f"with {choices[0].tokenizer}; add evaluation.tokenizer={choices[0].tokenizer} to score all alike"
+            )
+    for choice in choices[:1]:
+        if choice.reason is not None:
+            print_message(choice.reason)
+    return choices[0].tokenizer
 
 
 def group_runs(runs: Sequence[Run]) -> list[Model]:

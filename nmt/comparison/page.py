@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.alignment.characters import xml_safe
-from nmt.comparison.measures import Column, mean_and_deviation
-from nmt.comparison.results import Row
+from nmt.comparison.tables import Cell, Table
 
-SIGNIFICANT = 0.05  # p-values below are marked
 STYLE = """
 :root { color-scheme: light; --ink: #1c2733; --paper: #fff; --rule: #d9d5cb; --mark: #eaf1f8 }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
@@ -24,6 +22,7 @@ p { margin: .4rem 0; max-width: 60rem; overflow-wrap: anywhere }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem }
 th, td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--rule); white-space: nowrap }
 th { font-weight: 600; vertical-align: bottom } thead th { white-space: normal }
+td.test { white-space: normal; min-width: 6rem } tbody th { vertical-align: middle }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper) }
 tr.baseline th, tr.baseline td { background: var(--mark) } .sd { opacity: .65 } .best { font-weight: 700 }
 figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcaption { font-size: .9rem }
@@ -35,7 +34,6 @@ COLOURS = (
     "value; darker is larger. In α and β with negative weights, red is positive and blue negative. Each picture has "
     "its own scale. Orange outlines are gold links."
 )
-BEST_HIGH, BEST_LOW = ("bleu", "chrf"), ("aer",)
 
 
 class Picture(NamedTuple):
@@ -58,9 +56,7 @@ class Page(NamedTuple):
 
     title: str
     summary: list[str]
-    rows: list[Row]
-    baseline: str
-    tables: list[tuple[str, list[Column]]]
+    tables: list[Table]
     pictures: list[tuple[str, list[Picture]]]
     sentences: list[Sentence]
     notes: list[tuple[str, str]]
@@ -70,8 +66,8 @@ class Page(NamedTuple):
 def comparison_page(page: Page) -> str:
     """Return the page as HTML text. Pictures are embedded."""
     parts = [f"<h1>{_escape(page.title)}</h1>", *(f"<p>{_escape(line)}</p>" for line in page.summary)]
-    for number, (heading, columns) in enumerate(page.tables):
-        parts += [f"<h2>{_escape(heading)}</h2>", _table(page, columns, tests=number == 0)]
+    for table in page.tables:
+        parts += [f"<h2>{_escape(table.heading)}</h2>", _table(table)]
     for heading, pictures in page.pictures:
         parts += [f"<h2>{_escape(heading)}</h2>", *map(_figure, pictures)]
     if page.sentences:
@@ -89,57 +85,20 @@ def comparison_page(page: Page) -> str:
     )
 
 
-def _table(page: Page, columns: Sequence[Column], *, tests: bool) -> str:
-    shown = [column for column in columns if any(row.values.get(column.key) for row in page.rows)]
-    head = "".join(f'<th scope="col">{_escape(text)}</th>' for text in ("model", "n", *_headings(shown, tests=tests)))
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{_escape(text)}</th>' for text in table.columns)
     lines = []
-    for row in page.rows:
-        kind = ' class="baseline"' if row.label == page.baseline else ""
-        cells = "".join(_cells(row, page, column, tests=tests) for column in shown)
-        head_cell = f'<th scope="row">{_escape(row.label)}</th>'
-        lines.append(f"<tr{kind}>{head_cell}<td>{len(row.runs)}</td>{cells}</tr>")
+    for label, cells in table.rows:
+        kind = ' class="baseline"' if label == table.baseline else ""
+        lines.append(f'<tr{kind}><th scope="row">{_escape(label)}</th>{"".join(map(_cell, cells))}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
-def _headings(columns: Sequence[Column], *, tests: bool) -> list[str]:
-    names = []
-    for column in columns:
-        names.append(column.heading)
-        if tests and column.key in BEST_HIGH:
-            names.append(f"{column.heading} vs baseline (p)")
-    return names
-
-
-def _cells(row: Row, page: Page, column: Column, *, tests: bool) -> str:
-    values = row.values.get(column.key, [])
-    text, spread = column.texts(values)
-    if spread:
-        text += f'<span class="sd">{spread}</span>'
-    if values and mean_and_deviation(values)[0] == _best(page.rows, column.key):
-        text = f'<span class="best">{text}</span>'
-    return f"<td>{text}</td>" + (_test(row, column) if tests and column.key in BEST_HIGH else "")
-
-
-def _best(rows: Sequence[Row], key: str) -> float | None:
-    means = [mean for row in rows if (mean := mean_and_deviation(row.values.get(key, []))[0]) is not None]
-    if len(means) < 2 or key not in (*BEST_HIGH, *BEST_LOW):
-        return None
-    return max(means) if key in BEST_HIGH else min(means)
-
-
-def _test(row: Row, column: Column) -> str:
-    """Return the mean difference from the baseline and the p-value of each run.
-
-    A * follows if all runs differ significantly and in the same direction.
-    """
-    tests = row.tests.get(column.key)
-    if not tests:
-        return "<td>baseline</td>"
-    delta, _ = mean_and_deviation([test.delta for test in tests])
-    same_direction = min(test.delta for test in tests) > 0 or max(test.delta for test in tests) < 0
-    star = "*" if same_direction and all(test.p < SIGNIFICANT for test in tests) else ""
-    return f"<td>{delta:+.2f}{star} ({', '.join(f'{test.p:.3f}' for test in tests)})</td>"
+def _cell(cell: Cell) -> str:
+    text = _escape(cell.text) + (f'<span class="sd">{_escape(cell.spread)}</span>' if cell.spread else "")
+    text = f'<span class="best">{text}</span>' if cell.best else text
+    return f'<td class="test">{text}</td>' if cell.test else f"<td>{text}</td>"
 
 
 def _figure(picture: Picture) -> str:

@@ -17,10 +17,13 @@ from nmt.comparison.models import Model, Run, TestSet, choose_baseline, group_ru
 from nmt.comparison.page import Page, Picture, comparison_page
 from nmt.comparison.results import (
     QUALITY,
+    SCORES,
+    SIZES,
     TRAINING,
     Point,
     Row,
     add_speed,
+    best_models,
     bucket_columns,
     curves,
     engine_columns,
@@ -33,6 +36,7 @@ from nmt.comparison.results import (
 from nmt.comparison.sentences import draw_sentences
 from nmt.comparison.speed import Timing, measure_speed
 from nmt.comparison.store import Measurements, digest
+from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
 from nmt.errors import counted
 from nmt.files.atomic import write_lines
@@ -42,7 +46,7 @@ NO_EXAMPLE = f"None is drawn: every test source has more than {counted(LONGEST_E
 FIGURES = "figures"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How to compare: what is timed and drawn, and where. ``command`` is the command line.
 
@@ -58,11 +62,12 @@ class Plan:
     device: str
     threads: int | None
     trust: Sequence[str]
+    tokenizer: str | None = None
     command: str
     missing: Sequence[Path] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything that was measured."""
 
@@ -76,6 +81,8 @@ class Comparison:
     example_rows: list[int]
     timed: int
     conditions: dict[str, Any]
+    best: dict[str, str]
+    """The label of the model that is significantly better than all others, by metric."""
     failures: dict[tuple[str, str], str]
     """Why some engines, by (label, engine), could not be timed."""
 
@@ -87,12 +94,14 @@ def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Compari
     write_csv(comparison.rows, csv_columns(comparison, plan), folder / "results.csv")
     page = _page(folder, comparison, plan)
     write_lines(folder / "report.html", comparison_page(page).rstrip("\n").split("\n"))
+    write_lines(folder / "report.md", [f"# {page.title}", "", *markdown(page.tables)][:-1])
+    write_lines(folder / "report.tex", latex(page.tables, page.title)[:-1])
     return comparison, store.measured
 
 
 def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Comparison:
     """Measure quality, alignments and speed of the runs. Raises UserError if they cannot be compared."""
-    test, models = read_test_set(runs), group_runs(runs)
+    test, models = read_test_set(runs, plan.tokenizer), group_runs(runs)
     baseline = choose_baseline(models, plan.baseline)
     conditions = _conditions(plan)
     lengths = _source_lengths(baseline.runs[0], test, plan, store)
@@ -114,8 +123,20 @@ def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Compar
             rounds = speed.get((row.label, engine), [])
             add_speed(row, engine, rounds, sizes, names)
             all_points += points(row, engine, rounds)
-    timed = sum(sizes)
-    return Comparison(models, baseline, test, rows, all_points, buckets, drawn, examples, timed, conditions, failures)
+    return Comparison(
+        models=models,
+        baseline=baseline,
+        test=test,
+        rows=rows,
+        points=all_points,
+        buckets=buckets,
+        drawn=drawn,
+        example_rows=examples,
+        timed=sum(sizes),
+        conditions=conditions,
+        best=best_models(rows, test, store),
+        failures=failures,
+    )
 
 
 def _conditions(plan: Plan) -> dict[str, Any]:
@@ -159,22 +180,32 @@ def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
 def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     sentences = draw_sentences(comparison.drawn, comparison.test, comparison.example_rows, folder / FIGURES)
-    speed = [*TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
     return Page(
         title=f"Comparison {folder.name}",
         summary=summarise(comparison.rows, comparison.baseline, len(comparison.test.sources), plan.missing),
-        rows=comparison.rows,
-        baseline=comparison.baseline.label,
-        tables=[("Quality", list(QUALITY)), ("Cost", speed)],
+        tables=_tables(comparison, plan),
         pictures=_pictures(folder / FIGURES, comparison, plan),
         sentences=sentences,
         notes=[
-            *explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device),
+            *explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device, comparison.test.tokenizer),
             *((f"not timed: {label}, {engine}", reason) for (label, engine), reason in comparison.failures.items()),
             *([("alignments", NO_EXAMPLE)] if plan.examples and not comparison.example_rows else []),
         ],
         facts=explain_conditions(comparison.rows, comparison.conditions, plan.command),
     )
+
+
+def _tables(comparison: Comparison, plan: Plan) -> list[Table]:
+    """Return quality, training, and a table for each engine: a table of all engines would be too wide."""
+    rows, baseline = comparison.rows, comparison.baseline.label
+    tables = [
+        table_of("Quality", rows, SCORES, baseline=baseline, best=comparison.best),
+        table_of("Size and training", rows, [*SIZES, *TRAINING], baseline=baseline),
+    ]
+    for engine in plan.engines:
+        columns = [*speed_columns([engine], plan.beams), *memory_columns([engine])]
+        tables.append(table_of(f"Decoding with {engine}", rows, columns, baseline=baseline))
+    return [table for table in tables if len(table.columns) > 2]
 
 
 def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[str, list[Picture]]]:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from nmt.comparison.lengths import Bucket
 from nmt.comparison.measures import Column, length_ratio, mean_and_deviation, repetition_rate
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.significance import SAMPLES, Difference, paired_bootstrap
+from nmt.comparison.significance import SAMPLES, Difference, all_better, paired_bootstrap
 from nmt.comparison.store import Measurements, digest
 from nmt.evaluation import corpus_scores
 from nmt.files.atomic import write_lines
 from nmt.inference.run_files import METRICS_FILE
+from nmt.training.merit import NEAR_ZERO
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,12 @@ class Point(NamedTuple):
     bleu: float
 
 
-QUALITY = (
+TESTED = ("bleu", "chrf")
+SIZES = (
     Column("parameters", "parameters", ",.0f", exact=True),
     Column("updates", "updates", ",.0f", exact=True),
+)
+SCORES = (
     Column("bleu", "BLEU", ".2f"),
     Column("chrf", "chrF", ".2f"),
     Column("aer", "AER", ".3f"),
@@ -52,6 +56,7 @@ QUALITY = (
     Column("repetition", "repetition", ".2%"),
     Column("length_ratio", "length ratio", ".3f"),
 )
+QUALITY = (*SIZES, *SCORES)
 TRAINING = (
     Column("train_tokens_per_s", "training tokens/s", ",.0f"),
     Column("train_seconds", "training seconds", ",.0f"),
@@ -111,42 +116,69 @@ def quality_row(
             if value is not None:
                 values.setdefault(key, []).append(float(value))
         if model is not baseline:
-            other = _paired_run(run, baseline, index)
-            key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
-            action = partial(paired_bootstrap, other.translations, run.translations, test.references)
-            for metric, difference in store.measure(key, action).items():
-                tests.setdefault(metric, []).append(Difference(*difference))
+            for metric, difference in _differences(run, _paired_run(run, baseline.runs, index), test, store).items():
+                tests.setdefault(metric, []).append(difference)
     return Row(model.label, model.runs, values, tests)
+
+
+def _differences(run: Run, other: Run, test: TestSet, store: Measurements) -> dict[str, Difference]:
+    """Return how much better a run is than another, by metric."""
+    key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
+    action = partial(paired_bootstrap, other.translations, run.translations, test.references, tokenizer=test.tokenizer)
+    return {metric: Difference(*difference) for metric, difference in store.measure(key, action).items()}
+
+
+def best_models(rows: Sequence[Row], test: TestSet, store: Measurements) -> dict[str, str]:
+    """Return the label of the model that is significantly better than all others, by metric.
+
+    A metric without such a model is left out, and so are scores that chance explains: a BLEU below ``NEAR_ZERO``.
+    """
+    best: dict[str, str] = {}
+    for metric in TESTED:
+        ranked = sorted(rows, key=lambda row: -(mean_and_deviation(row.values.get(metric, []))[0] or 0.0))
+        first, others = ranked[0], ranked[1:]
+        chance = (mean_and_deviation(first.values.get("bleu", []))[0] or 0.0) < NEAR_ZERO
+        if others and not chance and all(all_better(_tests(first, row, metric, test, store)) for row in others):
+            best[metric] = first.label
+    return best
+
+
+def _tests(row: Row, other: Row, metric: str, test: TestSet, store: Measurements) -> list[Difference]:
+    """Return the differences of the runs of a row from those of another. Those from the baseline are known."""
+    if not row.tests and other.tests:
+        return [Difference(-difference.delta, difference.p) for difference in other.tests[metric]]
+    pairs = [(run, _paired_run(run, other.runs, index)) for index, run in enumerate(row.runs)]
+    return [_differences(*pair, test, store)[metric] for pair in pairs]
 
 
 def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
     texts = [digest(run.translations) for run in runs]
     text = digest([*test.sources, *test.references])
-    return {"kind": kind, "text": text, "translations": texts, "sacrebleu": version("sacrebleu")}
+    return {"kind": kind, "text": text, "translations": texts, "sacrebleu": version("sacrebleu"), **test.tokenizer_key}
 
 
 def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
     texts = run.translations
-    scores = corpus_scores(texts, test.references)
+    scores = corpus_scores(texts, test.references, tokenizer=test.tokenizer)
     by_length = {
         f"bleu_length_{bucket.low}_{bucket.high}": corpus_scores(
-            [texts[row] for row in rows], [test.references[row] for row in rows]
+            [texts[row] for row in rows], [test.references[row] for row in rows], tokenizer=test.tokenizer
         ).bleu
         for bucket, rows in buckets
     }
     return {
         "bleu": scores.bleu,
         "chrf": scores.chrf,
-        "repetition": repetition_rate(texts),
-        "length_ratio": length_ratio(texts, test.references),
+        "repetition": repetition_rate(texts, test.tokenizer),
+        "length_ratio": length_ratio(texts, test.references, test.tokenizer),
         **by_length,
     }
 
 
-def _paired_run(run: Run, baseline: Model, index: int) -> Run:
-    """Return the baseline's run with the same seed, or else the one at the same place, or else its first."""
-    same = [other for other in baseline.runs if other.config.get("seed") == run.config.get("seed")]
-    return (same or baseline.runs[index : index + 1] or baseline.runs)[0]
+def _paired_run(run: Run, others: Sequence[Run], index: int) -> Run:
+    """Return the other model's run with the same seed, or else the one at the same place, or else its first."""
+    same = [other for other in others if other.config.get("seed") == run.config.get("seed")]
+    return (same or others[index : index + 1] or others)[0]
 
 
 def updates(run: Run) -> int | None:

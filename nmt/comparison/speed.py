@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements, digest
 from nmt.errors import UserError, print_message
 from nmt.evaluation import corpus_scores
+from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
 
 FIXED_SEARCH = {"n_best": 1, "temperature": None, "top_k": None}
@@ -46,7 +46,7 @@ def measure_speed(
     """
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
     failures: dict[tuple[str, str], str] = {}
-    with _exports(timing.trust) as export:
+    with _exports(store.folder.parent, timing.trust) as export:
         for round_number in range(timing.rounds):
             for engine in timing.engines:
                 for model in models[:: -1 if round_number % 2 else 1]:
@@ -72,6 +72,7 @@ def _key(run: Run, engine: str, timing: Timing, round_number: int, test: TestSet
         "beams": timing.beams,
         "search": _search(run),
         "groups": [len(group) for group in timing.groups],
+        **test.tokenizer_key,
         "text": digest([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
         "round": round_number,
         "device": timing.device if engine == "torch" else "cpu",
@@ -109,7 +110,7 @@ def _measure(
     references = [test.references[row] for group in timing.groups for row in group]
     for beam in result["beams"].values():
         texts = [text for group in beam.pop("texts") for text in group]
-        beam["bleu"] = corpus_scores(texts, references).bleu
+        beam["bleu"] = corpus_scores(texts, references, tokenizer=test.tokenizer).bleu
     return result
 
 
@@ -132,17 +133,20 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _exports(trust: Sequence[str]) -> Iterator[Callable[[Run], Path]]:
+def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Path]]:
     """Yield a function that exports the model of a run, once, into a temporary folder, and returns that folder.
 
-    The graphs do not go into the run: they would change the engine that nmt-translate selects for it.
+    The graphs do not go into the run: they would change the engine that nmt-translate selects for it. The temporary
+    folder is in that of the report, whose next comparison deletes what a killed one left.
     """
-    with tempfile.TemporaryDirectory(prefix="nmt-compare-") as parent:
+    report.mkdir(parents=True, exist_ok=True)
+    with private_folder(report) as private:
+        parent = private.resolve()  # other processes read it
         folders: dict[str, Path] = {}
 
         def export(run: Run) -> Path:
             if run.identity not in folders:
-                folder = Path(parent) / str(len(folders))
+                folder = parent / str(len(folders))
                 folder.mkdir()
                 _export(run, folder, trust)
                 folders[run.identity] = folder

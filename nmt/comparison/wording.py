@@ -55,10 +55,12 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def explain_measures(timed: int, rounds: int, threads: int | None, device: str) -> list[tuple[str, str]]:
+def explain_measures(
+    timed: int, rounds: int, threads: int | None, device: str, tokenizer: str
+) -> list[tuple[str, str]]:
     """Return how each number of the report was measured."""
     cores = "all cores" if threads is None else counted(threads, "thread")
-    signatures = corpus_scores([""], [""]).signatures
+    signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
     return [
         (
             "n and ±",
@@ -82,7 +84,10 @@ def explain_measures(timed: int, rounds: int, threads: int | None, device: str) 
             "log S: it reads all S source pieces equally. Negative weights count by their absolute value. Compare it "
             "for models with the same tokenizer only.",
         ),
-        ("repetition", "Share of word bigrams that occurred before in the same translation."),
+        (
+            "repetition",
+            "Share of word bigrams that occurred before in the same translation; words as for the length ratio.",
+        ),
         ("length ratio", "Length of the translations over that of the references, as sacrebleu's BLEU counts words."),
         ("training", "Target pieces per second, without validation, and duration, as each run recorded them."),
         (

@@ -8,6 +8,7 @@ from typing import Any
 
 from nmt.config.init_from import read_yaml, value_at
 from nmt.errors import UserError
+from nmt.evaluation import EvaluationSettings
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.search.options import SearchOptions
 from nmt.tasks.sources import is_prepared, source_problems
@@ -54,6 +55,10 @@ def conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     yield from _guide_conflicts(config)
     yield from _adapt_conflicts(config)
     yield from _search_conflicts(config)
+    try:
+        EvaluationSettings(**config["evaluation"])
+    except UserError as error:
+        yield str(error)
     if not is_prepared(config["data"]):
         yield from source_problems(config["data"], needed=("train", "valid"), trust=trust)
 

@@ -17,8 +17,8 @@ from nmt.tasks.sources import is_prepared
 
 # Changes of the text, which a prepared folder has made already.
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
-# Settings of the model and of its vocabulary.
-INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", *TEXT_CHANGES)
+# Settings of the model, of its vocabulary and of its scores.
+INHERITED = ("embeddings", "encoder", "attention", "decoder", "tokenizer", *TEXT_CHANGES, "evaluation")
 # Settings that do not change the model, except by rounding.
 UNRELATED = ("name", "runs", "resume", "trust", "export", "logger", "threads", "device")
 MISSING = object()

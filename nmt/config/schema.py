@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from nmt.bounds import Above, AtLeast, AtMost, Count, NonNegative, Share, Size
+from nmt.evaluation import EvaluationSettings
 from nmt.search.options import SearchOptions
 from nmt.text.filters import Duplicates
 from nmt.text.invisible import Invisible
@@ -140,6 +141,7 @@ class Train:
     schedule: Annotated[Any, SCHEDULE]
     training: Training
     search: SearchOptions
+    evaluation: EvaluationSettings
     name: str
     runs: str
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from nmt.errors import UserError, print_message
+from nmt.evaluation import stored_tokenizer
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.files.reading import read_json, require_plain
@@ -53,6 +54,10 @@ class TrainedModel:
     def remove_invisible(self) -> Invisible | None:
         kind: Invisible | None = self.config["data"].get("remove_invisible")  # earlier versions had none
         return kind
+
+    @property
+    def score_tokenizer(self) -> str | None:
+        return stored_tokenizer(self.config)
 
     @property
     def attention(self) -> AttentionFacts:

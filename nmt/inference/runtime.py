@@ -47,6 +47,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def score_tokenizer(self) -> str | None:
+        """``evaluation.tokenizer`` of the run that trained the model."""
+        ...
+
+    @property
     def attention(self) -> AttentionFacts: ...
 
     @property

@@ -57,6 +57,7 @@ class Translator:
         self.runtime = runtime
         self.max_tokens = max_tokens
         self.lowercase = runtime.lowercase
+        self.score_tokenizer = runtime.score_tokenizer
         self.attention = runtime.attention
         self.source_check = TextCheck("source", runtime.source, runtime.target)
         self.target_check = TextCheck("target", runtime.target, runtime.source)

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
-from nmt.evaluation import corpus_scores
+from nmt.evaluation import choose_tokenizer, corpus_scores, stored_tokenizer
 from nmt.inference.model_folder import TrainedModel, non_finite, pack
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
@@ -56,6 +56,7 @@ class TranslationTask(pl.LightningModule):
         count = self.settings["decode_sentences"]
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
+        self.tokenizer = choose_tokenizer(self.references, stored_tokenizer(config)).tokenizer
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs. A moving average of the weights needs no guide, which may hold corpora."""
@@ -150,7 +151,7 @@ class TranslationTask(pl.LightningModule):
         return Translator(self.trained, check_text=False).texts(sources, SearchOptions(beam_size=1, length_penalty=0.0))
 
     def _scores(self, hypotheses: list[str]) -> dict[str, float]:
-        scores = corpus_scores(hypotheses, self.references)
+        scores = corpus_scores(hypotheses, self.references, tokenizer=self.tokenizer)
         return {"valid_bleu": scores.bleu, "valid_chrf": scores.chrf}
 
     def configure_optimizers(self) -> Any:

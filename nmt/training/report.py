@@ -18,11 +18,12 @@ from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.alignment.word_weights import piece_weights, word_weights
 from nmt.errors import counted, print_message
-from nmt.evaluation import corpus_scores
+from nmt.evaluation import Choice, choose_tokenizer, corpus_scores, stored_tokenizer
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.translator import Translator
+from nmt.score_hints import print_hints
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
 from nmt.text.links import Links
@@ -81,7 +82,9 @@ def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus,
     write_lines(folder / run_files.REFERENCES, references)
     hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
-    scores = corpus_scores(hypotheses, references)
+    tokenizer = choose_tokenizer(references, stored_tokenizer(config)).tokenizer
+    scores = corpus_scores(hypotheses, references, tokenizer=tokenizer)
+    print_hints(Choice(tokenizer), hypotheses, references, tokenizer=tokenizer, finished=False)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if golds is None and test.has_links:
         warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")

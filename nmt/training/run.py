@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from nmt.errors import UserError, counted, print_message
+from nmt.evaluation import choose_tokenizer, stored_tokenizer
 from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.oversized import is_out_of_memory
@@ -110,6 +111,7 @@ def _train(
     }
     if rank() == 0:
         store_config(config)
+        _log_tokenizer(config, prepared, log)
     # The code that trains may change until the end.
     origin = {**provenance(config["device"]), "text_checksum": prepared.checksum}
     origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
@@ -131,6 +133,15 @@ def _train(
     if config["export"] and config.get("adapt") is None:  # the graphs would hold the whole model
         export_run(fitted.trained, folder, trust=config["trust"], log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
+
+
+def _log_tokenizer(config: Mapping[str, Any], prepared: Prepared, log: Callable[[str], None]) -> None:
+    """Log which tokenizer the scores use, where the script of the references chose it."""
+    parts = [prepared.corpora[part] for part in ("valid", "test") if part in prepared.corpora]
+    choices = [choose_tokenizer(part.targets(), stored_tokenizer(config)) for part in parts]
+    for reason in {choice.tokenizer: choice.reason for choice in choices}.values():
+        if reason is not None:
+            log(reason)
 
 
 def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import sacrebleu
 
 from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
+from nmt.commands.export import export
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import forced_links
+from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 
 SOURCE = ["the dog sees a cat", "", "a red house", "the cat sleeps"]
@@ -162,7 +165,7 @@ def test_source_too_long_for_the_attention_has_no_links(
     links = forced_links(Translator.load(short_model), SOURCE[:3], TARGET[:3])
     agreed = 2 * (((0, 0) in links[0]) + ((0, 0) in links[2]))
     assert out.splitlines()[-1].startswith(f"AER {1 - agreed / (sum(map(len, links)) + 5):.4f} ")
-    empty, unaligned = error.splitlines()
+    empty, unaligned, *_ = error.splitlines()
     assert empty.startswith(f"warning: {files}/src:4: a source of ") and empty.endswith("its translation is empty")
     assert unaligned.startswith(f"warning: {files}/src:4: a source of ") and unaligned.endswith("it is not aligned")
 
@@ -181,12 +184,50 @@ def test_model_trained_on_lower_case_is_scored_without_case(
     case = "case:lc" if lowercase else "case:mixed"
     assert result["bleu"] == sacrebleu.corpus_bleu(texts, [references], lowercase=lowercase).score
     assert result["lowercase"] is lowercase and all(case in result["signatures"][name] for name in ("bleu", "ter"))
-    assert error == ""
+    assert (
+        error == "warning: no translation has four tokens, so BLEU, which needs runs of four, is 0; read chrF instead\n"
+    )
+
+
+CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。"]
+
+
+@pytest.mark.parametrize(("setting", "tokenizer"), [([], "zh"), (["evaluation.tokenizer=char"], "char")])
+def test_script_or_setting_chooses_the_tokenizer_of_a_file(
+    setting: list[str], tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guess = [line.replace("天", "日") for line in CHINESE]
+    for name, lines in (("guess", guess), ("tgt", CHINESE)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    evaluate([f"hypotheses={tmp_path}/guess", f"tgt={tmp_path}/tgt", "json=true", *setting])
+    out, error = capsys.readouterr()
+    result = json.loads(out)
+    assert result["bleu"] == sacrebleu.corpus_bleu(guess, [CHINESE], tokenize=tokenizer).score > 50
+    assert result["tokenizer"] == tokenizer and f"|tok:{tokenizer}|" in result["signatures"]["bleu"]
+    assert error.startswith("evaluation.tokenizer=zh: chosen because ") if not setting else error == ""
+
+
+@pytest.mark.parametrize("engine", ["torch", "onnx"])
+@pytest.mark.parametrize(("setting", "tokenizer"), [([], "char"), (["evaluation.tokenizer=intl"], "intl")])
+def test_tokenizer_of_the_run_is_used_unless_another_is_given(
+    engine: str, setting: list[str], tokenizer: str, model: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = load_folder(model)
+    run = files / "run"
+    run.mkdir()
+    save_folder(run, replace(trained, config={**trained.config, "evaluation": {"tokenizer": "char"}}))
+    if engine == "onnx":
+        export([f"model={run}"])
+    capsys.readouterr()
+    evaluate([f"model={run}", f"src={files}/src", f"tgt={files}/tgt", f"engine={engine}", "json=true", *setting])
+    assert f"|tok:{tokenizer}|" in json.loads(capsys.readouterr().out)["signatures"]["bleu"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["hypotheses=guess", "tgt=tgt", "evaluation.tokenizer=jp"], "evaluation.tokenizer=jp: unknown to sacrebleu; "),
+        (["hypotheses=guess", "tgt=tgt", "tokenizer=zh"], "tokenizer: no such key; did you mean evaluation.tokenizer?"),
         (["hypotheses=guess"], "tgt=null: no references; add tgt=FILE"),
         (["model=MODEL", "src=src"], "tgt=null: no references; add tgt=FILE"),
         (["alignments=fine"], "links=null: alignments=fine needs gold links; add links=FILE"),

@@ -18,19 +18,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 import yaml
 from builders import random_model, tiny_config
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.compare import compare
-from nmt.comparison import speed
+from nmt.comparison import models, speed
 from nmt.comparison.alignments import slot_weights
 from nmt.comparison.figures import draw_lengths
-from nmt.comparison.models import Model, Run, differing_settings, folder_label, group_runs, read_run
+from nmt.comparison.models import (
+    Model,
+    Run,
+    differing_settings,
+    folder_label,
+    group_runs,
+    read_run,
+    read_test_set,
+)
 from nmt.comparison.page import Page, comparison_page
-from nmt.comparison.results import Column, Difference, Row, _paired_run
+from nmt.comparison.results import Column, Difference, Row, _paired_run, best_models
 from nmt.comparison.store import Measurements
+from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import describe_budget, explain_conditions
 from nmt.comparison.worker import measure
 from nmt.errors import UserError
@@ -243,6 +253,44 @@ def test_baseline_may_be_any_path_of_a_run(report: Path, monkeypatch: pytest.Mon
     assert table(Path("runs/paths"))["luong"]["bleu_p"] != ""
 
 
+NAMES = [*("a_b", "50%", "x & y", "$5$", "#1", "{z}", "^~", "back\\slash", "<b>|", "two\nlines", "日本語", "a*b*`c`")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_for_papers_escape_names(name: str) -> None:
+    rows = [Row(name, [], {"bleu": [20.0], "repetition": [0.1]}, {}), Row("b", [], {"bleu": [30.0]}, {})]
+    columns = [Column("bleu", "BLEU", ".2f"), Column("repetition", "repetition", ".2%")]
+    table = table_of("Quality", rows, columns, baseline=name, best={"bleu": "b"})
+    tex, md = latex([table], "report_1"), markdown([table])
+    row = next(line for line in tex if "10.00" in line)
+    bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\\\$|\$[+-]?[\d.]+\$|\$\\pm\$", "", row)
+    assert bare.count("&") == len(table.columns) - 1 and not re.search(r"[%$#_^~|<>{}\\]", bare)
+    assert tex[0] == r"% \usepackage{booktabs}" and r"\textbf{30.00}" in "\n".join(tex)
+    assert r"\caption{report\_1: Quality}" in tex and row.endswith(r"\\")
+    cells = [line for line in md if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in cells} == {len(table.columns) + 1}
+    assert "| **30.00** |" in cells[-1] and len(cells) == 4
+
+
+@pytest.mark.parametrize(
+    ("bleu", "p", "best"),
+    [([20.0, 30.0, 25.0], 0.01, {"bleu": "m1"}), ([20.0, 30.0, 29.9], 0.4, {}), ([0.2, 0.9, 0.3], 0.001, {})],
+)
+def test_only_a_significantly_better_model_is_marked(
+    bleu: list[float], p: float, best: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = [Run(Path(f"m{number}"), {"seed": 1}, {}) for number in range(3)]
+    tests = [{}, *({"bleu": [Difference(score - bleu[0], 0.001)]} for score in bleu[1:])]
+    rows = [Row(f"m{i}", [runs[i]], {"bleu": [bleu[i]]}, tests[i]) for i in range(3)]
+
+    def differences(run: Run, other: Run, *_: Any) -> dict[str, Difference]:
+        return {"bleu": Difference(bleu[runs.index(run)] - bleu[runs.index(other)], p)}
+
+    monkeypatch.setattr("nmt.comparison.results._differences", differences)
+    monkeypatch.setattr("nmt.comparison.results.TESTED", ("bleu",))
+    assert best_models(rows, models.TestSet([], [], None), Measurements(tmp_path)) == best
+
+
 class References(HTMLParser):
     """Collects the values of attributes that load or link something, and the names of all tags."""
 
@@ -264,7 +312,7 @@ def test_page_needs_no_other_file(report: Path) -> None:
     assert parser.tags.isdisjoint({"script", "link", "iframe", "object", "embed"})
     assert not re.search(r"url\(|@import|https?:", text)
     for name in ("learning-curves", "pareto", "lengths", "alignments-1", "slots-1"):
-        for form in ("png", "svg"):
+        for form in ("png", "svg", "pdf"):
             assert (report / "figures" / f"{name}.{form}").is_file()
 
 
@@ -273,10 +321,9 @@ def test_page_escapes_text_and_marks_significant_differences() -> None:
         return Row(label, [], {"bleu": [20.0, 22.0]}, {"bleu": [*tests]} if tests else {})
 
     rows = [row("<b>&"), row("up", Difference(2.0, 0.01), Difference(4.0, 0.04)), row("same", Difference(0.0, 0.001))]
-    page = Page(
-        "<i>", ["a & <b>"], rows, "<b>&", [("<u>", [Column("bleu", "BLEU", ".2f")])], [], [], [("<p1>", "x")], []
-    )
-    text = comparison_page(page)
+    quality = table_of("<u>", rows, [Column("bleu", "BLEU", ".2f")], baseline="<b>&", best={"bleu": "up"})
+    text = comparison_page(Page("<i>", ["a & <b>"], [quality], [], [], [("<p1>", "x")], []))
+    assert text.count('class="best"') == 1
     for tag in ("<i>", "<b>", "<u>", "<p1>"):
         assert tag not in text
     assert "&lt;b&gt;&amp;" in text
@@ -550,6 +597,50 @@ def test_damaged_files_of_a_run_are_named(report: Path, tmp_path: Path, file: st
     assert str(caught.value).startswith(f"models={folder}: ") and str(caught.value).count("\n") == 0
 
 
+def with_chinese_test_set(run: Path, folder: Path, tokenizer: str = "null") -> Path:
+    """Copy a run as if it had been trained to translate into Chinese, and scored with this tokenizer."""
+    shutil.copytree(run, folder)
+    references = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。", "他在学校里学习德语和英语。"]
+    for name, texts in (("references", references), ("translations", [line[:4] + line[5:] for line in references])):
+        (folder / f"test.{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    config = folder / "config.yaml"
+    text = config.read_text(encoding="utf-8").replace("  tokenizer: null\n", f"  tokenizer: {tokenizer}\n")
+    config.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_all_scores_of_a_comparison_have_the_tokenizer_of_the_language(report: Path, tmp_path: Path) -> None:
+    runs = [with_chinese_test_set(report / f"attention={name}", tmp_path / name) for name in ("luong", "memory")]
+    (runs[1] / "test.translations.txt").write_text("我喜欢散步。\n今天天气好。\n他学习。\n", encoding="utf-8")
+    test = read_test_set([read_run(run) for run in runs])
+    assert test.tokenizer == "zh"
+    compare([f"models=[{runs[0]},{runs[1]}]", f"runs={tmp_path}", "name=zh", *TIMED])
+    rows = table(tmp_path / "zh")
+    for run in runs:
+        texts = lines(run, "test.translations.txt")
+        score = sacrebleu.corpus_bleu(texts, [test.references], tokenize="zh")
+        assert float(rows[run.name]["bleu_mean"]) == pytest.approx(score.score) and score.score > 0
+        assert float(rows[run.name]["length_ratio_mean"]) == pytest.approx(score.sys_len / score.ref_len)
+    differences = [
+        sacrebleu.corpus_bleu(lines(run, "test.translations.txt"), [test.references], tokenize="zh") for run in runs
+    ]
+    assert float(rows["memory"]["bleu_delta"]) == pytest.approx(differences[1].score - differences[0].score, abs=1e-2)
+    assert "|tok:zh|" in (tmp_path / "zh" / "report.html").read_text(encoding="utf-8")
+
+
+def test_runs_with_other_tokenizers_need_one_for_all(report: Path, tmp_path: Path) -> None:
+    first = with_chinese_test_set(report / "attention=luong", tmp_path / "a")
+    other = with_chinese_test_set(report / "attention=memory", tmp_path / "b", "char")
+    with pytest.raises(
+        UserError, match=r"b: was scored with evaluation\.tokenizer=char, but .*a with zh; add evaluation"
+    ):
+        compare([f"models=[{first},{other}]", "name=bad"])
+    runs = [read_run(first), read_run(other)]
+    assert read_test_set(runs, "char").tokenizer == "char"
+    same = with_chinese_test_set(report / "attention=memory", tmp_path / "c", "zh")  # what null chooses too
+    assert read_test_set([read_run(first), read_run(same)]).tokenizer == "zh"
+
+
 def test_runs_with_other_gold_links_are_refused(report: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
     (folder / "test.gold.links.txt").write_text("0-0\n" * len(lines(folder, "test.source.txt")))
@@ -569,13 +660,17 @@ def test_bars_are_sample_deviations_and_one_run_has_none() -> None:
     assert [text.get_text().strip() for text in legend.get_texts()] == ["three", "_one"]
 
 
+def _bleu_table(rows: list[Row]) -> Table:
+    return table_of("", rows, [Column("bleu", "BLEU", ".2f")], baseline="base", best={})
+
+
 def test_star_needs_one_direction() -> None:
     rows = [
         Row("base", [], {"bleu": [20.0]}, {}),
         Row("mixed", [], {"bleu": [21.0]}, {"bleu": [Difference(4.0, 0.001), Difference(-2.0, 0.001)]}),
         Row("worse", [], {"bleu": [17.0]}, {"bleu": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)]}),
     ]
-    text = comparison_page(Page("", [], rows, "base", [("", [Column("bleu", "BLEU", ".2f")])], [], [], [], []))
+    text = comparison_page(Page("", [], [_bleu_table(rows)], [], [], [], []))
     assert "+1.00 (0.001, 0.001)" in text and "-3.00* (0.001, 0.001)" in text
 
 
@@ -594,9 +689,9 @@ def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytes
 def test_runs_are_paired_by_their_seeds_or_else_by_their_places() -> None:
     first, *others = runs = [Run(Path(str(seed)), {"seed": seed}, {}) for seed in (1, 2, 3)]
     baseline = Model("base", runs)
-    assert [_paired_run(Run(Path("x"), {"seed": seed}, {}), baseline, 0) for seed in (3, 2, 1)] == runs[::-1]
+    assert [_paired_run(Run(Path("x"), {"seed": seed}, {}), baseline.runs, 0) for seed in (3, 2, 1)] == runs[::-1]
     other = Run(Path("x"), {"seed": 9}, {})
-    assert [_paired_run(other, baseline, index) for index in range(5)] == [first, *others, first, first]
+    assert [_paired_run(other, baseline.runs, index) for index in range(5)] == [first, *others, first, first]
 
 
 def test_conditions_say_which_weights_each_run_kept() -> None:

@@ -111,3 +111,21 @@ def test_pareto_front_has_the_points_that_no_other_beats() -> None:
 def test_report_warns_of_small_test_sets(sentences: int, warned: bool) -> None:
     lines = summarise([], Model("a", []), sentences, [])
     assert any("Fewer than 100 test sentences" in line for line in lines) == warned
+
+
+CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。"] * 6
+LOSSY = [line[: 3 + row % 5] + line[5 + row % 5 :] for row, line in enumerate(CHINESE)]
+
+
+def test_measures_of_languages_without_spaces_count_the_tokens_of_their_tokenizer() -> None:
+    assert repetition_rate(["我们我们 走"]) == 0
+    assert repetition_rate(["我们我们 走"], "zh") == repetition_rate(["我 们 我 们 走"]) == 1 / 4
+    score = BLEU(tokenize="zh").corpus_score(LOSSY, [CHINESE])
+    assert length_ratio(LOSSY, CHINESE, "zh") == score.sys_len / score.ref_len < 1
+    better = [line[:-2] + line[-1] for line in CHINESE]
+    result = paired_bootstrap(LOSSY, better, CHINESE, tokenizer="zh")["bleu"]
+    metrics = {"bleu": BLEU(tokenize="zh")}
+    _, expected = PairedTest([("a", LOSSY), ("b", better)], metrics, [CHINESE], test_type="bs", n_samples=1000)()
+    before, after = expected["BLEU"]
+    assert result.delta == pytest.approx(after.score - before.score) and result.delta > 10
+    assert result.p == after.p_value < 0.05

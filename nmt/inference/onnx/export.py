@@ -100,6 +100,7 @@ def write_export(
         "model": model_identity,
         "lowercase": trained.lowercase,
         "remove_invisible": trained.remove_invisible,
+        **({} if trained.score_tokenizer is None else {"score_tokenizer": trained.score_tokenizer}),
         "attention": trained.attention._asdict(),
         "encoder": "torch" if model.attention.sequential else "onnx",
         "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
+from nmt.evaluation import stored_tokenizer
 from nmt.files.checksum import archive_fingerprint
 from nmt.files.reading import read_json
 from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
@@ -144,6 +145,7 @@ def _open(
         lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
         torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
         invisible = KINDS[KINDS.index(about.get("remove_invisible"))]
+        score_tokenizer = stored_tokenizer({"evaluation": {"tokenizer": about.get("score_tokenizer")}})
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
     if torch_encodes and is_deployment(place):
@@ -164,6 +166,7 @@ def _open(
         shortlist,
         trust,
         invisible,
+        score_tokenizer,
     )
 
 

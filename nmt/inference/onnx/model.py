@@ -54,6 +54,7 @@ class OnnxModel:
     shortlist: bool = False
     trust: Sequence[str] = ()
     remove_invisible: Invisible | None = None
+    score_tokenizer: str | None = None
     process: int = field(default_factory=os.getpid, init=False, compare=False)
     """The process that loaded the model."""
 
