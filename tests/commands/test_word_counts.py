@@ -6,6 +6,8 @@ import json
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from builders import random_model, tiny_config
@@ -21,8 +23,10 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.pair import Pair
-from nmt.text.prepare import Prepared
 from nmt.training.gold_links import GoldLinks
+
+# The tokenizers of the tests know few characters.
+pytestmark = pytest.mark.filterwarnings("ignore:(source|target) text")
 
 KINDS = ["ours", "bpe-nmt_nfkc", "over-spaces", "keep-spaces-no-prefix", "suffix-bytes", "symbols", "rules", "words"]
 WORDS = [
@@ -138,7 +142,8 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_p
             pairs.append(Pair(source, target, tuple(sorted(links))))
     write_corpus(tmp_path / "train.arrow", pairs, trained.source, trained.target, max_length=None, max_ratio=None)
     corpus = Corpus.open(tmp_path / "train.arrow")
-    guide = GoldLinks(prepared=Prepared(trained.source, trained.target, {"train": corpus}, False, {}, {}, 0))
+    prepared: Any = SimpleNamespace(source=trained.source, target=trained.target, corpora={"train": corpus})
+    guide = GoldLinks(prepared=prepared)
     for row in range(len(corpus)):
         x, y = (tokenizer.words(text) for tokenizer, text in zip(guide.tokenizers, corpus.texts(row), strict=True))
         linked = {(int(i), int(j)) for i, j in corpus.sure_links(row)}
