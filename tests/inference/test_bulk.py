@@ -145,11 +145,11 @@ def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
 def test_an_error_of_the_input_comes_after_the_lines_before_it(workers: int) -> None:
     def groups() -> Iterator[Sequence[str]]:
         yield ["1 2"] * 9
-        yield ["3"]
+        yield ["13"]
         raise UserError("bad line")
 
     translated = Reverser().bulk(workers).translate(groups())
-    assert texts(iter([next(translated), next(translated)])) == [["2 1"] * 9, ["3"]]
+    assert texts(iter([next(translated), next(translated)])) == [["2 1"] * 9, ["13"]]
     with pytest.raises(UserError, match="bad line"):
         next(translated)
 
@@ -157,10 +157,10 @@ def test_an_error_of_the_input_comes_after_the_lines_before_it(workers: int) -> 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_refused_lines_are_reported_in_order_and_counted_over_all_groups(workers: int) -> None:
     failures: list[tuple[int, str]] = []
-    groups = [["1 2"] * 8 + ["too long"], ["too long", "3"]]
+    groups = [["1 2"] * 8 + ["too long"], ["too long", "13"]]
     translated = list(Reverser().bulk(workers, lambda *failure: failures.append(failure)).translate(groups))
     assert failures == [(8, "7 pieces"), (9, "7 pieces")]
-    assert texts(iter(translated)) == [["2 1"] * 8 + [""], ["", "3"]]
+    assert texts(iter(translated)) == [["2 1"] * 8 + [""], ["", "13"]]
     assert translated[0][8].log_prob == float("-inf")
     with pytest.raises(SourceTooLong, match=r"^lines\[8\]: 7 pieces$"):
         list(Reverser().bulk(workers).translate(groups))
