@@ -75,12 +75,13 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
         require_streaming(translator)
     kind, model = translator.attention.class_name, fingerprint(translator.trained)
     progress = Progress(total=line_counter(options.input))
-    done = 0
+    done, previous = 0, ""
     for lines in input_groups(options.input):
         for line in lines:
             done += 1
             encoded = _encode_line(translator, line, options, place=f"{options.input or STDIN}:{done}")
-            save_memory(folder / memory_name(done), encoded, kind=kind, model=model)
+            path = folder / memory_name(done)
+            previous = save_memory(path, encoded, kind=kind, model=model, number=done, previous=previous)
             progress.show(done)
     progress.close()
     translator.conclude_text()

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,11 +177,11 @@ def _translate_memories(
 ) -> Iterator[list[Translation]]:
     """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
     from nmt.inference.memories import translate_encoded
-    from nmt.inference.memory_file import fingerprint, load_memory, memory_files
+    from nmt.inference.memory_file import fingerprint, in_line_order, load_memory, memory_files
 
     files, model = memory_files(place), fingerprint(translator.trained)
-    for first in range(0, len(files), MEMORIES):
-        group = files[first : first + MEMORIES]
+    checked = in_line_order(files) if place.is_dir() else iter(files)
+    while group := list(islice(checked, MEMORIES)):
         memories = [load_memory(file, translator.trained, model=model) for file in group]
         warn = partial(_warn_of_memory, group)
         yield translate_encoded(translator, memories, search, alignments=alignments, on_failure=warn)

@@ -3,13 +3,14 @@
 Tensors: ``memory.*`` (the fields of the memory that are not None), ``final.*`` (the final state of the encoder) and,
 with a trace, ``ids`` (the source pieces) and ``words`` (the first and the last word of each). Metadata, as text:
 ``format``, ``kind`` (the attention's class), ``model`` (the model's fingerprint), ``seed`` (for sampling), ``blank`` (a
-blank line has no tensors) and ``digest`` (of tensors and metadata).
+blank line has no tensors), ``line`` (its number, from 1), ``previous`` (the digest of the line before; empty for the
+first) and ``digest`` (of tensors and metadata). Earlier versions wrote no ``line`` and ``previous``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -44,11 +45,13 @@ def fingerprint(trained: TrainedModel) -> str:
     return tensors_digest(trained.model.state_dict(), b"".join([settings, *tokenizers]))
 
 
-def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None:
-    """Write an encoded line to ``path``.
+def save_memory(
+    path: Path, line: EncodedLine, *, kind: str, model: str, number: int | None = None, previous: str = ""
+) -> str:
+    """Write an encoded line to ``path`` and return its digest.
 
-    ``kind`` is the attention's class name, ``model`` the fingerprint of the model. Raises UserError if the file cannot
-    be written.
+    ``kind`` is the attention's class name, ``model`` the fingerprint of the model. A line of a text has its ``number``,
+    from 1, and the digest of the line before. Raises UserError if the file cannot be written.
     """
     tensors: dict[str, Tensor] = {}
     if line.source is not None:
@@ -62,13 +65,17 @@ def save_memory(path: Path, line: EncodedLine, *, kind: str, model: str) -> None
         tensors["words"] = torch.tensor([line.words, line.words.last])
     blank = str(line.source is None).lower()
     metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
+    if number is not None:
+        metadata |= {"line": str(number), "previous": previous}
+    digest = _digest(metadata, tensors)
     try:
         # save_file would hide the file from other users.
-        path.write_bytes(save(tensors, {**metadata, "digest": _digest(metadata, tensors)}))
+        path.write_bytes(save(tensors, {**metadata, "digest": digest}))
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path}: cannot be written ({_reason(error)}); free some space or choose another place"
         ) from None
+    return digest
 
 
 def memory_name(number: int) -> str:
@@ -140,10 +147,33 @@ def memory_files(place: Path) -> list[Path]:
     return [place / memory_name(number) for number in range(1, count + 1)]
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def in_line_order(files: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of a folder, each after a check that it holds its own line and that of the same text.
+
+    Raises UserError for a file that was exchanged with another one. Files of earlier versions are not checked, unless
+    they are mixed with later ones.
+    """
+    previous: dict[str, str] = {}
+    for number, file in enumerate(files, start=1):
+        metadata = _read(file, tensors=False)[0]
+        if number > 1 and ("line" in metadata) != ("line" in previous):
+            raise UserError(f"{file}: written by another version than {files[number - 2].name}; encode again")
+        if "line" in metadata:
+            if metadata["line"] != str(number):
+                held = f"holds line {metadata['line']:.20}, not line {number}"
+                raise UserError(f"{file}: {held}; rename the files back, or encode again")
+            if metadata.get("previous") != previous.get("digest", ""):
+                before = "first" if number == 1 else f"after {files[number - 2].name}"
+                raise UserError(f"{file}: was not encoded {before}, so the two are of other texts; encode again")
+        previous = metadata
+        yield file
+
+
+def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
     try:
         with safe_open(require_regular(path), framework="pt") as file:
-            return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = file.keys() if tensors else ()
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; name a file or folder that nmt-encode wrote") from None
     except (SafetensorError, OSError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,53 @@ def test_memories_translate_like_their_lines(model: Path, tmp_path: Path, pipe_i
     assert (tmp_path / "stored").read_text() == (tmp_path / "direct").read_text()
     translate([f"model={model}", f"memory={files[2]}", "scores=true"])
     assert [line.partition("\t")[2] for line in read_output()] == expected[2:3]
+
+
+def exchange(folder: Path, other: Path) -> None:
+    first, second = folder / "00000001.safetensors", folder / "00000003.safetensors"
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def take_from_other_text(folder: Path, other: Path) -> None:
+    shutil.copy(other / "00000003.safetensors", folder)
+
+
+def take_last_from_other_text(folder: Path, other: Path) -> None:
+    shutil.copy(other / "00000004.safetensors", folder)
+
+
+def move_up(folder: Path, other: Path) -> None:
+    """Delete the first line, as a file manager that renames the others would."""
+    for number in (2, 3, 4):
+        shutil.move(folder / f"{number:08d}.safetensors", folder / f"{number - 1:08d}.safetensors")
+    (folder / "count.txt").write_text("3\n")
+
+
+def take_blank(folder: Path, other: Path) -> None:
+    shutil.copy(folder / "00000002.safetensors", folder / "00000004.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (exchange, "00000001.safetensors: holds line 3, not line 1; rename the files back, or encode again"),
+        (move_up, "00000001.safetensors: holds line 2, not line 1"),
+        (take_blank, "00000004.safetensors: holds line 2, not line 4"),
+        (take_from_other_text, "00000003.safetensors: was not encoded after 00000002.safetensors, so"),
+        (take_last_from_other_text, "00000004.safetensors: was not encoded after 00000003.safetensors, so"),
+    ],
+)
+def test_exchanged_memories_are_refused(
+    model: Path, tmp_path: Path, pipe_in: Pipe, damage: Callable[[Path, Path], None], message: str
+) -> None:
+    for name, text in (("a", TEXT), ("b", b"a cat\n" + TEXT)):
+        pipe_in(text)
+        encode([f"model={model}", f"output={tmp_path}/{name}"])
+    damage(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(UserError, match=message):
+        translate([f"model={model}", f"memory={tmp_path}/a"])
 
 
 def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
