@@ -133,7 +133,7 @@ def too_few_updates(config: Mapping[str, Any], data: CorpusBatches) -> str | Non
     return (
         f"training.{key}={training[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
         f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={limits[key][1]}, or smaller "
-        "batches.max_tokens and schedule.warmup_steps (tested settings: docs/own-text.md)"
+        "batches.max_tokens and schedule.warmup_steps"
     )
 
 
