@@ -29,6 +29,7 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise UserError(f"{part}={rows!r:.80}: must be sentence pairs: (source, target) tuples, or rows with columns=")
     unseen = set(columns or ())
+    empty = list(columns or ())
     first: Mapping[str, Any] = {}
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Mapping):
@@ -40,12 +41,16 @@ def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterat
                 if unseen and number == SOME_ROWS:
                     break
             row = _from_columns(texts, f"data: pair {number} of part {part}", columns)
+            if empty:
+                empty = [column for column in empty if not isinstance(texts.get(column), str)]
         yield row
     if unseen and first and columns is not None:
         column = next(column for column in columns if column in unseen)
         names = list(map(str, first))
         choices = f"{suggestion(column, names)}; choose from {', '.join(names)}"
         raise UserError(f"data: pair 1 of part {part} has no column {column}{choices}"[:500])
+    if empty and first:
+        raise UserError(f"data: column {empty[0]} of part {part} has no text; choose from {', '.join(map(str, first))}")
 
 
 def column_problem(columns: Sequence[str] | None) -> str | None:

@@ -117,13 +117,13 @@ def test_run_starts_from_another_model(run: Path, from_files: Path) -> None:
     nmt.train(*words, f"init_from={run}", "name=next", "data=prepared", f"data.folder={run}/data")
 
 
-BAD_ROW = [*PAIRS[:2], ("a", None)]
+BAD_ROW = [*PAIRS[:2], ("a", 3)]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"train": BAD_ROW, "valid": PAIRS}, r"data: pair 3 of part train is ('a', None); must be (source, target)"),
+        ({"train": BAD_ROW, "valid": PAIRS}, r"data: pair 3 of part train is ('a', 3); must be (source, target)"),
         ({"train": PAIRS, "valid": ["ab"]}, r"data: pair 1 of part valid is 'ab'; must be (source, target)"),
         ({"train": PAIRS}, "valid=: must be given, with the sentence pairs of this part"),
         ({"valid": PAIRS}, "train=: must be given"),
@@ -132,7 +132,10 @@ BAD_ROW = [*PAIRS[:2], ("a", None)]
             {"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "fr")},
             "pair 1 of part train has no column fr; choose",
         ),
-        ({"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "note")}, "column note is None; must be text"),
+        (
+            {"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "note")},
+            "data: column note of part train has no text",
+        ),
         (
             {"train": PAIRS, "valid": PAIRS, "columns": ("de",)},
             "columns=['de']: must be the names of source",
