@@ -86,7 +86,7 @@ def compare(arguments: list[str]) -> None:
     if asks_for_help(arguments):
         show_help(HELP, "compare")
         return
-    words = [_escape(word) for word in join_options(arguments) if word not in ("-m", "--multirun")]
+    words = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
     own = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
     training = [word for word in words if _group(word) not in own]
     options = read_options("compare", Compare, [word for word in words if word not in training])
@@ -105,14 +105,6 @@ def compare(arguments: list[str]) -> None:
 def _group(word: str) -> str:
     """Return the key of the setting, or the group that holds it."""
     return key_of(word).partition(".")[0]
-
-
-def _escape(word: str) -> str:
-    """Escape ``=`` in the folders of ``models=``, for Hydra: the runs of a sweep have names such as attention=luong."""
-    key, _, value = word.partition("=")
-    if key != "models" or {*"'\"\\"} & {*value}:
-        return word
-    return "models=" + value.replace("=", r"\=")
 
 
 class _Selection(NamedTuple):
