@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from nmt import __version__
 from nmt.commands.runs import (
     join_options,
     refuse_changed_code,
@@ -165,7 +166,7 @@ def _results(job: Job, train: Train) -> dict[str, Any]:
     _job_config(job)
     summary_file = job.folder / SUMMARY_FILE
     if summary_file.is_file():
-        print_message(f"{job.folder.name}: has finished already; skipped")
+        print_message(f"{job.folder.name}: has finished already{_other_version(summary_file)}; skipped")
     else:
         words = _arguments(job)
         if has_checkpoint(job.folder):
@@ -176,6 +177,12 @@ def _results(job: Job, train: Train) -> dict[str, Any]:
         if result.stop_signal is not None:
             raise Interrupted(result.stop_signal)
     return _measured(job.folder, read_json(summary_file))
+
+
+def _other_version(summary_file: Path) -> str:
+    """Return the version that has trained a finished run, as the end of a phrase; empty for the present version."""
+    version = (read_json(summary_file).get("toolkit") or {}).get("version")
+    return "" if version in (None, __version__) else f", trained by version {version} (this is {__version__})"
 
 
 def _clear(folder: Path) -> None:

@@ -111,6 +111,19 @@ def test_second_call_trains_nothing_and_prints_the_same_table(
         assert name in output.out
 
 
+def test_run_of_another_version_is_skipped_with_a_word(
+    swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file = swept / "attention=none,seed=1" / "summary.json"
+    stored = json.loads(file.read_text())
+    stored["toolkit"]["version"] = "0.0.1"
+    file.write_text(json.dumps(stored))
+    forbid_training(monkeypatch)
+    train(["-m", *SWEPT])
+    words = "attention=none,seed=1: has finished already, trained by version 0.0.1 (this is"
+    assert capsys.readouterr().err.count(words) == 1
+
+
 def test_changed_setting_is_refused_before_any_job_starts(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_training(monkeypatch)
     with pytest.raises(UserError) as caught:
