@@ -55,7 +55,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
         files |= _with_imports(own, lambda name, file: name.split(".")[0] in trust or not _is_installed(name, file))
         if files:
             code[group] = {name: _source(name, files[name]).fingerprint for name in sorted(files)}
-    return {"toolkit": _version(), "code": code}
+    return {"toolkit": toolkit_version(), "code": code}
 
 
 def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit: bool = False) -> list[str]:
@@ -73,7 +73,7 @@ def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit
         }
     except (LookupError, TypeError, AttributeError):
         return []  # damaged
-    own = toolkit and version == _version()
+    own = toolkit and version == toolkit_version()
     return [
         name
         for name, fingerprint in sorted(modules.items())
@@ -81,7 +81,8 @@ def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit
     ]
 
 
-def _version() -> str:
+def toolkit_version() -> str:
+    """Return the version of the toolkit."""
     version: str = importlib.import_module(TOOLKIT).__version__  # a plain import would be circular
     return version
 

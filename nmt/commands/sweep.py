@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from nmt import __version__
 from nmt.commands.runs import (
     join_options,
     refuse_changed_code,
@@ -34,6 +33,7 @@ from nmt.files.atomic import open_own, write_lines
 from nmt.files.locks import LOCK_FILE, require_own
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
+from nmt.source_code import toolkit_version
 from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
 from nmt.training.lock import FIX, lock_run, own_runs
@@ -182,7 +182,9 @@ def _results(job: Job, train: Train) -> dict[str, Any]:
 def _other_version(summary_file: Path) -> str:
     """Return the version that has trained a finished run, as the end of a phrase; empty for the present version."""
     version = (read_json(summary_file).get("toolkit") or {}).get("version")
-    return "" if version in (None, __version__) else f", trained by version {version} (this is {__version__})"
+    return (
+        "" if version in (None, toolkit_version()) else f", trained by version {version} (this is {toolkit_version()})"
+    )
 
 
 def _clear(folder: Path) -> None:
