@@ -134,9 +134,9 @@ def replace_folder(path: Path, *, mark: str | None = None) -> Iterator[Path]:
         if status is not None and not stat.S_ISDIR(status.st_mode):
             kind = describe_special(path) if path.is_symlink() else "not a folder"
             raise UserError(f"{path}: {kind}, which would be replaced; remove it")
-        found = sorted(os.listdir(target)) if status is not None else []
-        if mark is not None and found and mark not in found:
-            raise UserError(f"{path}: holds {found[0]}, but no {mark}, and would be replaced; rename it")
+        names = sorted(os.listdir(target)) if status is not None else []
+        if mark is not None and names and mark not in names:
+            raise UserError(f"{path}: holds {names[0]}, but no {mark}, and would be replaced; rename it")
         target.parent.mkdir(parents=True, exist_ok=True)
         with _new_folder(target) as new:
             yield new

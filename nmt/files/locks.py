@@ -55,7 +55,7 @@ def require_own(
         status = os.lstat(folder) if derived else os.stat(folder)
         if stat.S_ISLNK(status.st_mode):
             raise UserError(f"{folder}: a symbolic link to {os.readlink(folder)}; remove it, or {fix}")
-        found = sorted(os.listdir(folder))
+        entries = sorted(os.listdir(folder))
     except FileNotFoundError:
         return
     except OSError as error:
@@ -63,10 +63,10 @@ def require_own(
     if derived and not _belongs_to_user(folder, status):
         raise UserError(f"{folder}: belongs to another user; {fix}")
     if names is not None:
-        found = [name for name in found if name == LOCK_FILE or names.fullmatch(name)]
-    if found and {LOCK_FILE, *known}.isdisjoint(found):
-        raise UserError(f"{folder}: holds {found[0]}, which this command has not written; {fix}")
-    refuse_links(folder, None if names is None else found)
+        entries = [name for name in entries if name == LOCK_FILE or names.fullmatch(name)]
+    if entries and {LOCK_FILE, *known}.isdisjoint(entries):
+        raise UserError(f"{folder}: holds {entries[0]}, which this command has not written; {fix}")
+    refuse_links(folder, None if names is None else entries)
 
 
 def _belongs_to_user(folder: Path, status: os.stat_result) -> bool:

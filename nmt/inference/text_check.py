@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, coverage, problems, splits_to_letters
+from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, problems, splits_to_letters
 from nmt.text.tokenizer import Tokenizer
 
 AT_ONCE = 64  # lines that are counted together
@@ -79,9 +79,7 @@ class TextCheck:
         tokenizer, other = self._tokenizer, self._other
         if tokenizer is other or 2 * len(other) > 3 * len(tokenizer):
             return False
-        here, there = coverage(tokenizer, self._sample), coverage(other, self._sample)
-        needed = there.tokens + 2 * there.unknown_letters
-        return needed < OTHER_SIDE * (here.tokens + 2 * here.unknown_letters)
+        return cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
 
 
 def _is_text(lines: Sequence[str]) -> bool:
