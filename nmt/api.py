@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from nmt.search.options import SearchOptions
 from nmt.text.links import Link, Links, links_from_python
 
 if TYPE_CHECKING:
+    from nmt.alignment.page import Example
     from nmt.inference.forced_decoding import ForcedDecoding
 
 Pairs = Iterable[tuple[str, str]]
@@ -41,34 +42,53 @@ class Evaluation(NamedTuple):
     translations: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Heatmap:
-    """The attention of one sentence pair between words; Jupyter shows it as a table.
+    """The attention of one sentence pair, between words or pieces; Jupyter shows it as a table.
 
-    ``weights`` (J, I) has one row per target word and one column per source word. Words of scripts without spaces are
-    split into pieces.
+    ``weights`` (T, S) has one row per target word or piece, and one column per source word or piece. Words of scripts
+    without spaces are split into pieces, unless there are ``gold`` links (source word, target word). ``signed`` weights
+    can be negative.
     """
 
     weights: np.ndarray
     source: list[str]
     target: list[str]
     title: str
+    gold: frozenset[Link] | None = None
+    signed: bool = False
 
     def save(self, path: str | Path, *, title: bool = True) -> Path:
-        """Draw the heatmap as a PNG, SVG or PDF file, chosen by the suffix of ``path``; papers need no ``title``."""
+        """Write the heatmap as a PNG, SVG, PDF or HTML file, chosen by the suffix of ``path``.
+
+        A picture for a paper needs no ``title``.
+        """
+        path, shown = Path(path), self.title if title else ""
+        if path.suffix.lower() == ".html":
+            from nmt.alignment.page import alignment_page
+            from nmt.files.atomic import write_lines
+
+            page = alignment_page([self._example()], title=self.title, signed=self.signed, heading=title)
+            write_lines(path, page.rstrip("\n").split("\n"))
+            return path
         from nmt.alignment.heatmap import save_heatmap
 
-        shown = self.title if title else ""
-        save_heatmap(self.weights, self.source, self.target, Path(path), title=shown, user_named=True)
-        return Path(path)
+        settings: Any = {"signed": self.signed, "gold": self.gold, "user_named": True}
+        save_heatmap(self.weights, self.source, self.target, path, title=shown, **settings)
+        return path
 
     def __repr__(self) -> str:
-        return f"Heatmap({self.title!r}, {len(self.target)} × {counted(len(self.source), 'word')})"
+        return f"Heatmap({self.title!r}, {len(self.target)} × {len(self.source)})"
 
     def _repr_html_(self) -> str:
-        from nmt.alignment.page import Example, alignment_table
+        from nmt.alignment.page import alignment_table
 
-        return alignment_table(Example(1, self.weights, self.source, self.target))
+        return alignment_table(self._example(), signed=self.signed)
+
+    def _example(self) -> Example:
+        from nmt.alignment.page import Example
+
+        return Example(1, self.weights, self.source, self.target, self.gold)
 
 
 @dataclass(frozen=True)
@@ -207,16 +227,46 @@ class Translator(InferenceTranslator):
         assert scores.ter is not None
         return Evaluation(scores.bleu, scores.chrf, scores.ter, aer, signatures, translations)
 
-    def heatmap(self, source: str, target: str | None = None) -> Heatmap:
-        """Return what the model attends to when it produces ``target``, or its own translation of ``source``."""
-        from nmt.alignment.unspaced import display_weights
+    def heatmap(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        links: Links | Iterable[Link] | str | None = None,
+        granularity: Literal["word", "piece"] = "word",
+    ) -> Heatmap:
+        """Return what the model attends to when it produces ``target``, or its own translation of ``source``.
+
+        ``links`` are the gold links of this pair, which are outlined: pairs of (source word, target word) or a line in
+        Pharaoh format. They need a given ``target`` and ``granularity="word"``.
+        """
+        from nmt.alignment.unspaced import display_weights, piece_labels
+        from nmt.alignment.word_weights import piece_weights
 
         self._require_attention()
+        if granularity not in ("word", "piece"):
+            raise TypeError(f"granularity={granularity!r}: must be 'word' or 'piece'")
+        if links is not None and (target is None or granularity == "piece"):
+            raise UserError(
+                "links=: gold links connect words of a given translation; give target=, remove granularity="
+            )
         source, own = text(source, "source"), target is None
         target = self.texts([source])[0] if target is None else text(target, "target")
+        gold = None if links is None else links_from_python([links], [(source, target)])[0]
         decoding = self.score([(source, target)])[0]
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
-        return Heatmap(*display_weights(decoding, self.match_case(source), target), title)
+        if granularity == "piece":
+            signed = self.attention.signed
+            return Heatmap(
+                weights=piece_weights(decoding, signed=signed),
+                source=piece_labels(decoding.source_tokens),
+                target=piece_labels(decoding.tokens),
+                title=title,
+                signed=signed,
+            )
+        display = display_weights(decoding, self.match_case(source), target, split=gold is None)
+        outlined = None if gold is None else gold.sure | gold.possible
+        return Heatmap(**display._asdict(), title=title, gold=outlined)
 
     def _require_attention(self) -> None:
         if not self.attention.reads_source:

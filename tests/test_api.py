@@ -107,13 +107,48 @@ def test_heatmap_has_a_row_per_target_word_and_shows_itself(folder: Path, tmp_pa
     assert heatmap.weights.shape == (5, 5) and np.all(heatmap.weights >= 0)
     html = heatmap._repr_html_()
     assert html.count("<td") == 25 and "Katze" in html and "<script" not in html
-    assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5 words)"
+    assert repr(heatmap) == "Heatmap('Bahdanau attention, given translation', 5 × 5)"
     assert heatmap.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert heatmap.save(tmp_path / "a.pdf", title=False).read_bytes().startswith(b"%PDF")
     assert "given translation" in heatmap.save(tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "given translation" not in heatmap.save(tmp_path / "b.svg", title=False).read_text(encoding="utf-8")
+    page = heatmap.save(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "given translation" in page and page.count("<td") == 25
     own = translator.heatmap("the dog sees a cat")
     assert own.target == translator.texts(["the dog sees a cat"])[0].split()
+
+
+@pytest.mark.parametrize("links", [{(0, 0), (4, 3)}, "0-0 4p3"])
+def test_heatmap_outlines_gold_links(folder: Path, tmp_path: Path, links: Any) -> None:
+    heatmap = nmt.Translator.load(folder, engine="torch").heatmap(*PAIRS[0], links=links)
+    assert heatmap.gold == {(0, 0), (4, 3)}
+    assert heatmap._repr_html_().count('class="gold"') == 2
+    assert heatmap.save(tmp_path / "a.html").read_text(encoding="utf-8").count('class="gold"') == 2
+
+
+def test_heatmap_of_pieces(folder: Path) -> None:
+    translator = nmt.Translator.load(folder, engine="torch")
+    heatmap, decoding = translator.heatmap(*PAIRS[0], granularity="piece"), translator.score(PAIRS[:1])[0]
+    assert heatmap.weights.shape == (len(decoding.tokens), len(decoding.source_tokens))
+    assert (len(heatmap.target), len(heatmap.source)) == heatmap.weights.shape
+    np.testing.assert_allclose(heatmap.weights.sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "problem"),
+    [
+        (None, {"links": "0-0"}, "links=: gold links connect words of a given translation"),
+        (PAIRS[0][1], {"links": "0-0", "granularity": "piece"}, "links=: gold links connect words of a given"),
+        (PAIRS[0][1], {"links": "9-0"}, r"links\[0\]: \(9, 0\) points outside"),
+        (PAIRS[0][1], {"links": 3}, r"links\[0\]=3: int; give one set"),
+        (PAIRS[0][1], {"granularity": "letter"}, "granularity='letter': must be 'word' or 'piece'"),
+    ],
+)
+def test_wrong_settings_of_a_heatmap_are_rejected(
+    folder: Path, target: str | None, settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises((UserError, TypeError), match=problem):
+        nmt.Translator.load(folder, engine="torch").heatmap(PAIRS[0][0], target, **settings)
 
 
 def test_a_model_without_attention_aligns_nothing(tmp_path: Path) -> None:
