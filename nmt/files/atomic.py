@@ -181,7 +181,11 @@ def _write_errors(path: Path) -> Iterator[None]:
 def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False, user_named: bool = False) -> None:
     """Write the lines to ``path`` atomically, compressed as its name says; see ``replace_file``."""
     with replace_file(path, durable=durable, user_named=user_named) as file, compressed(file, path) as stream:
-        stream.writelines(f"{line}\n".encode() for line in lines)
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n")
+        try:
+            text.writelines(f"{line}\n" for line in lines)
+        finally:
+            text.detach()  # flushes; the file stays open
 
 
 def write_bytes(path: Path, content: bytes) -> None:
