@@ -69,7 +69,7 @@ class Heatmap:
             from nmt.files.atomic import write_lines
 
             page = alignment_page([self._example()], title=self.title, signed=self.signed, heading=title)
-            write_lines(path, page.rstrip("\n").split("\n"))
+            write_lines(path, page.rstrip("\n").split("\n"), user_named=True)
             return path
         from nmt.alignment.heatmap import save_heatmap
 
