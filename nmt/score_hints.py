@@ -159,7 +159,7 @@ def _differences(
         if after >= before + GAIN:
             yield (
                 f"BLEU {before:.1f} would be {after:.1f} if translations and references had the same {name}, which "
-                f"changes {changed[0]:,} translations and {changed[1]:,} references; {fix}"
+                f"changes {counted(changed[0], 'translation')} and {counted(changed[1], 'reference')}; {fix}"
             )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.optim import Adam
 
@@ -18,6 +19,14 @@ from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
 from nmt.text.specials import EOS
+
+
+def require_bfloat16_lstm() -> None:
+    """Skip the test on a CPU without LSTMs in bfloat16."""
+    from nmt.training.precision import has_bfloat16_lstm
+
+    if not has_bfloat16_lstm():
+        pytest.skip("this CPU has no LSTM in bfloat16")
 
 
 def tiny_config(

@@ -15,6 +15,7 @@ from typing import Any
 
 from nmt.config.compose import config_dir
 from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
+from nmt.config.schema import Filters
 from nmt.errors import UserError, counted
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE
@@ -244,7 +245,9 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
 
 def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
     """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
-    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), flatten(config)
+    # A data block of another package may leave this key out; the run stores its value.
+    default = {"data.remove_invisible": Filters.remove_invisible}
+    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), default | flatten(config)
     ignored = (*TEXT_CHANGES, "tokenizer.") if is_prepared(config["data"]) else ()
     for key in sorted({*stored, *wanted}):
         if (

@@ -75,10 +75,12 @@ class Coverage:
 
     def count(self, tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> None:
         """Count lines, which ``tokenizer`` has encoded as ``encoded``."""
-        words = sum(map(len, map(str.split, texts)))
+        words_of_line = [*map(len, map(str.split, texts))]
+        words = sum(words_of_line)
+        spaces = words - sum(map(bool, words_of_line))  # between two words
         self.lines += len(texts)
         self.words += words
-        self.characters += sum(map(len, texts)) - max(0, words - len(texts))
+        self.characters += sum(map(len, texts)) - spaces
         self.tokens += sum(map(len, encoded))
         readable = tokenizer.fallback.isdisjoint
         for text, ids in zip(texts, encoded, strict=True):

@@ -29,6 +29,16 @@ class Bfloat16(Precision):
             yield
 
 
+def has_bfloat16_lstm() -> bool:
+    """Return whether this CPU can run an LSTM in bfloat16. oneDNN needs AVX-512 for it."""
+    try:
+        with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+            torch.nn.LSTM(8, 8)(torch.zeros(1, 1, 8))
+    except RuntimeError:  # could not create a primitive descriptor
+        return False
+    return True
+
+
 def slowdown() -> float:
     """Return the duration of a bfloat16 product divided by that of a float32 product."""
     seconds = []

@@ -26,7 +26,7 @@ from nmt.training.export import export_run
 from nmt.training.fit import Fitted, fit
 from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
-from nmt.training.precision import slowdown
+from nmt.training.precision import has_bfloat16_lstm, slowdown
 from nmt.training.provenance import provenance
 from nmt.training.ranks import first_before_others, rank
 from nmt.training.report import report
@@ -98,10 +98,8 @@ def _train(
         torch.set_num_threads(torch_threads(config["threads"]))
     if device.type == "cpu" and rank() == 0:
         log(f"threads: {torch.get_num_threads()}")
-    if config["precision"] == "bf16" and device.type == "cpu" and (ratio := slowdown()) > SLOW_BFLOAT16:
-        log(
-            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
-        )
+    if config["precision"] == "bf16" and device.type == "cpu":
+        _check_bfloat16(config, log)
     with first_before_others():
         prepared = _prepared_text(folder, config if rank() == 0 else {**config, "resume": True}, pairs, log)
     config = {
@@ -142,6 +140,16 @@ def _log_tokenizer(config: Mapping[str, Any], prepared: Prepared, log: Callable[
     for reason in {choice.tokenizer: choice.reason for choice in choices}.values():
         if reason is not None:
             log(reason)
+
+
+def _check_bfloat16(config: Mapping[str, Any], log: Callable[[str], None]) -> None:
+    """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
+    if any("LSTM" in config[part]["_target_"] for part in ("encoder", "decoder")) and not has_bfloat16_lstm():
+        raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
+    if (ratio := slowdown()) > SLOW_BFLOAT16:
+        log(
+            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
+        )
 
 
 def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str], None]) -> None:

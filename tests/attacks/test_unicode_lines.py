@@ -30,6 +30,7 @@ GREEDY = SearchOptions(beam_size=1, max_length=6)
         for engine in ("torch", "onnx", "onnx-int8")
     ],
 )
+@pytest.mark.filterwarnings("ignore:source text")  # random characters cannot be read
 @pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_line_has_its_translation(engine: EngineName, examples: int, folder: Path, trials: Trials) -> None:
     translator = Translator.load(folder / "runs" / "finished", engine=engine, device="cpu")

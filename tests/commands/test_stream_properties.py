@@ -24,7 +24,10 @@ from nmt.search.options import SearchOptions
 from nmt.text.files import read_lines, read_pairs
 from nmt.text.pair import Pair
 
-pytestmark = pytest.mark.attack("streamed Unicode lines")
+pytestmark = [
+    pytest.mark.attack("streamed Unicode lines"),
+    pytest.mark.filterwarnings("ignore:source text"),  # random characters cannot be read
+]
 EXAMPLES = pytest.mark.parametrize("examples", [50, pytest.param(2000, marks=pytest.mark.slow)])
 # Everything that UTF-8 can hold, except the line break; and words of the model, so that some lines have translations.
 LINE = st.one_of(

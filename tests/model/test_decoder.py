@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, require_bfloat16_lstm, tiny_config
 from torch import nn
 
 from nmt import kernels
@@ -163,6 +163,7 @@ def test_decoder_layers_start_from_encoder_layers(encoder_layers: int, layers: i
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_mixed_precision_has_similar_gradients(shape: dict[str, Any]) -> None:
+    require_bfloat16_lstm()
     model = build("luong", **shape).float()
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
     gradients = []

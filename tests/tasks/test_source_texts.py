@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -73,8 +74,12 @@ def through_a_folder(parts: dict[str, list[Pair]], tokenizer: Tokenizer) -> Prep
 
 
 def replaced(text: str) -> str:
-    """Return the text with U+FFFD for every lone surrogate, as documented."""
-    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    """Return the text with U+FFFD for every lone surrogate, and without byte order marks, as documented."""
+    text = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    if not text.replace("\ufeff", "").strip():
+        return text.replace("\ufeff", "")
+    # A word of nothing but marks stays.
+    return "".join(run.replace("\ufeff", "") or run for run in re.split("([ \t]+)", text))
 
 
 def decoded(text: str) -> str:
@@ -124,7 +129,7 @@ def test_every_line_of_a_file_survives(tokenizer: Tokenizer, pairs: list[tuple[s
 @pytest.mark.parametrize(
     "pair",
     [
-        None, 3, "ab", (), ("a",), ("a", None), ("a", b"b"), {"a": "b"},
+        None, 3, "ab", (), ("a",), ("a", b"b"), {"a": "b"},
         ("a", "b", 3), ("a", "b", ((0,),)), ("a", "b", ((0, 0, 0),)), ("a", "b", ((0, 1),)), ("a", "b", ((-1, 0),)),
         ("a", "b", ((0.5, 0),)), ("a", "b", (("0", 0),)), ("a", "b", (), ((1, 0),)), ("a", "b", (), None),
         ("a", "b", (), (), ()),

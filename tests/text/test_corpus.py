@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ import pytest
 
 import nmt.text.corpus
 from nmt.errors import UserError
+from nmt.files import atomic
 from nmt.text import corpus as corpus_module
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.corpus_format import FORMAT, FORMAT_KEY, SCHEMA
@@ -139,9 +143,15 @@ def test_a_failed_write_keeps_the_old_corpus(tmp_path: Path, tokenizer: Tokenize
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_reported(tokenizer: Tokenizer) -> None:
+def test_a_full_disk_is_reported(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def on_full_disk(path: str, **_: Any) -> Iterator[Any]:
+        with atomic.replace_file("/dev/full", user_named=True) as stream:
+            yield stream
+
+    monkeypatch.setattr("nmt.text.corpus.replace_file", on_full_disk)
     with pytest.raises(UserError, match=r"^/dev/full: cannot write: No space left on device;"):
-        write_corpus("/dev/full", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
+        write_corpus("train.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
 
 
 def test_files_that_are_not_a_corpus_are_rejected(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -39,7 +39,7 @@ def test_damaged_rows_are_dropped(stopped: Path, damage: bytes, capsys: pytest.C
     before = metrics.read_bytes()
     metrics.write_bytes(before + damage)
     train(["resume=true"])
-    assert capsys.readouterr().err.count("warning: ") == 1
+    assert capsys.readouterr().err.count(": dropped 1 damaged row") == 1
     assert (stopped / "summary.json").is_file() and (stopped / "curve.png").is_file()
     rows = metrics.read_bytes()
     assert rows.startswith(before) and rows.count(HEADER.encode()) == 1
@@ -78,7 +78,7 @@ def test_log_or_picture_that_cannot_be_written_costs_nothing_else(
     else:
         place.mkdir()
     train(["resume=true"])
-    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: runs/")]
     assert warnings and all(name in line for line in warnings)
     results = {"summary.json", "test.translations.txt", "test.references.links.txt", "metrics.csv", "alignments.html"}
     assert all((stopped / file).is_file() for file in results - {name})
@@ -144,7 +144,7 @@ def test_log_file_gets_lines_within_an_epoch(
 
 def test_short_run_prints_no_lines_of_progress(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train([*ONE_EPOCH])
-    assert not [line for line in capsys.readouterr().err.splitlines() if " update" in line]
+    assert not [line for line in capsys.readouterr().err.splitlines() if " update" in line and "tokens/s" in line]
 
 
 def test_bar_shows_no_loss_before_the_first_batch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,8 +71,9 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
 
 def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report_on(LONG, normalising_tokenizer(), tmp_path)
-    removed, warning = capsys.readouterr().err.splitlines()
+    removed, *scores, warning = capsys.readouterr().err.splitlines()
     assert removed.startswith("warning: test.source.txt:2: the tokenizer removes the word '\\x01'")
+    assert all("translations" in line for line in scores)  # of a random model
     assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn"
     assert {file.name for file in tmp_path.iterdir()} == {
         "test.arrow",
@@ -90,7 +91,9 @@ def test_sentences_too_long_for_the_attention_are_reported_and_skipped(
     low_rank: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}  # for up to 20 pieces
     pairs = [LONG[0], Pair("a dog", "ein Hund"), Pair("a cat " * 12, "eine Katze")]
     report_on(pairs, normalising_tokenizer(), tmp_path, low_rank)
-    warnings = capsys.readouterr().err.splitlines()
+    messages = capsys.readouterr().err.splitlines()
+    assert "warning: 2 of 3 translations are blank; check the file or the model" in messages
+    warnings = [message for message in messages if message.startswith("warning: test sentence ")]
     expected = [(row, missing) for missing in ("translation", "alignment") for row in (1, 3)]
     for warning, (row, missing) in zip(warnings, expected, strict=True):
         assert warning.startswith(f"warning: test sentence {row}: a source of ")

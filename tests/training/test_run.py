@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from builders import require_bfloat16_lstm
 from tiny import TINY, on_prepared
 
 from nmt import Translator
@@ -98,11 +99,14 @@ class TestRun:
         ids=lambda settings: settings[0],
     )
     def test_settings_can_be_combined(self, run: Path, settings: list[str]) -> None:
+        if "precision=bf16" in settings:
+            require_bfloat16_lstm()
         train([*TINY, *settings])
         assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
     def test_only_products_are_bfloat16(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Weights, gradients and the optimizer's state stay float32."""
+        require_bfloat16_lstm()
         dtypes: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "gradients": set()}
 
         def step(self: TranslationTask, batch: Batch, _: int) -> torch.Tensor:
@@ -125,10 +129,16 @@ class TestRun:
     def test_user_is_warned_if_bfloat16_is_slow(
         self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        require_bfloat16_lstm()
         for times in (3.04, 0.5):
             monkeypatch.setattr("nmt.training.run.slowdown", lambda times=times: times)
             train([*TINY, "precision=bf16", "training.max_epochs=1", f"name=slow{times:.0f}"])
             assert ("take 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
+
+    def test_cpu_without_bfloat16_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("nmt.training.run.has_bfloat16_lstm", lambda: False)
+        with pytest.raises(UserError, match="precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16"):
+            train([*TINY, "precision=bf16"])
 
     @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "linear", "plateau"])
     def test_every_schedule_warms_up(self, run: Path, schedule: str) -> None:
