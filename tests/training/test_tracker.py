@@ -135,7 +135,7 @@ def test_error_of_a_tracker_is_one_warning(
 ) -> None:
     stand_in.FAILING.add(failing)
     train(LOGGED)
-    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: logger")]
     place = "logger stand_in_tracker.StandIn"
     assert warnings == [f"warning: {place}: server is down; the run continues without it"]
     assert scores(run)["aer"] is not None
@@ -177,7 +177,7 @@ def test_missing_package_names_the_extra(run: Path, name: str, monkeypatch: pyte
         (["logger=wandb", "logger._target_=os.system"], "package 'os' is not trusted"),
         (["logger=wandb", "logger._target_=pytorch_lightning.Trainer"], "pytorch_lightning"),
         (["logger=wandb", "+logger.id=x"], "logger.id=x: no such key"),
-        (["logger=mlflow", "logger.experiment_name=3"], "logger.experiment_name=3: must be text"),
+        (["logger=mlflow", "logger.experiment_name=[3]"], "logger.experiment_name=.*: must be text"),
         (["logger.project=x"], "logger.project: no such key; logger=wandb has it"),
     ],
 )
