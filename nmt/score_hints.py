@@ -158,7 +158,7 @@ def _differences(
         after = bleu(texts, others)
         if after >= before + GAIN:
             yield (
-                f"BLEU {before:.1f} would be {after:.1f} if translations and references had the same {name}, which "
+                f"BLEU {before:.1f} would be {after:.1f} if both texts had the same {name}, which "
                 f"changes {counted(changed[0], 'translation')} and {counted(changed[1], 'reference')}; {fix}"
             )
 

@@ -71,10 +71,10 @@ def test_long_sentences_are_aligned_but_not_drawn(tmp_path: Path) -> None:
 
 def test_nothing_is_drawn_if_every_sentence_is_too_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report_on(LONG, normalising_tokenizer(), tmp_path)
-    removed, *scores, warning = capsys.readouterr().err.splitlines()
-    assert removed.startswith("warning: test.source.txt:2: the tokenizer removes the word '\\x01'")
-    assert all("translations" in line for line in scores)  # of a random model
-    assert warning == "every test sentence is longer than 100 words or pieces: no alignments are drawn"
+    messages = capsys.readouterr().err.splitlines()
+    removed = "warning: test.source.txt:2: the tokenizer removes the word '\\x01'"
+    assert [message for message in messages if message.startswith(removed)]
+    assert messages[-1] == "every test sentence is longer than 100 words or pieces: no alignments are drawn"
     assert {file.name for file in tmp_path.iterdir()} == {
         "test.arrow",
         "test.source.txt",
