@@ -132,7 +132,7 @@ class Tokenizer:
 
     def normalise(self, text: str) -> str:
         """Return the text as the model's own normalisation changes it, without spaces."""
-        normalised: str = self._model.normalize(text)
+        normalised: str = self._model.normalize(clean_text(text))  # a lone surrogate cannot be encoded
         return normalised.replace(SPACE, "").replace(" ", "")
 
     def encode(self, text: str) -> list[int]:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
@@ -112,6 +112,8 @@ def test_every_text_of_a_plugin_survives(
 @given(pairs=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=5))
 @example(pairs=[("dog " * 250_000, "x" * 1_000_000)])
 def test_every_line_of_a_file_survives(tokenizer: Tokenizer, pairs: list[tuple[str, str]]) -> None:
+    # One line with a carriage return inside is refused: it is a text whose lines end so.
+    assume(len(pairs) > 1 or not any("\r" in side for side in pairs[0]))
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
