@@ -264,7 +264,7 @@ class Translator(InferenceTranslator):
                 title=title,
                 signed=signed,
             )
-        display = display_weights(decoding, self.match_case(source), target, split=gold is None)
+        display = display_weights(decoding, self.change_text(source), target, split=gold is None)
         outlined = None if gold is None else gold.sure | gold.possible
         return Heatmap(**display._asdict(), title=title, gold=outlined)
 

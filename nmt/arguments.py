@@ -125,12 +125,25 @@ class Parameters(NamedTuple):
 def parameters_of(target: Callable[..., Any]) -> Parameters:
     """Return the arguments of a class or function. ``**rest`` of a constructor stands for those of its base class."""
     named: dict[str, inspect.Parameter] = {}
-    for function in (target, *base_constructors(target)):
+    functions = _with_constructors_of_rest(target)
+    for function in functions:
         parameters = inspect.signature(function).parameters.values()
         named = {item.name: item for item in parameters if item.kind not in VARIABLE and item.name != "self"} | named
-        if not any(item.kind is item.VAR_KEYWORD for item in parameters):
-            return Parameters(named, takes_any=False)
-    return Parameters(named, takes_any=True)
+    return Parameters(named, takes_any=_takes_rest(functions[-1]))
+
+
+def _with_constructors_of_rest(target: Callable[..., Any]) -> list[Any]:
+    """Return the class or function, and the base constructors to which it passes ``**rest`` on, nearest first."""
+    functions: list[Any] = [target]
+    for constructor in base_constructors(target):
+        if not _takes_rest(functions[-1]):
+            break
+        functions.append(constructor)
+    return functions
+
+
+def _takes_rest(function: Callable[..., Any]) -> bool:
+    return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values())
 
 
 def base_constructors(target: Callable[..., Any]) -> list[Any]:
@@ -185,13 +198,11 @@ def _brief(value: Any) -> str:
 
 def annotations_of(target: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations of the arguments, except those whose types are imported under TYPE_CHECKING only."""
-    constructor: Any = target
-    functions = [constructor.__init__ if isinstance(target, type) else target, *base_constructors(target)]
     hints: dict[str, Any] = {}
-    for function in functions:
+    constructor: Any = target
+    first = constructor.__init__ if isinstance(target, type) else target
+    for function in (first, *_with_constructors_of_rest(target)[1:]):
         hints = _annotations(inspect.unwrap(function)) | hints
-        if not any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values()):
-            break
     return hints
 
 

@@ -64,8 +64,8 @@ def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Cal
         raise _not_found(target, error) from None
     if not callable(plugin):
         raise UserError(f"_target_={target}: not a class or function; name one")
-    # Names that a module only imports are refused: nmt.files.checkpoint.ZipFile would give
-    # access to classes outside nmt.
+    # Names that a module only imports are refused: nmt.files.checkpoint.ZipFile would give access to classes outside
+    # nmt.
     if not _within(getattr(plugin, "__module__", None) or "", accepted):
         raise UserError(f"_target_={target}: defined in {plugin.__module__}; name it there, and trust that package")
     if point.base is not None and not (isinstance(plugin, type) and issubclass(plugin, point.base)):

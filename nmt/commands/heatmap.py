@@ -156,7 +156,7 @@ def _examples(
             continue
         target = targets[row] if targets is not None else getattr(pair, "text", "")
         gold = None if golds is None else golds[row]
-        source = translator.match_case(sources[row])
+        source = translator.change_text(sources[row])
         for side, words in lost_words(pair, source, target) if options.granularity == "word" else ():
             lost.add(row, side, words)
         weights, columns, rows = _weights(pair, source, target, options, signed)

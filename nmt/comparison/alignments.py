@@ -97,7 +97,7 @@ def _example(loaded: _Loaded, source: str, reference: str, *, split: bool) -> di
     (decoding,) = force_decode(translator, [source], [reference], on_failure=lambda row, reason: None)
     if not decoding.alignment.size:
         return empty
-    pair = translator.match_case(source), translator.match_case(reference)
+    pair = translator.change_text(source), translator.change_text(reference)
     words = display_weights(decoding, *pair, split=split)
     slots = slot_weights(translator, source, reference)
     return {

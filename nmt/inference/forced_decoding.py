@@ -146,8 +146,8 @@ def _decode_batches(
             decoding = ForcedDecoding(
                 trained.source.pieces(source_ids[row]),
                 trained.target.pieces(target_ids[row]),
-                trained.source.words(translator.match_case(sources[row])),
-                trained.target.words(translator.match_case(targets[row])),
+                trained.source.words(translator.change_text(sources[row])),
+                trained.target.words(translator.change_text(targets[row])),
                 alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
                 log_probs[batch_row],
             )

@@ -87,7 +87,7 @@ def encode_line(
 
 
 def _encode_line(translator: Translator, line: str, piece_length: int | None, trace: bool) -> EncodedLine:
-    if not translator.match_case(line).strip():
+    if not translator.change_text(line).strip():
         return EncodedLine(None)
     model = translator.trained.model
     device = model.embedding.weight.device
@@ -106,7 +106,7 @@ def _encode_line(translator: Translator, line: str, piece_length: int | None, tr
     if not trace:
         return EncodedLine(Source(*encoded), seed)
     words = translator.runtime.source.words if piece_length is None else translator.runtime.source.words_in_parts
-    return EncodedLine(Source(*encoded), seed, all_ids, words(translator.match_case(line)))
+    return EncodedLine(Source(*encoded), seed, all_ids, words(translator.change_text(line)))
 
 
 def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list[int]]:
@@ -115,7 +115,7 @@ def _parts(translator: Translator, line: str, size: int | None) -> Iterator[list
         yield translator.encode(line)
         return
     buffer: list[int] = []
-    for ids in translator.runtime.source.encode_in_parts(translator.match_case(line)):
+    for ids in translator.runtime.source.encode_in_parts(translator.change_text(line)):
         buffer += ids
         while len(buffer) > size:
             yield buffer[:size]

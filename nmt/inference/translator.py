@@ -62,6 +62,7 @@ class Translator:
         self.source_check = TextCheck("source", runtime.source, runtime.target)
         self.target_check = TextCheck("target", runtime.target, runtime.source)
         self.check_text = check_text
+        # Changes a line as the training text was changed: without invisible characters, in lower case.
         self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
         self._load_trained = load_trained or (lambda: cast("TrainedModel", runtime))
 
@@ -102,7 +103,7 @@ class Translator:
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""
-        line = self.match_case(text(line, "line"))
+        line = self.change_text(text(line, "line"))
         ids = self.runtime.source.encode(line)
         if self.check_text:
             self.source_check.read(line, ids)
@@ -110,7 +111,7 @@ class Translator:
 
     def encode_target(self, line: str) -> list[int]:
         """Return the target piece ids of a given translation, with ``</s>``."""
-        line = self.match_case(line)
+        line = self.change_text(line)
         ids = self.runtime.target.encode(line)
         if self.check_text:
             self.target_check.read(line, ids)
@@ -130,10 +131,6 @@ class Translator:
                 f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
                 f"{limit:,}; split the line or train on longer lines"
             )
-
-    def match_case(self, line: str) -> str:
-        """Return ``line`` as the training text was changed: without invisible characters, in lower case."""
-        return self.change_text(line)
 
     def texts(
         self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
@@ -230,7 +227,7 @@ class Translator:
     def _with_source_words(self, translation: Translation, line: str) -> Translation:
         if translation.alignment is None:
             return translation
-        return with_source_words(translation, self.runtime.source.words(self.match_case(line)))
+        return with_source_words(translation, self.runtime.source.words(self.change_text(line)))
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
