@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,22 @@ settings.register_profile(
     "nmt", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("nmt")
+
+SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+
+
+@pytest.fixture(autouse=True)
+def default_signals() -> None:
+    """Handle signals as in a terminal, also after a test that changed a handler.
+
+    A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and child processes inherit both.
+    """
+    for number, handler in SIGNALS.items():
+        signal.signal(number, handler)
+
+
+for number, handler in SIGNALS.items():  # fixtures of a session are set up before those of its first test
+    signal.signal(number, handler)
 
 pytest_plugins = ["attack_table"]
 

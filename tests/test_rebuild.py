@@ -33,6 +33,11 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
+def tracked(pattern: str) -> list[Path]:
+    """Return the benchmark files that git tracks. A reader may have put others beside them."""
+    return [ROOT / name for name in git(ROOT, "ls-files", f":(glob)benchmarks/{pattern}").splitlines()]
+
+
 @pytest.fixture
 def repository(rebuild: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with the entries ``good``, ``bad`` and ``lacking``, and the script of each."""
@@ -65,14 +70,14 @@ def call(rebuild: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def test_every_script_and_every_results_file_has_an_entry(rebuild: Any) -> None:
-    scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text("utf-8")}
+    scripts = {path.stem for path in tracked("*.py") if "__main__" in path.read_text("utf-8")}
     long = {Path(job["command"].split()[1]).stem for job in rebuild.long_jobs()}
     listed = {entry.script for entry in rebuild.ENTRIES} - {""} | long
     assert [name for name in sorted(scripts - listed - TOOLS) if not name.startswith("paper_")] == []
     assert listed <= scripts
     entries = {entry.name for entry in rebuild.ENTRIES}
     assert len(entries) == len(rebuild.ENTRIES)
-    files = {path.stem for path in (BENCHMARKS / "results").glob("*.md")} - {"single"}
+    files = {path.stem for path in tracked("results/*.md")} - {"single"}
     assert [name for name in sorted(files - entries) if not name.startswith(("paper_", *long))] == []
 
 

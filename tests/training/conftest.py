@@ -5,24 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-@pytest.fixture(autouse=True)
-def default_signals() -> Iterator[None]:
-    """Handle Ctrl-C as in a terminal: a shell starts background jobs with SIGINT ignored. Restore all handlers."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [(number, signal.getsignal(number)) for number in numbers]
-    for number in numbers:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    yield
-    for number, handler in before:
-        signal.signal(number, handler)
 
 
 @pytest.fixture
