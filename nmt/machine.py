@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 import sys
@@ -16,6 +17,14 @@ LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_
 
 
 CGROUPS = Path("/sys/fs/cgroup")
+
+# Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
+# "can't allocate memory" is torch's text on Linux.
+# The last three come from loading a library and from starting a thread, in Python and in C++.
+OUT_OF_MEMORY = (
+    *("not enough memory", "out of memory", "allocate memory", "bad_alloc", "bad allocation"),
+    *("failed to map segment", "can't start new thread", "thread constructor failed"),
+)
 
 
 def usable_cores() -> int:
@@ -114,10 +123,39 @@ def _quota(file: Path) -> float | None:
 def available_memory() -> int | None:
     """Return the number of bytes of memory and swap that are free or can be freed; None if the system does not say.
 
-    On Linux, the limits of a container and of ``ulimit -v`` count too. Elsewhere it is all memory of the machine.
+    On Linux, the limits of a container and of ``ulimit`` count too. Elsewhere it is all memory of the machine.
     """
-    limits = [*_linux_memory(), *_container_limits(), *_process_limit()]
+    limits = [*_linux_memory(), *_container_limits(), *_process_limits().values()]
     return min(limits) if limits else _all_memory()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether ``error``, or the error that it was raised from, means that no memory was left."""
+    return any(
+        isinstance(cause, MemoryError) or any(text in str(cause).lower() for text in OUT_OF_MEMORY)
+        for cause in (error, error.__cause__)
+        if cause is not None
+    )
+
+
+def can_allocate(size: int) -> bool:
+    """Return whether ``ulimit -v`` allows ``size`` bytes more. Takes no memory. True where no limit is known.
+
+    Some libraries end the process, without an exception, when they cannot start a thread: ask before they are called.
+    """
+    if sys.platform != "linux":
+        return True
+    try:
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
+    except OSError:
+        return False
+    return True
+
+
+def describe_limits() -> str:
+    """Return the limits on the memory of this process, such as " (ulimit -v allows 300 MB)"; empty without limits."""
+    limits = [f"{name} allows {size / 2**20:,.0f} MB" for name, size in _process_limits().items()]
+    return f" ({', '.join(limits)})" if limits else ""
 
 
 def _linux_memory() -> list[int]:
@@ -139,13 +177,14 @@ def _container_limits() -> list[int]:
     return [int(text) for text in texts if text.isdecimal()]
 
 
-def _process_limit() -> list[int]:
+def _process_limits() -> dict[str, int]:
+    """Return the bytes that each limit of the shell allows, by the command that sets it."""
     try:
-        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+        from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
     except ImportError:  # Windows
-        return []
-    soft, _ = getrlimit(RLIMIT_AS)
-    return [] if soft == RLIM_INFINITY else [soft]
+        return {}
+    limits = {"ulimit -v": getrlimit(RLIMIT_AS)[0], "ulimit -d": getrlimit(RLIMIT_DATA)[0]}
+    return {name: size for name, size in limits.items() if size != RLIM_INFINITY}
 
 
 def _all_memory() -> int | None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from nmt.errors import STOP_SIGNALS, Interrupted, UserError, print_message, suggest_fix
+from nmt.machine import describe_limits, is_out_of_memory
 from nmt.plugins import trusted_packages
 
 USER_ERROR = 2
@@ -34,6 +35,8 @@ def run(command: Callable[[list[str]], None], arguments: list[str] | None = None
             code = _exit_code(command, sys.argv[1:] if arguments is None else arguments, received)
     except KeyboardInterrupt as error:  # a signal that arrived while another error was being reported
         code = _report(error)
+    if code:
+        sys.unraisablehook = lambda _: None  # the error is reported; libraries without RAM fail again at exit
     sys.exit(code)
 
 
@@ -68,7 +71,11 @@ def _report(error: BaseException) -> int:
         code, lines = describe_error(error)
         for line in lines:
             print_message(line)
-    except Exception:  # no memory is left, or the error cannot even be printed
+    except MemoryError:
+        with contextlib.suppress(OSError):
+            os.write(2, b"error: not enough RAM; stop other programs, or give less text at once\n")
+        return USER_ERROR
+    except Exception:  # the error cannot even be printed
         with contextlib.suppress(OSError):
             os.write(2, f"error: internal error: {type(error).__name__}\n".encode("ascii", "replace"))
         return INTERNAL_ERROR
@@ -98,8 +105,10 @@ def describe_error(error: BaseException) -> tuple[int, list[str]]:
         case OSError(strerror=str()):
             place = f"{_text(error.filename)}: " if error.filename is not None else ""
             return USER_ERROR, [f"error: {place}{error.strerror}; {suggest_fix(error)}"]
-        case _ if _is_out_of_memory(error):
-            return USER_ERROR, ["error: not enough memory; stop other programs, or give less text at once"]
+        case _ if is_out_of_memory(error):
+            limits = describe_limits()
+            fix = f"{'raise this limit' if limits else 'stop other programs'}, or give less text at once"
+            return USER_ERROR, [f"error: not enough RAM{limits}; {fix}"]
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if line := _line_of_trusted_code(error):
         return USER_ERROR, [f"error: {line}: {text}; correct this line ({TRACEBACK}=1 shows the traceback)"]
@@ -123,12 +132,6 @@ def _line_of_trusted_code(error: BaseException) -> str | None:
 
 def _text(path: object) -> str:
     return os.fsdecode(path) if isinstance(path, bytes) else str(path)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    from nmt.inference.oversized import is_out_of_memory
-
-    return isinstance(error, Exception) and is_out_of_memory(error)
 
 
 def _open_closed_streams() -> None:

@@ -15,10 +15,11 @@ from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.inference.bulk import REFUSED
 from nmt.inference.model_folder import class_path
-from nmt.inference.oversized import OnFailure, SourceTooLong, is_out_of_memory, oversized_reason
+from nmt.inference.oversized import OnFailure, SourceTooLong, oversized_reason
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.inference.translator import Translator, with_source_words
+from nmt.machine import is_out_of_memory
 from nmt.model.encoder import Final
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions

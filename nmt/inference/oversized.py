@@ -6,20 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nmt.errors import UserError, counted
+from nmt.machine import is_out_of_memory
 from nmt.text.words import count_words
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
 """Called for a line that has no result: it is oversized, or its scores are not finite. Gets the line's row, counted
 from 0, and the reason."""
-
-# Only the text of the message tells: torch has no exception class for this on a CPU, and onnxruntime has none at all.
-# "can't allocate memory" is torch's text on Linux.
-# The last two come from loading a library and from starting a thread.
-OUT_OF_MEMORY = (
-    *("not enough memory", "out of memory", "allocate memory", "bad_alloc", "bad allocation"),
-    *("failed to map segment", "can't start new thread"),
-)
 
 
 class SourceTooLong(UserError):
@@ -33,10 +26,6 @@ def oversized_reason(error: Exception, line: str) -> str | None:
     if is_out_of_memory(error):
         return f"not enough memory for this line of {counted(count_words(line), 'word')}"
     return None
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in OUT_OF_MEMORY)
 
 
 def run_in_halves(

@@ -11,11 +11,13 @@ from typing import Literal
 import sentencepiece
 
 from nmt.errors import UserError
+from nmt.machine import can_allocate, describe_limits
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 SPACE = "▁"  # U+2581: how SentencePiece writes a space
 STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that it is never a character
 UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
+THREADS_MB = 16 * (8 + 64)  # of addresses: SentencePiece starts 16 threads, each with a stack and a heap
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 
 
@@ -39,6 +41,11 @@ def train_pieces(
 
     Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
     """
+    if not can_allocate(THREADS_MB << 20):  # SentencePiece ends the process if it cannot start a thread
+        raise UserError(
+            f"tokenizer: not enough RAM{describe_limits()}: learning pieces needs {THREADS_MB:,} MB more; raise this "
+            "limit, or give tokenizer.source_model="
+        )
     model = io.BytesIO()
     failures: list[BaseException] = []
     try:

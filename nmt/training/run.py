@@ -13,11 +13,10 @@ from nmt.errors import UserError, counted, print_message
 from nmt.evaluation import choose_tokenizer, stored_tokenizer
 from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
-from nmt.inference.oversized import is_out_of_memory
 from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
-from nmt.machine import torch_threads
+from nmt.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
 from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
@@ -32,6 +31,7 @@ from nmt.training.ranks import first_before_others, rank
 from nmt.training.report import report
 from nmt.training.tracker import Tracker, open_tracker
 
+NEEDED_BYTES = 256 << 20  # for the smallest model, its threads and its learning curve
 NEEDED_PARTS = ("train", "valid")
 SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
 
@@ -78,7 +78,7 @@ def train_into(
             raise
         tokens = config["batches"]["max_tokens"]
         raise UserError(
-            f"not enough memory for batches of {tokens} tokens; lower batches.max_tokens or the sizes of the model"
+            f"batches.max_tokens={tokens}: not enough memory{describe_limits()}; lower it, or the sizes of the model"
         ) from None
 
 
@@ -92,6 +92,8 @@ def _train(
     tracker: Tracker | None,
 ) -> TrainingResult:
     started = time.perf_counter()
+    if not can_allocate(NEEDED_BYTES):  # OpenMP ends the process if it cannot start a thread
+        raise MemoryError
     keep_freed_memory()
     device = choose_device(config["device"])
     if config["threads"] is not None:

@@ -204,8 +204,8 @@ def recurse(depth: object) -> None:
     [
         (fail(UserError("x=1: wrong; remove it")), 2, "error: x=1: wrong; remove it\n", ""),
         (fail(UserError("a", "b")), 2, "error: a\n       b\n", ""),
-        (fail(MemoryError()), 2, "error: not enough memory; ", "at once\n"),
-        (fail(RuntimeError("DefaultCPUAllocator: can't allocate memory: …")), 2, "error: not enough memory; ", ""),
+        (fail(MemoryError()), 2, "error: not enough RAM", "at once\n"),
+        (fail(RuntimeError("DefaultCPUAllocator: can't allocate memory: …")), 2, "error: not enough RAM", ""),
         (fail(OSError(24, "Too many open files", "x")), 2, "error: x: Too many open files; allow more open files", ""),
         (fail(OSError(28, "No space left on device")), 2, "error: No space left on device; free some disk space", ""),
         (fail(SystemExit(3)), 3, "", ""),
