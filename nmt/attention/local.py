@@ -68,10 +68,10 @@ class LocalAttention(LuongAttention):
         weights = self.read_weights(query.reshape(rows * queries, 1, size), window).reshape(s.shape)
         gauss = torch.exp(-(distance**2) / (2 * (self.window / 2) ** 2)).to(weights.dtype)
         weights = (weights * gauss).masked_fill(~inside, 0)
-        context = weights.reshape(rows * queries, 1, -1) @ window.slots
+        context = weights.flatten(0, 1)[:, None] @ window.slots
         # Positions outside the source got the index of its first or last state, but their weight is 0.
         scattered = weights.new_zeros(rows, queries, memory.slots.shape[1]).scatter_add(2, index, weights)
-        return context.reshape(rows, queries, -1), scattered
+        return context.reshape(rows, queries, memory.slots.shape[2]), scattered
 
 
 def gather_rows(table: Tensor, index: Tensor) -> Tensor:
