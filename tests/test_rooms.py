@@ -20,8 +20,10 @@ ROOMS = (
     *("files", "text", "tasks", "kernels", "attention", "self_attention", "model", "search", "alignment", "inference"),
     *("training", "config", "comparison", "commands"),
 )
+LAWS = "testing"  # what users test their attentions with; it needs only the rooms up to model
 INTERFACE = "api"  # what `import nmt` offers
-ORDER = (*BASE, "files", *SINGLES[len(BASE) :], *ROOMS[1:], INTERFACE)
+MODEL = ROOMS.index("model") + 1
+ORDER = (*BASE, "files", *SINGLES[len(BASE) :], *ROOMS[1:MODEL], LAWS, *ROOMS[MODEL:], INTERFACE)
 FACADE = {"__version__"}  # names that rooms may import from nmt; its lazy names would bypass the order
 MODULE_NAME = re.compile(r"nmt(\.\w+)+")  # strings for import_module and _target_ count as imports too
 LONGEST_FUNCTION = 60  # lines; files are concepts and have no limit
@@ -156,7 +158,7 @@ def test_wrong_import_is_detected(tmp_path: Path, file: str, text: str, wrong: b
 
 def test_order_lists_every_room_and_module() -> None:
     assert {path.parent.name for path in (ROOT / "nmt").glob("*/*.py")} == set(ROOMS)
-    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES, INTERFACE}
+    assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES, LAWS, INTERFACE}
 
 
 def test_heavy_packages_stay_in_their_rooms() -> None:
@@ -171,6 +173,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
     ("code", "unwanted"),
     [
         ("import nmt", ("torch", "hydra", "pytorch_lightning")),
+        ("from nmt.testing import check_attention", ("hydra", "pytorch_lightning", "nmt.inference")),
         (
             "import pkgutil, importlib, nmt.search, nmt.search.search\n"
             "for file in pkgutil.iter_modules(nmt.search.__path__): importlib.import_module('nmt.search.' + file.name)",
@@ -189,7 +192,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
             ),
         ),
     ],
-    ids=["nmt", "search", "translator"],
+    ids=["nmt", "testing", "search", "translator"],
 )
 def test_import_stays_light(code: str, unwanted: tuple[str, ...]) -> None:
     # In a new interpreter, because other tests have already imported everything in this one.

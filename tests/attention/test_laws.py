@@ -17,22 +17,22 @@ from nmt.attention import LowRankAttention, MultiHeadAttention
 from nmt.attention.base import Attention, Memory, SourceAttention
 from nmt.model.build import ATTENTION
 from nmt.plugins import locate
+from nmt.testing import LAWS, LENGTHS, QUERIES, Inputs, WriteAndRead, random_inputs, write_and_read
 
 YAMLS = {stem: read_block(stem) for stem in STEMS}
 HEADS = 2
 WRAPPER = YAMLS.pop("multi_head") | {"heads": HEADS}
 YAMLS |= {f"multi_head of {stem}": WRAPPER | {"inner": block} for stem, block in YAMLS.items() if stem != "none"}
 
-STATE, QUERY, MAX_LENGTH = 6, 5, 5  # one source below is longer, as can happen after training
-LENGTHS = (7, 1, 3, 5)
-QUERIES = 3
+STATE, QUERY, MAX_LENGTH = 6, 5, 5  # one of LENGTHS is longer, as can happen after training
 REFUSES_LONGER = (LowRankAttention,)  # it has no weights for later positions
 
 SOURCE_KINDS = {"BahdanauAttention", "HashedAttention", "LocalAttention", "LuongAttention", "SparseAttention"}
 
+# Laws by their name in LAWS, tests of this file by the first word of their name.
 EXEMPT = {
     ("gradients", "none"): "nothing depends on its inputs: contexts are empty",
-    ("order", "none"): "its empty contexts cannot differ",
+    ("contexts", "none"): "its empty contexts cannot differ",
     ("bfloat16", "none"): "it calculates nothing",
     ("half", "none"): "it calculates nothing",
 }
@@ -106,7 +106,8 @@ SETTINGS = _all_settings()
 
 @pytest.fixture(params=SETTINGS)
 def attention(request: pytest.FixtureRequest) -> Attention:
-    law = request.function.__name__.removeprefix("test_").partition("_")[0]
+    name = request.function.__name__.removeprefix("test_").partition("_")[0]
+    law = request.node.callspec.params.get("law", name)
     if reason := EXEMPT.get((law, request.param.partition(",")[0])):
         pytest.skip(reason)
     return build(SETTINGS[request.param])
@@ -120,158 +121,40 @@ def sizes_of(attention: Attention) -> tuple[int, int]:
     return STATE, STATE if getattr(attention, "score", None) in ("dot", "scaled_dot") else QUERY
 
 
-def inputs(attention: Attention, lengths: tuple[int, ...] = LENGTHS, queries: int = QUERIES) -> tuple[Tensor, ...]:
-    """Return ragged states (B, S, E), mask (B, S) and queries (B, Q, H). Padding is random too."""
-    torch.manual_seed(2)
-    rows, max_length = len(lengths), max(lengths)
-    mask = torch.arange(max_length) < torch.tensor(lengths)[:, None]
-    state_size, query_size = sizes_of(attention)
-    states = torch.randn(rows, max_length, state_size, dtype=torch.float64)
-    return states, mask, torch.randn(rows, queries, query_size, dtype=torch.float64)
-
-
-def use(attention: Attention, states: Tensor, mask: Tensor, query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Write a memory and read it; return context, read weights and alignment."""
-    memory = attention.write(states, mask, trace=True)
-    context, weights = attention.read(query, memory)
-    return context, weights, attention.align(weights, memory)
+def inputs(attention: Attention, lengths: tuple[int, ...] = LENGTHS, queries: int = QUERIES) -> Inputs:
+    return random_inputs(*sizes_of(attention), lengths, queries)
 
 
 def assert_same(left: Tensor | None, right: Tensor | None) -> None:
     torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)
 
 
-def test_algebra_of_context_slots_and_mass(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    if isinstance(attention, MultiHeadAttention):  # the law holds for each head, before W_o mixes the heads
-        states, query = attention.split_heads(attention.W_s(states)), attention.split_heads(attention.W_q(query))
-        mask, attention = mask.repeat_interleave(HEADS, 0), attention.inner
-    memory = attention.write(states, mask, trace=True)
-    context, weights = attention.read(query, memory)
-    values = attention.values(states)
-    assert (memory.trace is None) == isinstance(attention, SourceAttention)
-    trace = torch.diag_embed(memory.mass) if memory.trace is None else memory.trace  # slot s is source state s
-    assert context.shape == (len(mask), QUERIES, attention.context_size)
-    assert weights.shape[2] == memory.slots.shape[1]
-    assert_same(context, attention.align(weights, memory) @ values)
-    assert_same(memory.slots, trace @ values)
-    assert_same(memory.mass, trace.sum(2))
-    assert memory.length.tolist() == mask.sum(1).tolist()
-    assert attention.signed or (attention.align(weights, memory) >= 0).all()
+@pytest.mark.parametrize("law", LAWS)
+def test_law(attention: Attention, law: str) -> None:
+    LAWS[law](attention, inputs(attention))
 
 
-@pytest.mark.parametrize("garbage", [0.0, 1e30, float("inf"), float("nan")])
-def test_padding_changes_nothing_and_aligns_to_zero(attention: Attention, garbage: float) -> None:
-    states, mask, query = inputs(attention)
-    context, _, alignment = use(attention, states.masked_fill(~mask[..., None], garbage), mask, query)
-    assert (alignment.masked_select(~mask[:, None].expand_as(alignment)) == 0).all()
-    for row, length in enumerate(LENGTHS):
-        single = use(attention, states[row : row + 1, :length], mask[row : row + 1, :length], query[row : row + 1])
-        assert_same(context[row], single[0][0])
-        assert_same(alignment[row, :, :length], single[2][0])
-
-
-def test_empty_source_gives_finite_contexts(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    context, weights, alignment = use(attention, states, mask & False, query)
-    assert (context == 0).all()
-    assert weights.isfinite().all() and alignment.isfinite().all()
-
-
-def test_queries_are_independent_of_each_other(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    memory = attention.write(states, mask)
-    together = attention.read(query, memory)
-    separate = [attention.read(step, memory) for step in query.split(1, dim=1)]
-    assert_same(together[0], torch.cat([context for context, _ in separate], dim=1))
-    assert_same(together[1], torch.cat([weights for _, weights in separate], dim=1))
-
-
-def test_beams_as_queries_equal_copies_of_the_memory(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    memory = attention.write(states, mask)
-    tiled = Memory(*(None if field is None else field.repeat_interleave(QUERIES, 0) for field in memory))
-    copies = attention.read(query.reshape(-1, 1, query.shape[2]), tiled)
-    for shared, copied in zip(attention.read(query, memory), copies, strict=True):
-        assert_same(shared, copied.reshape(shared.shape))
-
-
-@pytest.mark.parametrize("cuts", [(1,), (3, 4), (2, 2, 6)])
-def test_streaming_in_parts_equals_writing_at_once(attention: Attention, cuts: tuple[int, ...]) -> None:
-    states, mask, _ = inputs(attention)
-    parts = list(zip(states.tensor_split(cuts, 1), mask.tensor_split(cuts, 1), strict=True))
-    memory = attention.write(*parts[0], trace=True)
-    if not attention.streaming:
-        with pytest.raises(ValueError, match="whole source"):
-            attention.append(memory, *parts[1])
-        return
-    for part in parts[1:]:
-        memory = attention.append(memory, *part)
-    for left, right in zip(memory, attention.write(states, mask, trace=True), strict=True):
-        assert_same(left, right)
-
-
-def test_gradients_equal_finite_differences(attention: Attention) -> None:
-    states, mask, query = inputs(attention, lengths=(3, 1), queries=2)
-    names, parameters = zip(*attention.named_parameters(), strict=True) if list(attention.parameters()) else ((), ())
-
-    def run(states: Tensor, query: Tensor, *parameters: Tensor) -> Tensor:
-        module = _WriteAndRead(attention)
-        replaced = {f"attention.{name}": value for name, value in zip(names, parameters, strict=True)}
-        return torch.func.functional_call(module, replaced, (states, mask, query))[0]
-
-    arguments = [tensor.detach().requires_grad_() for tensor in (states, query, *parameters)]
-    # The fast mode checks random directions instead of every entry: exact enough in float64, in milliseconds.
-    assert torch.autograd.gradcheck(run, arguments, fast_mode=True)
-
-
-def test_order_of_the_batch_is_irrelevant(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    order = torch.tensor([2, 0, 3, 1])
-    for ordered, shuffled in zip(
-        use(attention, states, mask, query),
-        use(attention, states[order], mask[order], query[order]),
-        strict=True,
-    ):
-        assert_same(ordered[order], shuffled)
-    assert not torch.equal(*use(attention, states, mask, query)[0][:2])
-
-
-def test_first_part_may_be_empty(attention: Attention) -> None:
-    if not attention.streaming:
-        return
-    states, mask, query = inputs(attention)
-    memory = attention.append(attention.write(states[:, :0], mask[:, :0], trace=True), states, mask)
-    for left, right in zip(memory, attention.write(states, mask, trace=True), strict=True):
-        assert_same(left, right)
-    context, weights = attention.read(query[:, :0], memory)
-    assert context.shape[1] == attention.align(weights, memory).shape[1] == 0
-
-
-def test_arguments_are_not_changed(attention: Attention) -> None:
-    states, mask, query = inputs(attention)
-    before = [tensor.clone() for tensor in (states, mask, query)]
-    memory = attention.write(states, mask, trace=True)
-    snapshot = [None if field is None else field.clone() for field in memory]
-    _, weights = attention.read(query, memory)
-    weights_before = weights.clone()
-    attention.align(weights, memory)
-    if attention.streaming:
-        attention.append(memory, states, mask)
-    for left, right in zip([states, mask, query, weights, *memory], [*before, weights_before, *snapshot], strict=True):
-        torch.testing.assert_close(left, right, rtol=0, atol=0)
+def test_contexts_of_two_sources_differ(attention: Attention) -> None:
+    """Otherwise the laws would hold for any attention."""
+    assert not torch.equal(*write_and_read(attention, *inputs(attention))[0][:2])
 
 
 def test_alignment_needs_a_trace_only_where_slots_mix_states(attention: Attention) -> None:
     states, mask, query = inputs(attention)
     memory = attention.write(states, mask)
-    assert memory.trace is None
     _, weights = attention.read(query, memory)
     if isinstance(getattr(attention, "inner", attention), SourceAttention):
-        assert_same(attention.align(weights, memory), use(attention, states, mask, query)[2])
+        assert_same(attention.align(weights, memory), write_and_read(attention, states, mask, query)[2])
     else:
         with pytest.raises(ValueError, match="trace=True"):
             attention.align(weights, memory)
+
+
+def test_append_names_the_need_for_the_whole_source(attention: Attention) -> None:
+    states, mask, _ = inputs(attention)
+    if not attention.streaming:
+        with pytest.raises(ValueError, match="whole source"):
+            attention.append(attention.write(states, mask), states, mask)
 
 
 def uniform_reads(attention: Attention) -> Attention:
@@ -300,7 +183,7 @@ def check_bfloat16(attention: Attention, rounded: Attention, *, drop_mask: bool 
     """Assert that ``rounded``, under bfloat16 autocast, is close to ``attention`` in float64."""
     states, mask, query = inputs(attention)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        rough = use(rounded.float(), 2 * states.float(), mask | drop_mask, 2 * query.float())
+        rough = write_and_read(rounded.float(), 2 * states.float(), mask | drop_mask, 2 * query.float())
     check_rounding(attention, rough)
 
 
@@ -312,8 +195,8 @@ def check_rounding(attention: Attention, rough: tuple[Tensor, ...]) -> None:
     """
     states, mask, query = inputs(attention)
     with torch.no_grad():
-        exact = use(attention, 2 * states, mask, 2 * query)
-        uniform = use(uniform_reads(attention), 2 * states, mask, 2 * query)
+        exact = write_and_read(attention, 2 * states, mask, 2 * query)
+        uniform = write_and_read(uniform_reads(attention), 2 * states, mask, 2 * query)
     for right, wrong, result in zip(exact, uniform, rough, strict=True):
         assert (result - right).norm() < (wrong - right).norm() / 8
 
@@ -327,7 +210,7 @@ def test_half_precision_without_autocast_stays_close(attention: Attention, dtype
     states, mask, query = inputs(attention)
     rounded = deepcopy(sharpen(attention)).to(dtype)
     with torch.no_grad():
-        rough = use(rounded, 2 * states.to(dtype), mask, 2 * query.to(dtype))
+        rough = write_and_read(rounded, 2 * states.to(dtype), mask, 2 * query.to(dtype))
     assert rough[0].dtype == dtype
     check_rounding(attention, rough)
 
@@ -346,18 +229,11 @@ def test_bound_for_bfloat16_rejects_a_missing_mask(stem: str) -> None:
         check_bfloat16(attention, deepcopy(attention), drop_mask=True)
 
 
-class _WriteAndRead(nn.Module):
-    """Write, read and align in one module, to export, compile and differentiate."""
-
-    def __init__(self, attention: Attention) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, states: Tensor, mask: Tensor, query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return use(self.attention, states, mask, query)
+class _WriteAndRead(WriteAndRead):
+    """Write, read and align, with the sizes that may change after an export."""
 
     def example(self, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return arguments
+        return tuple(arguments)
 
     def shapes(self) -> tuple[dict[int, Any], ...]:
         rows, source, queries = (torch.export.Dim(name, min=1) for name in "BSQ")

@@ -1,0 +1,294 @@
+"""``nmt.testing``: attentions of users that keep all laws pass, and each mistake is reported by the right law."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nmt.attention import LowRankAttention, LuongAttention, MemoryAttention, MultiHeadAttention, NoAttention
+from nmt.attention.base import Attention, Memory, SourceAttention
+from nmt.testing import LAWS, BrokenLaw, check_attention
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+class Sigmoid(Attention):
+    """Three slots with sigmoid weights: correct, and the base class of the mistakes below."""
+
+    def __init__(self, *, state_size: int, query_size: int) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.W_k = nn.Linear(state_size, 3)
+        self.W_q = nn.Linear(query_size, 3)
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        return torch.sigmoid(self.W_k(states))
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.sigmoid(self.W_q(query))
+
+
+class Dot(SourceAttention):
+    """Softmax over bilinear scores."""
+
+    def __init__(self, state_size: int, query_size: int, max_length: int) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.W = nn.Linear(query_size, state_size, bias=False)
+        self.longest = max_length
+
+    def scores(self, query: Tensor, memory: Memory) -> Tensor:
+        return self.W(query) @ memory.slots.transpose(1, 2)
+
+
+class Rest(MemoryAttention):
+    def __init__(self, *, temperature: float = 1.0, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.temperature = temperature
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query / self.temperature, memory)
+
+
+def example_of_the_docs() -> type[Attention]:
+    code = re.search(r"`mine/mean\.py`:\n\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {"__name__": "mine.mean"}
+    exec(code[1], names)
+    mean: type[Attention] = names["MeanAttention"]
+    return mean
+
+
+@pytest.mark.parametrize(
+    ("attention", "settings"),
+    [
+        (Sigmoid, {}),
+        (Dot, {}),
+        (Rest, {"slots": 4, "temperature": 0.5}),
+        (partial(Rest, slots=2), {}),
+        (lambda state_size, query_size: Sigmoid(state_size=state_size, query_size=query_size), {}),
+        (Sigmoid(state_size=6, query_size=5), {}),
+        (Sigmoid(state_size=8, query_size=2).train(), {"state_size": 8, "query_size": 2}),
+        (LuongAttention, {"score": "dot", "query_size": 6}),
+        (LowRankAttention, {}),
+        (MultiHeadAttention, {"inner": Rest, "heads": 2, "query_size": 6}),
+        (NoAttention, {"skip": ["gradients"]}),
+        (example_of_the_docs(), {}),
+    ],
+    ids="sigmoid source rest partial function instance sizes dot low_rank heads skip docs".split(),
+)
+def test_attention_that_keeps_all_laws_passes(attention: Any, settings: dict[str, Any]) -> None:
+    check_attention(attention, **settings)
+
+
+class WrongSize(Sigmoid):
+    def __init__(self, *, state_size: int, query_size: int) -> None:
+        super().__init__(state_size=state_size, query_size=query_size)
+        self.context_size = query_size
+
+
+class RescalesContext(Sigmoid):
+    def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        context, weights = super().read(query, memory)
+        return context / memory.length.clamp(min=1)[:, None, None], weights
+
+
+class WrongTrace(Sigmoid):
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        memory = super().write_part(states, mask, start, trace)
+        return memory._replace(slots=memory.slots * 2)
+
+
+class NoTrace(Sigmoid):
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        return super().write_part(states, mask, start, False)
+
+    def align(self, weights: Tensor, memory: Memory) -> Tensor:
+        return weights.sum(2, keepdim=True).expand(-1, -1, int(memory.length.max()))
+
+
+class WrongMass(Sigmoid):
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        memory = super().write_part(states, mask, start, trace)
+        return memory._replace(mass=memory.length[:, None].to(memory.slots).expand(-1, 3))
+
+
+class AlwaysTraces(Sigmoid):
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        return super().write(states, mask, trace=True)
+
+
+class Unsigned(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.tanh(self.W_q(query))
+
+
+class ForgetsMask(Sigmoid):
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        return torch.softmax(self.W_k(states), dim=1)
+
+
+class ScoresPadding(Dot):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.softmax(self.scores(query, memory), dim=2)
+
+
+class DividesByLength(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory) / memory.length[:, None, None]
+
+
+class RemembersQuery(Sigmoid):
+    """It adds the query of the call before."""
+
+    last: Tensor | float = 0.0
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        weights = torch.sigmoid(self.W_q(query + self.last))
+        self.last = query.detach().mean()
+        return weights
+
+
+class MixesQueries(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.softmax(self.W_q(query), dim=1)
+
+
+class ReadsOtherRows(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory) * (memory.length / memory.length.sum().clamp(min=1))[:, None, None]
+
+
+class IgnoresStart(Sigmoid):
+    """Weights that fall with the position, which it counts from 0 in every part."""
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        position = torch.arange(states.shape[1]).to(states)
+        return super().write_weights(states, mask, start) / (1 + position)[:, None]
+
+
+class AppendsWhileNotStreaming(Sigmoid):
+    streaming = False
+
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        return memory
+
+
+class Detaches(Sigmoid):
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query.detach(), memory)
+
+
+class CrossesRows(Sigmoid):
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        row = torch.arange(len(states)).to(states)
+        return super().write_weights(states, mask, start) / (1 + row)[:, None, None]
+
+
+class ChangesStates(Sigmoid):
+    def write(self, states: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        return super().write(states.masked_fill_(~mask[..., None], 0), mask, trace)
+
+
+class ChangesMemory(Sigmoid):
+    def append(self, memory: Memory, states: Tensor, mask: Tensor) -> Memory:
+        after = super().append(memory, states, mask)
+        return after._replace(slots=memory.slots.copy_(after.slots))
+
+
+MISTAKES: dict[type[Attention], tuple[str, str]] = {
+    WrongSize: ("shapes", r"contexts of shape \(4, 3, 6\): must be \(4, 3, 5\), \(B, Q, context_size\)"),
+    RescalesContext: ("context", r"contexts differ from align @ values: largest difference \d.*read weights @ memory"),
+    WrongTrace: (
+        "slots",
+        r"memory.slots differ from trace @ values: .*, in the source of length \d \(lengths 7, 1, 3, 5",
+    ),
+    NoTrace: ("slots", r"memory.trace=None after write\(…, trace=True\): must be \(B, R, S\); store"),
+    WrongMass: ("mass", r"memory.mass differs from the sum of the trace: .* sum of the write weights"),
+    AlwaysTraces: ("trace", r"write without trace=True stores one"),
+    Unsigned: ("sign", r"an alignment is -\d.*, but signed=False; set signed = True"),
+    ForgetsMask: ("padding", r"contexts change if padding \(0\) is added: .* need mask or memory.length"),
+    ScoresPadding: ("padding", r"padding \(0\) has an alignment that is not 0: .* need mask"),
+    DividesByLength: ("empty", r"contexts of an empty source are not 0: largest difference nan.* clamp\(min=…\)"),
+    RemembersQuery: ("queries", r"contexts of several queries differ from .* keep state between calls"),
+    MixesQueries: ("queries", r"contexts of several queries differ from .* must not mix queries"),
+    ReadsOtherRows: ("beams", r"contexts of a shared memory differ from .* use no other rows"),
+    IgnoresStart: ("parts", r"memory.slots of a source cut at 1 differs .* count positions from start"),
+    AppendsWhileNotStreaming: ("parts", r"append works although streaming=False"),
+    Detaches: ("gradients", r"inputs: 0 states, 1 query, 2 W_k.weight, .*\): .* input 1, numerical:.* detach"),
+    CrossesRows: ("order", r"contexts depend on the order of the batch: .* must not cross rows"),
+    ChangesStates: ("arguments", r"write changes states: largest difference .* copies instead"),
+    ChangesMemory: ("arguments", r"memory.slots is changed by append: "),
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES, ids=lambda kind: kind.__name__)
+def test_mistake_is_reported_by_the_right_law(kind: type[Attention]) -> None:
+    law, message = MISTAKES[kind]
+    with pytest.raises(BrokenLaw) as error:
+        check_attention(kind)
+    lines = str(error.value).splitlines()
+    assert any(re.match(f"{kind.__name__}: law '{law}': .*{message}", line) for line in lines), lines
+    assert all(len(line) < 400 for line in lines)
+    assert len(lines) <= 5
+
+
+def test_every_law_notices_a_mistake() -> None:
+    assert {law for law, _ in MISTAKES.values()} == set(LAWS)
+
+
+def test_only_the_broken_law_is_reported() -> None:
+    for kind in (WrongMass, AlwaysTraces, Unsigned, DividesByLength, IgnoresStart, Detaches):
+        check_attention(kind, skip=[MISTAKES[kind][0]])
+
+
+def test_message_is_an_assertion_error_without_a_cause() -> None:
+    with pytest.raises(AssertionError) as error:
+        check_attention(MixesQueries)
+    assert error.value.__cause__ is None
+
+
+def test_error_of_the_attention_names_the_law() -> None:
+    class Raises(Sigmoid):
+        def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+            if query.shape[1] == 1:
+                raise KeyError("mistake")
+            return super().read_weights(query, memory)
+
+    with pytest.raises(KeyError, match="mistake") as error:
+        check_attention(Raises)
+    assert error.value.__notes__ == ["Raises: raised while law 'queries' was tested, in float64"]
+
+
+def test_missing_attribute_is_named() -> None:
+    class Unfinished(Attention):
+        def __init__(self, *, state_size: int, query_size: int) -> None:
+            super().__init__()
+
+    with pytest.raises(ValueError, match="Unfinished: has no attribute 'context_size'"):
+        check_attention(Unfinished)
+
+
+def test_instance_and_random_numbers_do_not_change() -> None:
+    attention = Sigmoid(state_size=6, query_size=5)
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    check_attention(attention)
+    check_attention(Sigmoid)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert attention.training and attention.W_k.weight.dtype == torch.float32
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match=r"skip=\['mask'\]: unknown; choose from shapes, arguments"):
+        check_attention(Sigmoid, skip=["mask"])
+    with pytest.raises(TypeError, match="slots: an attention is already built; give its class"):
+        check_attention(Sigmoid(state_size=6, query_size=5), slots=3)
+    with pytest.raises(TypeError, match="Linear: not an attention; give a subclass of nmt.attention.base.Attention"):
+        check_attention(lambda state_size, query_size: nn.Linear(state_size, query_size))  # type: ignore[arg-type,return-value]
