@@ -60,9 +60,13 @@ def near_tests(fault: Fault, root: Path) -> list[str]:
     module = Path(fault.file).with_suffix("")
     files = {*(root / "tests" / module.parts[1]).rglob("test_*.py"), *root.glob(f"tests/**/test_{module.name}.py")}
 
-    def relevance(file: Path) -> tuple[bool, int, str]:
-        mentions = len(re.findall(rf"\b{module.name}\b", file.read_text("utf-8")))
-        return module.name not in file.name, -mentions, file.as_posix()
+    texts = {file: file.read_text("utf-8").lower() for file in files}
+    words = {module.name, *re.findall(r"\w{4,}", fault.description.lower())}
+    share = {word: 1 / max(1, sum(word in text for text in texts.values())) for word in words}  # rare words say most
+
+    def relevance(file: Path) -> tuple[bool, float, str]:
+        score = sum(share[word] for word in words if word in texts[file])
+        return f"test_{module.name}.py" != file.name, -score, file.as_posix()
 
     return [file.relative_to(root).as_posix() for file in sorted(files, key=relevance)]
 
@@ -152,6 +156,7 @@ def main() -> None:
     if arguments.table:
         print(table(faults, results))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends pytest too and deletes the copy
     missed = {key for key, result in results.items() if not result["noticed"] and result["stage"] == "near"}
     open_faults = [f for f in faults if f.id not in results or (arguments.stage == "all" and f.id in missed)]
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
