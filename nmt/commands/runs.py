@@ -17,6 +17,7 @@ from nmt.config.compose import config_dir
 from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
 from nmt.config.schema import Filters
 from nmt.errors import UserError, counted
+from nmt.files.atomic import make_folder
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE
 from nmt.files.reading import read_json, read_text, refuse_links
@@ -53,7 +54,7 @@ INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $
 
 def new_folder(runs: Path, name: str) -> Path:
     """Create and return ``runs/name``, or ``name-2``, … where it exists, even if another run is starting right now."""
-    runs.mkdir(parents=True, exist_ok=True)
+    make_folder(runs)
     folder, number = runs / name, 1
     while True:
         try:

@@ -105,6 +105,18 @@ def _flush_to_disk(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents where they do not exist. Raises UserError that names what is in their place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        for place in (folder, *folder.parents):
+            if os.path.lexists(place) and not place.is_dir():
+                link = f"a symbolic link to {os.readlink(place)}, which is" if place.is_symlink() else "is"
+                raise UserError(f"{place}: {link} not a folder; remove it, or choose another place") from None
+        raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
+
+
 @contextmanager
 def create_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes the new folder ``path`` when the block succeeds.
@@ -114,7 +126,7 @@ def create_folder(path: Path) -> Iterator[Path]:
     with _write_errors(path):
         if _status(path) is not None:
             raise UserError(f"output={path}: already exists; choose another folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with _new_folder(path) as new:
             yield new
             os.replace(new, path)
@@ -137,7 +149,7 @@ def replace_folder(path: Path, *, mark: str | None = None) -> Iterator[Path]:
         names = sorted(os.listdir(target)) if status is not None else []
         if mark is not None and names and mark not in names:
             raise UserError(f"{path}: holds {names[0]}, but no {mark}, and would be replaced; rename it")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         with _new_folder(target) as new:
             yield new
             old = new.with_name(OLD)

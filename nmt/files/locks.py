@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.errors import UserError, suggest_fix
+from nmt.errors import UserError
+from nmt.files.atomic import make_folder
 from nmt.files.private import NO_LINK, private_folder
 from nmt.files.reading import refuse_links
 
@@ -29,10 +30,7 @@ def own_folder(
     Raises UserError if someone else may have written the folder; see ``require_own``.
     """
     require_own(folder, fix=fix, derived=derived, names=names)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be created: {error.strerror}; {suggest_fix(error)}") from None
+    make_folder(folder)
     with lock_folder(folder, busy=busy, must_stay=True):
         yield
 

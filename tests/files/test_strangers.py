@@ -14,8 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmt.commands.runs import new_folder
 from nmt.errors import UserError
-from nmt.files.atomic import create_folder, open_own, replace_file, replace_folder, write_bytes, write_lines
+from nmt.files.atomic import (
+    create_folder,
+    make_folder,
+    open_own,
+    replace_file,
+    replace_folder,
+    write_bytes,
+    write_lines,
+)
 from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.private import NAME
 from nmt.files.reading import MAX_DEPTH
@@ -154,6 +163,23 @@ def test_loop_in_a_name_of_the_user_is_one_error(tmp_path: Path) -> None:
     for path in (tmp_path / "loop", tmp_path / "loop" / "out"):
         with pytest.raises(UserError, match="cannot write: Too many levels of symbolic links"):
             write_lines(path, ["new"], user_named=True)
+
+
+@pytest.mark.parametrize("name", ["loop", "dangling", "file", "loop/x", "dangling/x", "file/x"])
+def test_what_is_in_the_place_of_a_folder_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("absent")
+    (tmp_path / "file").touch()
+    place = {
+        "loop": "loop: a symbolic link to loop, which is not a folder",
+        "dangling": "dangling: a symbolic link to absent, which is not a folder",
+        "file": "file: is not a folder",
+    }[name.partition("/")[0]]
+
+    for make in (make_folder, lambda folder: new_folder(folder, "mine")):
+        with pytest.raises(UserError, match=f"{place}; remove it, or choose another place$"):
+            make(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == ["dangling", "file", "loop"]
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "字" * 86, "/".join(["deep"] * 1100)])
