@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hydra import initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf
-from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -139,7 +139,7 @@ def _swept_words() -> list[str]:
 
 
 @contextmanager
-def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Hydra]:
+def _hydra(overrides: list[str], folders: Sequence[Path]) -> Iterator[Any]:
     """Yield Hydra, ready to compose. Raises UserError for every error of the configuration."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), job_name="nmt-train", version_base="1.3"):
@@ -214,14 +214,24 @@ def _hydra_settings(
 
 
 def _known_jobs(
-    hydra: Hydra, master: DictConfig, overrides: Sequence[str], excluded: Sequence[str]
+    hydra: Any, master: DictConfig, overrides: Sequence[str], excluded: Sequence[str]
 ) -> list[list[str]] | None:
     """Return the swept arguments of every job of Hydra's own sweeper, and None for another sweeper."""
     sweeper = master.hydra.sweeper
-    if sweeper._target_ != BasicSweeperConf._target_:
+    if sweeper._target_.rpartition(".")[2] != "BasicSweeper":
         return None
     words = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
     words += [word for word in overrides if not re.match(r"[+~]*hydra\b", word)]
     parsed = OverridesParser.create(config_loader=hydra.config_loader).parse_overrides(words)
-    (jobs,) = BasicSweeper.split_arguments(parsed, None)
-    return [[word for word in job if key_of(word) not in excluded] for job in jobs]
+    choices = {override.get_key_element(): _choices(override) for override in parsed}  # the last one counts
+    return [[word for word in job if key_of(word) not in excluded] for job in product(*choices.values())]
+
+
+def _choices(override: Override) -> list[str]:
+    """Return the override once for each value that it lists, as Hydra's own sweeper passes it to a job."""
+    key = override.get_key_element()
+    if not override.is_sweep_override():
+        return [f"{key}={override.get_value_element_as_str()}"]
+    if not override.is_discrete_sweep():
+        raise UserError(f"{override.input_line}: Hydra's own sweeper needs a list of values; write {key}=1,2,3")
+    return [f"{key}={value}" for value in override.sweep_string_iterator()]

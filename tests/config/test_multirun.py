@@ -106,7 +106,7 @@ def test_jobs_have_different_valid_folder_names() -> None:
         (["seed=1,2", "hydra.job.chdir=true"], "hydra.job.chdir=true: has no effect here; remove it"),
         (["seed=1,2", "hydra/launcher=job"], "hydra/launcher=job: no such choice; choose from basic"),
         (["seed=1,2", "hydra.sweep.folder=x"], "hydra.sweep.folder: no such key"),
-        (["seed=interval(1,2)"], "BasicSweeper does not support sweep type"),
+        (["seed=interval(1,2)"], "seed=interval(1,2): Hydra's own sweeper needs a list of values; write seed=1,2,3"),
         (["seed=1,2", "-x"], "-x: no such option"),
         (["seed=1,2", "attention=[[luong]]"], "attention=[[luong]]: must be the name of a choice"),
     ],
