@@ -23,6 +23,7 @@ class LiveProgress(pl.Callback):
         # A notebook would show each line as an HTML block; other messages are plain text on stderr.
         self.console = Console(file=cast(IO[str], UnfailingStream(sys.stderr)), force_jupyter=False)
         self.bar: Progress | None = None
+        self.batches = 0  # since the start of the run; a resumed run estimates it from its updates
         self.tokens = 0
         self.seconds = 0.0  # in training steps only
         self.elapsed = 0.0  # seconds in total, validation included
@@ -46,11 +47,10 @@ class LiveProgress(pl.Callback):
         return time.perf_counter() - self._mark
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._mark = self._since = (
-            time.perf_counter()
-        )  # Lightning does not call on_train_epoch_start for a resumed epoch
+        # Lightning does not call on_train_epoch_start for a resumed epoch.
+        self._mark = self._since = time.perf_counter()
         self._minutes = Minutes()
-        done = self._first = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+        self._first = self.batches = trainer.global_step * trainer.accumulate_grad_batches
         if not self.console.is_terminal:
             return
         self.bar = Progress(
@@ -64,7 +64,7 @@ class LiveProgress(pl.Callback):
             transient=True,
         )
         total, epoch = _most_batches(trainer, pl_module), trainer.current_epoch + 1
-        self.task = self.bar.add_task("training", total=total, completed=done, epoch=epoch, numbers="")
+        self.task = self.bar.add_task("training", total=total, completed=self.batches, epoch=epoch, numbers="")
         self.bar.start()
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -76,6 +76,7 @@ class LiveProgress(pl.Callback):
         now = time.perf_counter()
         self.seconds += now - self._since
         self._since = now
+        self.batches += 1
         self.tokens += int(pl_module.target_pieces)  # type: ignore[arg-type]
         if self.bar is not None:
             numbers = self._numbers(pl_module)
@@ -89,11 +90,10 @@ class LiveProgress(pl.Callback):
 
     def _print_line(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
         """Print progress to a log file."""
-        done = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         total, elapsed = _most_batches(trainer, task), self._minutes.elapsed
         text = f"epoch {trainer.current_epoch + 1}  {counted(trainer.global_step, 'update')} in {duration(elapsed)}"
         # A resumed run has made its first batches at another time.
-        end = time_left(done, total, elapsed, before=self._first, word="at most")
+        end = time_left(self.batches, total, elapsed, before=self._first, word="at most")
         self.console.print(f"{text}  {self._numbers(task)}{end}", highlight=False, soft_wrap=True)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
