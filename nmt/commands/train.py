@@ -34,7 +34,7 @@ from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
 from nmt.source_code import code_of
-from nmt.training.launch import detect_launch, is_first, require_launch
+from nmt.training.launch import detect_launch, is_first, require_device
 from nmt.training.ranks import connected_processes, from_first, rank
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         if folder is None and starts_run(runs / name, arguments):
             arguments = [word for word in arguments if key_of(word) != "resume"]
             config = train_config(arguments)
-            require_launch(config, launch)
+            require_device(config, launch)
             folder, existed = runs / name, (runs / name).exists()
             folder.mkdir(parents=True, exist_ok=True)
             return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
@@ -168,7 +168,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder, arguments)
-    require_launch(config, launch)
+    require_device(config, launch)
     if folder is not None:
         return Start(folder=folder, config=config, arguments=list(arguments))
     unfinished = unfinished_run(runs, name)

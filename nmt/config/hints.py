@@ -14,6 +14,7 @@ from nmt.arguments import suggestion
 from nmt.inference.onnx.layout import ABOUT
 from nmt.inference.run_files import ADAPTER, MODEL_FILE
 
+LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"
 # Names from other toolkits, and from earlier versions of this one.
 NAMES = {
     "attention_type": "attention",
@@ -21,6 +22,7 @@ NAMES = {
     "beam": "search.beam_size",
     "beam_size": "search.beam_size",
     "clip_norm": "training.clip_norm",
+    "devices": LAUNCHER,
     "dropout": "encoder.dropout and decoder.dropout",
     "early_stopping": "training.patience",
     "embedding_size": "embeddings.size",
@@ -33,6 +35,8 @@ NAMES = {
     "lr": "optimizer.lr",
     "max_epochs": "training.max_epochs",
     "max_steps": "training.max_steps",
+    "nodes": LAUNCHER,
+    "num_gpus": LAUNCHER,
     "num_layers": "encoder.layers and decoder.layers",
     "output_dir": "runs and name",
     "patience": "training.patience",
@@ -60,7 +64,8 @@ def advice(key: str, known: Iterable[str], folders: Sequence[Path]) -> str:
     """
     known = list(known)
     name = NAMES.get(key)
-    if name is not None and re.split(r"\W", name)[0] in known:  # the command has this group
+    # The command has this group, or is nmt-train, which a launcher can start.
+    if name is not None and (re.split(r"\W", name)[0] in known or (name == LAUNCHER and "training" in known)):
         return f"; use {name}"
     group, _, rest = key.partition(".")
     choices = sorted(set(_choices_with(rest, group, folders))) if rest else []

@@ -147,9 +147,6 @@ class Train:
     seed: Annotated[int, AtLeast(0), AtMost(2**32 - 1)]  # the range that NumPy accepts
     threads: Threads | None
     device: str
-    devices: Annotated[int, AtLeast(1), AtMost(1024)] | None
-    nodes: Annotated[int, AtLeast(1), AtMost(65_536)] | None
-    strategy: Literal["ddp"]
     precision: Literal["float32", "bf16"]
     export: bool
     resume: bool

@@ -76,18 +76,7 @@ def is_first() -> bool:
     return launch is None or launch.rank == 0
 
 
-def require_launch(config: Mapping[str, Any], launch: Launch | None) -> None:
-    """Raise UserError unless as many processes were started as ``devices`` and ``nodes`` say; null fits any number."""
-    started = {"devices": launch.local_size if launch else 1, "nodes": launch.nodes if launch else 1}
-    for key, count in started.items():
-        if config[key] in (None, count):
-            continue
-        if launch is None:
-            devices = config["devices"] or 1
-            raise UserError(
-                f"{key}={config[key]}: only one process was started; "
-                f"use torchrun --nproc-per-node={devices} --no-python nmt-train …, or srun on a cluster with Slurm"
-            )
-        raise UserError(f"{key}={config[key]}: {launch.launcher} started {count}; set {key}={count}")
+def require_device(config: Mapping[str, Any], launch: Launch | None) -> None:
+    """Raise UserError if several processes would train on the one device that ``device`` names."""
     if launch is not None and ":" in config["device"]:
         raise UserError(f"device={config['device']}: each process has its own device; set device=cuda")

@@ -21,7 +21,7 @@ from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.training.last_checkpoint import LastCheckpoint, Stopped
-from nmt.training.launch import detect_launch, require_launch
+from nmt.training.launch import detect_launch, require_device
 from nmt.training.lock import lock_run
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
@@ -44,22 +44,18 @@ def test_launchers_are_recognised() -> None:
         detect_launch({name: value for name, value in SRUN.items() if name != "SLURM_NTASKS_PER_NODE"})
 
 
-@pytest.mark.parametrize(
-    ("words", "environment", "problem"),
-    [
-        (["devices=2"], {}, "devices=2: only one process was started; use torchrun --nproc-per-node=2"),
-        (["nodes=3"], {}, "nodes=3: only one process was started"),
-        (["devices=8"], SRUN, "devices=8: srun started 4; set devices=4"),
-        (["nodes=1"], SRUN, "nodes=1: srun started 2; set nodes=2"),
-        (["device=cuda:1"], SRUN, "device=cuda:1: each process has its own device; set device=cuda"),
-    ],
-)
-def test_other_number_of_processes_is_rejected(words: list[str], environment: dict[str, str], problem: str) -> None:
-    with pytest.raises(UserError) as error:
-        require_launch(train_config(words), detect_launch(environment))
-    assert str(error.value).startswith(problem)
-    require_launch(train_config(["devices=4", "nodes=2"]), detect_launch(SRUN))
-    require_launch(train_config([]), detect_launch(SRUN))
+def test_one_device_for_several_processes_is_rejected() -> None:
+    launch = detect_launch(SRUN)
+    with pytest.raises(UserError, match="^device=cuda:1: each process has its own device; set device=cuda"):
+        require_device(train_config(["device=cuda:1"]), launch)
+    require_device(train_config(["device=cuda"]), launch)
+    require_device(train_config(["device=cuda:1"]), None)
+
+
+@pytest.mark.parametrize("word", ["devices=2", "nodes=2", "num_gpus=2"])
+def test_number_of_processes_belongs_to_the_launcher(word: str) -> None:
+    with pytest.raises(UserError, match=f"^{word.partition('=')[0]}: no such key; use torchrun --nproc-per-node=2"):
+        train_config([word])
 
 
 def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
