@@ -63,6 +63,7 @@ def take_blank(folder: Path, other: Path) -> None:
     shutil.copy(folder / "00000002.safetensors", folder / "00000004.safetensors")
 
 
+@pytest.mark.attack("exchanged memories")
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

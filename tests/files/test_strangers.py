@@ -7,14 +7,14 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.commands.runs import new_folder
+from nmt.commands.runs import new_folder, run_to_resume
 from nmt.errors import UserError
 from nmt.files.atomic import (
     create_folder,
@@ -28,8 +28,15 @@ from nmt.files.atomic import (
 from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.private import NAME
 from nmt.files.reading import MAX_DEPTH
+from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
+from nmt.inference.shards.store import open_store
+from nmt.text.unfinished import unfinished_folder
+from nmt.training.lock import own_runs
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links")
+attack_names = pytest.mark.attack("a stranger's temporary names")
+attack_links = pytest.mark.attack("a stranger's links")
+attack_folders = pytest.mark.attack("a stranger's folders")
 
 
 @pytest.fixture
@@ -42,6 +49,7 @@ def precious(tmp_path: Path) -> Path:
     return file
 
 
+@attack_names
 def test_names_of_temporary_files_cannot_be_predicted(tmp_path: Path) -> None:
     names = set()
     for _ in range(20):
@@ -52,6 +60,7 @@ def test_names_of_temporary_files_cannot_be_predicted(tmp_path: Path) -> None:
     assert len(names) == 20
 
 
+@attack_names
 def test_old_predictable_names_are_not_opened(precious: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     for name in (f".out.{os.getpid()}.partial", f".out.{os.getpid()}.old.partial", "unfinished"):
@@ -67,6 +76,7 @@ def swapped(shared: Path, replacement: Callable[[Path], None]) -> None:
         replacement(entry)
 
 
+@attack_names
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 @pytest.mark.parametrize("kind", ["link", "folder with links", "folder of the user"])
 @pytest.mark.parametrize("write", [replace_file, create_folder, replace_folder])
@@ -97,6 +107,7 @@ def test_private_folder_that_is_swapped_during_the_write(
     assert thesis.read_text() == "mine"
 
 
+@attack_names
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_thread_that_swaps_names_all_the_time(precious: Path, tmp_path: Path) -> None:
     shared, ended = tmp_path / "shared", threading.Event()
@@ -139,6 +150,7 @@ def plant(path: Path, kind: str, victim: Path) -> None:
         path.symlink_to({"link": victim, "dangling link": victim.with_name("absent"), "loop": path}[kind])
 
 
+@attack_links
 @pytest.mark.parametrize("kind", PLANTED)
 @pytest.mark.parametrize(
     "write", [lambda path: write_lines(path, ["new"]), lambda path: write_bytes(path, b"new"), open_own]
@@ -152,6 +164,7 @@ def test_own_files_are_not_written_through_what_a_stranger_planted(
     assert os.listdir(precious.parent) == ["thesis"] and precious.read_text() == "mine"
 
 
+@attack_links
 def test_hard_link_to_a_file_of_the_user_is_replaced(precious: Path, tmp_path: Path) -> None:
     os.link(precious, tmp_path / "shared" / "report.html")
     write_lines(tmp_path / "shared" / "report.html", ["new"])
@@ -232,6 +245,7 @@ def test_folder_is_continued(tmp_path: Path) -> None:
             (tmp_path / "new" / "a").write_text("ours")
 
 
+@attack_folders
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=20))
 def test_folder_of_the_user_stays_whatever_it_holds(tmp_path: Path, name: str) -> None:
@@ -245,6 +259,7 @@ def test_folder_of_the_user_stays_whatever_it_holds(tmp_path: Path, name: str) -
     assert os.listdir(tmp_path / "mine") == [name]
 
 
+@attack_folders
 @pytest.mark.parametrize("content", ["apples\n", "12 apples", "1" * 30, "\n\n"])
 def test_lock_file_of_something_else_stays(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK_FILE).write_text(content)
@@ -253,6 +268,7 @@ def test_lock_file_of_something_else_stays(tmp_path: Path, content: str) -> None
     assert (tmp_path / LOCK_FILE).read_text() == content
 
 
+@attack_links
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_lock_that_a_stranger_planted(precious: Path, tmp_path: Path, kind: str) -> None:
     plant(tmp_path / "shared" / LOCK_FILE, kind, precious)
@@ -261,6 +277,7 @@ def test_lock_that_a_stranger_planted(precious: Path, tmp_path: Path, kind: str)
     assert precious.read_text() == "mine"
 
 
+@attack_links
 @pytest.mark.parametrize("name", ["report.html", "a/job.json", "a/b/c/0001.png"])
 @pytest.mark.parametrize("kind", ["link", "dangling link", "loop"])
 def test_links_inside_are_refused_when_a_folder_is_opened(precious: Path, tmp_path: Path, name: str, kind: str) -> None:
@@ -273,6 +290,47 @@ def test_links_inside_are_refused_when_a_folder_is_opened(precious: Path, tmp_pa
         pytest.fail("the block ran")
 
 
+def resume(run: Path) -> AbstractContextManager[None]:
+    (run / CHECKPOINTS).mkdir(exist_ok=True)
+    (run / CHECKPOINTS / LAST_CHECKPOINT).touch()
+    return nullcontext(run_to_resume(run, [], {}))
+
+
+@attack_links
+@pytest.mark.parametrize("kind", ["link", "dangling link", "loop"])
+@pytest.mark.parametrize(
+    ("place", "name", "opened"),
+    [
+        ("out.shards", "settings.json", lambda folder: open_store(folder, {})),
+        ("out.shards", "000001.shard", lambda folder: open_store(folder, {})),
+        ("out.partial", "train.arrow", lambda folder: unfinished_folder(folder.with_suffix(""))),
+        ("out.partial", "progress/000001.json", lambda folder: unfinished_folder(folder.with_suffix(""))),
+        ("comparison", "report.html", own_runs),
+        ("sweep", "seed=1/job.json", own_runs),
+        ("sweep", "seed=1.log", own_runs),
+        ("run", f"{CHECKPOINTS}/epoch-1.ckpt", resume),
+        ("run", "metrics.csv", resume),
+        ("run", "tensorboard/events", resume),
+    ],
+)
+def test_links_where_a_command_continues(
+    precious: Path,
+    tmp_path: Path,
+    place: str,
+    name: str,
+    kind: str,
+    opened: Callable[[Path], AbstractContextManager[object]],
+) -> None:
+    folder = tmp_path / "shared" / place
+    plant(folder / name, kind, precious)
+    (folder / LOCK_FILE).touch()
+    with pytest.raises(UserError, match="a symbolic link inside a result folder"), opened(folder):
+        pytest.fail("the block ran")
+    assert os.listdir(precious.parent) == ["thesis"] and precious.read_text() == "mine"
+    assert (folder / name).is_symlink()
+
+
+@attack_folders
 def test_thousands_of_nested_folders_are_one_error(tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).touch()
     here = os.getcwd()
@@ -304,12 +362,14 @@ def test_only_names_that_the_command_writes_count(precious: Path, tmp_path: Path
         require_own(shared, fix="", names=names)
 
 
+@attack_links
 def test_link_in_place_of_a_folder_whose_name_is_derived(precious: Path, tmp_path: Path) -> None:
     (tmp_path / "out.shards").symlink_to(precious.parent)
     with pytest.raises(UserError, match=r"out\.shards: a symbolic link"):
         require_own(tmp_path / "out.shards", fix="", derived=True)
 
 
+@attack_folders
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give folders away")
 def test_folder_of_a_stranger_beside_the_output(tmp_path: Path) -> None:
     (tmp_path / "out.shards").mkdir()
@@ -320,6 +380,7 @@ def test_folder_of_a_stranger_beside_the_output(tmp_path: Path) -> None:
         require_own(tmp_path / "out.shards", fix="", derived=True)
 
 
+@attack_folders
 def test_export_keeps_a_folder_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "mine").write_text("mine")
@@ -331,6 +392,7 @@ def test_export_keeps_a_folder_of_the_user(tmp_path: Path) -> None:
     assert (tmp_path / "onnx" / "mine").read_text() == "mine"
 
 
+@attack_names
 @pytest.mark.parametrize("mode", [0o700, 0o755])
 def test_folder_of_the_user_that_is_swapped_in_before_ours_is_opened(
     precious: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
@@ -351,6 +413,7 @@ def test_folder_of_the_user_that_is_swapped_in_before_ours_is_opened(
     assert thesis.read_text() == "mine"
 
 
+@attack_names
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give folders away")
 def test_folder_of_a_stranger_that_is_swapped_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create = os.mkdir
