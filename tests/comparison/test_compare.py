@@ -746,3 +746,23 @@ def test_all_beam_sizes_have_the_same_coverage_penalty(
     timing = speed.Timing(["torch"], beams, 1, [[0]], "cpu", 1, [], {})
     speed._measure(model, "torch", timing, test, 0, lambda run: run.folder)
     assert [job["search"]["coverage_penalty"] for job in jobs] == [strength]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the folders of killed processes")
+def test_exports_of_a_killed_comparison_are_deleted_by_the_next(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+from nmt.comparison import speed
+speed._export = lambda run, folder, trust: (folder / "step.onnx").write_bytes(b"large")
+with speed._exports(Path(sys.argv[1]), []) as export:
+    export(SimpleNamespace(identity="a"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2])
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.rglob("*.onnx")] == ["step.onnx"]
+    with speed._exports(tmp_path, []):
+        assert not list(tmp_path.rglob("*.onnx"))
+    assert not list(tmp_path.iterdir())
