@@ -17,6 +17,7 @@ from nmt.errors import UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
+from nmt.training.lock import deleted_run
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 from nmt.training.ranks import from_first, rank
@@ -52,8 +53,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         try:
             folder.mkdir(exist_ok=True)
         except FileNotFoundError:
-            problem = "was deleted or moved during training, so its model and checkpoints are lost; train again"
-            raise UserError(f"{folder.parent}: {problem}") from None
+            raise deleted_run(folder.parent) from None
         write_checkpoint(Path(path), {**checkpoint, "format": FORMAT})
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:

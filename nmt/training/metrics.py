@@ -15,6 +15,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from nmt.files.atomic import open_own, write_lines
 from nmt.inference.run_files import METRICS_FILE
+from nmt.training.lock import deleted_run
 from nmt.training.optional import optional, reason, warn
 
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
@@ -22,7 +23,7 @@ HEADER = ",".join(COLUMNS)
 
 
 class MetricsLogger(Logger):
-    """A Lightning logger that warns at its first error and never raises one: no log may stop a run."""
+    """A Lightning logger that warns at its first error: no log may stop a run, unless the run's folder is gone."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -48,6 +49,8 @@ class MetricsLogger(Logger):
         try:
             self.write(metrics, step)
         except Exception as error:  # TensorBoard's writer raises its own
+            if not self.path.parent.is_dir():
+                raise deleted_run(self.path.parent) from None
             if not self.failed:
                 warn(f"{self.path}: cannot write metrics: {reason(error)}")
             self.failed = True

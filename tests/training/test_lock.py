@@ -16,6 +16,7 @@ from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.files.locks import LOCK_FILE
 from nmt.training.lock import lock_run
+from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
 
 pytestmark = pytest.mark.attack("two processes on one run")
@@ -76,3 +77,11 @@ def test_run_that_is_deleted_during_training_is_an_error(run: Path, monkeypatch:
     monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
     with pytest.raises(UserError, match="runs/demo: was deleted or moved"):
         train(ONE_EPOCH)
+
+
+def test_run_that_is_deleted_between_two_checkpoints_is_an_error_at_the_next_metrics(tmp_path: Path) -> None:
+    log = MetricsFile(tmp_path / "run")
+    with pytest.raises(UserError, match="run: was deleted or moved during training"):
+        log.log_metrics({"train_loss": 1.0}, 1)
+    (tmp_path / "run" / "metrics.csv").mkdir(parents=True)
+    log.log_metrics({"train_loss": 1.0}, 1)  # any other problem is a warning
