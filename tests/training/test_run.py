@@ -195,7 +195,7 @@ class TestRun:
             folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
         assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
         (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
-        with pytest.raises(FileExistsError):
+        with pytest.raises(UserError, match="gone: a symbolic link to .*unmounted, which is not a folder; remove it"):
             new_folder(tmp_path / "gone", "demo")
 
     def test_prepared_folder_without_validation_part_is_rejected(self, run: Path) -> None:
