@@ -173,6 +173,9 @@ def test_words_that_the_tokenizer_removes_are_reported_once(
         f"{src}:2: the tokenizer removes the word '\\xa0', so it has no link and no weight; 2 such words in 2 lines"
         in error
     )
+    gold = write(tmp_path / "gold", ["0-0"] * 3)
+    evaluate([f"model={model}", f"src={src}", f"tgt={tgt}", f"links={gold}"])
+    assert f"{src}:2: the tokenizer removes the word" in capfd.readouterr().err
     write(tmp_path / "src", ["a man"] * 3)
     align([f"model={model}", f"src={src}", f"tgt={tgt}"])
     assert capfd.readouterr().err == ""

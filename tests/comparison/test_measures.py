@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sacrebleu.significance import PairedTest
 from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
 from nmt.comparison.measures import alignment_entropies, length_ratio, mean_and_deviation, repetition_rate
 from nmt.comparison.models import Model
-from nmt.comparison.results import Point, pareto_front
+from nmt.comparison.models import TestSet as SharedTexts  # pytest collects classes whose names begin with Test
+from nmt.comparison.results import Point, _text_key, pareto_front
 from nmt.comparison.significance import paired_bootstrap
 from nmt.comparison.wording import summarise
 
@@ -129,3 +131,17 @@ def test_measures_of_languages_without_spaces_count_the_tokens_of_their_tokenize
     before, after = expected["BLEU"]
     assert result.delta == pytest.approx(after.score - before.score) and result.delta > 10
     assert result.p == after.p_value < 0.05
+
+
+def test_scores_are_stored_for_their_texts_only() -> None:
+    run: Any = SimpleNamespace(translations=["x", "y"])
+    key = _text_key("scores", SharedTexts(["a", "b"], ["c", "d"], None), run)
+    others: list[Any] = [
+        ("scores", SharedTexts(["a", "e"], ["c", "d"], None), run),
+        ("scores", SharedTexts(["a", "b"], ["c", "e"], None), run),
+        ("scores", SharedTexts(["a", "b"], ["c", "d"], None, "zh"), run),
+        ("scores", SharedTexts(["a", "b"], ["c", "d"], None), SimpleNamespace(translations=["x", "z"])),
+        ("significance", SharedTexts(["a", "b"], ["c", "d"], None), run),
+    ]
+    assert key == _text_key("scores", SharedTexts(["a", "b"], ["c", "d"], [], "13a"), run)
+    assert all(_text_key(*other) != key for other in others)

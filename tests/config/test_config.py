@@ -32,6 +32,7 @@ def test_every_yaml_composes_validates_and_builds(group: str, choice: str) -> No
     build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inner", [stem for group, stem in CHOICES if group == "attention" and stem != "none"])
 def test_every_attention_works_inside_multi_head(inner: str) -> None:
     if inner == "multi_head":
@@ -48,6 +49,7 @@ EXPERIMENTS = sorted(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Path) -> None:
     words, sizes = [f"+experiment={name}"], {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
@@ -63,6 +65,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
     build_model(config, **sizes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -181,6 +184,7 @@ def test_wrong_setting_is_reported(words: list[str], message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [
@@ -242,6 +246,17 @@ def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> No
     words = [f"init_from={tmp_path}", "attention.renormalise=null"]
     attention = train_config(words)["attention"]
     assert (attention["slots"], attention["renormalise"]) == (5, None)
+
+
+@pytest.mark.parametrize(("stored", "expected"), [("bom", "bom"), ("all", "all"), ("null", None), (None, None)])
+def test_model_keeps_its_change_of_the_text(stored: str | None, expected: str | None, tmp_path: Path) -> None:
+    """A model of a version without ``data.remove_invisible`` has removed nothing, although the default is ``bom``."""
+    words = [] if stored is None else [f"data.remove_invisible={stored}"]
+    text = to_yaml(train_config(words))
+    if stored is None:
+        text = re.sub(r"\n  remove_invisible: .*", "", text)
+    (tmp_path / "config.yaml").write_text(text, "utf-8")
+    assert train_config([f"init_from={tmp_path}"])["data"]["remove_invisible"] == expected
 
 
 def test_removed_size_takes_the_default_of_its_class() -> None:

@@ -25,6 +25,7 @@ from nmt.errors import UserError
 from nmt.files.atomic import create_folder, replace_file, replace_folder, write_lines
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import archive_fingerprint, checksum, require_format, tensors_digest, verify_file
+from nmt.files.locks import lock_folder
 from nmt.files.private import ABANDONED_S, MARK, delete, private_folder, remove_leftovers
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -593,3 +594,16 @@ def test_member_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
     assert not torch.equal(torch.load(path)["weights"], torch.arange(5.0))
     with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model \(it has folders\)"):
         read_checkpoint(path)
+
+
+# Locks.
+
+
+def test_folder_is_locked_for_other_processes_until_the_block_ends(tmp_path: Path) -> None:
+    program = "import sys; from pathlib import Path; from nmt.files.locks import lock_folder\n"
+    program += "with lock_folder(Path(sys.argv[1]), busy='writes here; wait for it'): pass"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with lock_folder(tmp_path, busy="writes here"):
+        refused = subprocess.run(command, capture_output=True, text=True)
+    assert refused.returncode and f"process {os.getpid()} writes here; wait for it" in refused.stderr
+    assert subprocess.run(command).returncode == 0

@@ -86,6 +86,23 @@ def test_steps_equal_forward_with_the_same_gradients(kind: str, attention: str) 
         torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-6, atol=1e-6, msg=name)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_steps_of_hypotheses_that_change_places_equal_forward(kind: str) -> None:
+    model, beams = build(kind), 3
+    memory, final = model.encode(*sources())
+    generator = torch.Generator().manual_seed(8)
+    state, history = model.decoder.init(final, memory), torch.zeros(len(LENGTHS), 1, 0, dtype=torch.int64)
+    for _ in range(4):
+        parents = torch.randint(0, history.shape[1], (len(LENGTHS), beams), generator=generator)
+        tokens = torch.randint(4, 9, (len(LENGTHS), beams), generator=generator)
+        logits, state, _ = model.decoder.step(tokens, model.decoder.reorder(state, parents), memory)
+        history = torch.cat([history[torch.arange(len(LENGTHS))[:, None], parents], tokens[..., None]], dim=2)
+    for beam in range(beams):
+        expected, _ = model(*sources(), history[:, beam])
+        torch.testing.assert_close(logits[:, beam], expected[:, -1])
+
+
 @pytest.mark.parametrize(("encoder", "decoder"), [(True, False), (False, True)])
 def test_each_half_works_with_the_lstm_of_the_other(encoder: bool, decoder: bool) -> None:
     model = build(encoder=encoder, decoder=decoder)

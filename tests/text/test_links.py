@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt.errors import UserError
-from nmt.text.links import Links, LinkSettings, links_from_python, parse_links
+from nmt.text.links import Links, LinkSettings, links_from_python, links_of_first, parse_links
 
 SENTENCES = [("a b c d", "x y"), ("e", "z"), ("f g h", "u v w")]
 
@@ -37,6 +37,16 @@ def test_every_format_gives_the_same_links(text: str, settings: LinkSettings) ->
     lines = text.split("\n")
     assert parse_links(lines, "gold", settings) == EXPECTED
     assert parse_links(lines, "gold", settings, sentences=SENTENCES) == EXPECTED
+
+
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_links_of_the_first_sentences_are_those_of_all(base: int, count: int) -> None:
+    naacl = [f"{base + 1} {base} {base} S", f"{base} {base} {base} S", f"{base + 2} {base} {base + 1} P"]
+    settings = LinkSettings(base=base)
+    for lines in (naacl, [f"{base}-{base}", f"{base}-{base}", f"{base}p{base + 1}"]):
+        expected = parse_links(lines, "gold", settings, count=3)[:count]
+        assert parse_links(links_of_first(lines, count), "gold", settings, count=count) == expected
 
 
 def test_naacl_file_may_end_before_the_last_sentence() -> None:
