@@ -7,18 +7,23 @@ DOCS_STAMP := $(VENV)/installed-docs
 EXTRAS_STAMP := $(VENV)/installed-extras
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: train test extras attacks lint types docs pages site wheel clean
+.PHONY: train test test-all extras attacks lint types docs pages site wheel clean
 
 train: $(STAMP)
 	$(BIN)/nmt-train
 
+# The tests for every change of the code, in at most five minutes on two cores.
 test: $(STAMP)
+	$(PYTEST) -m "not slow and not thorough"
+
+# All tests: also those of killed commands, pages, tables, damaged files and every kind of export.
+test-all: $(STAMP)
 	$(PYTEST)
 
-# What the tests of Ray, datasets and py3langid need. "make test" skips them without it.
+# What the tests of Ray, datasets and py3langid need. The tests skip them without it.
 extras: $(EXTRAS_STAMP)
 
-# All attacks with 10,000 trials per kind of file. The fast ones also run in "make test".
+# All attacks with 10,000 trials per kind of file. The fast ones also run in "make test-all".
 attacks: $(STAMP)
 	$(BIN)/python benchmarks/attacks.py
 

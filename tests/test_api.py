@@ -15,7 +15,7 @@ from nmt.alignment.aer import alignment_error_rate
 from nmt.errors import UserError
 from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.text.links import Links
 from nmt.text.tokenizer import Tokenizer
@@ -39,24 +39,33 @@ def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with graphs, so that engine=auto takes another engine than torch."""
+    """The folder of a model without graphs, which take seconds to write."""
     folder = tmp_path_factory.mktemp("models") / "model"
-    export(save_model(folder, BAHDANAU), folder)
+    save_model(folder, BAHDANAU)
     return folder
 
 
-def test_scores_and_links_are_those_of_forced_decoding_with_every_engine(folder: Path) -> None:
-    reference = nmt.Translator.load(folder, engine="torch")
+@pytest.fixture(scope="module")
+def exported(folder: Path) -> Path:
+    """The folder of a model with graphs, so that engine=auto takes another engine than torch."""
+    export(load_folder(folder), folder)
+    return folder
+
+
+@pytest.mark.thorough
+def test_scores_and_links_are_those_of_forced_decoding_with_every_engine(exported: Path) -> None:
+    reference = nmt.Translator.load(exported, engine="torch")
     for engine in ("auto", "torch", "onnx"):
-        translator = nmt.Translator.load(folder, engine=engine)
+        translator = nmt.Translator.load(exported, engine=engine)
         scores = translator.score(PAIRS)
         sides = [list(side) for side in zip(*PAIRS, strict=True)]
         assert [score.log_prob for score in scores] == [score.log_prob for score in force_decode(reference, *sides)]
         assert translator.align(iter(PAIRS)) == forced_links(reference, *sides)
 
 
-def test_torch_is_loaded_only_when_it_is_needed(folder: Path) -> None:
-    translator = nmt.Translator.load(folder, engine="onnx")
+@pytest.mark.thorough
+def test_torch_is_loaded_only_when_it_is_needed(exported: Path) -> None:
+    translator = nmt.Translator.load(exported, engine="onnx")
     translator.texts(["a cat"])
     assert "trained" not in vars(translator)
     translator.score(PAIRS[:1])

@@ -16,6 +16,8 @@ from cloze_kinds import FOLDER, build, kinds  # noqa: E402
 from cloze_report import read_csv, write_csv  # noqa: E402
 from cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 
 def read(batch: Batch, row: int) -> dict[tuple[int, int], int]:
     """Return the place of each person in a document."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MODULES = ("paper_copy", "decode", "report", "runs", "machine")
 

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 CONF = ROOT / "conf"

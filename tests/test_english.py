@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # (regular expression, what to write instead). A space also matches line breaks, "_" in names, and the quotes or "#"

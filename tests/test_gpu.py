@@ -23,6 +23,7 @@ def block(attention: str) -> dict[str, Any]:
     return {**read_block(attention), **inner}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("device", ["cpu", GPU])
 @pytest.mark.parametrize("input_feeding", [False, True], ids=["unfed", "fed"])
 @pytest.mark.parametrize("attention", STEMS)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[1]
 LAUNCH = ROOT / "conf" / "launch"
 RECORD = f"""#!{sys.executable}

@@ -69,6 +69,7 @@ def test_the_smallest_limit_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert usable_cores() == 3
 
 
+@pytest.mark.thorough
 def test_commands_give_torch_the_quota(tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("100000 100000")
     code = f"""

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from measured_numbers import Number, Section, occurs, problems, read_results, sections
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 LOG = ROOT / "benchmarks" / "LOG.md"

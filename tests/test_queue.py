@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "run_queue.py"
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+pytestmark = [pytest.mark.thorough, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 # Appends the numbers from 0 to COUNT - 1 to a file, continues where it stopped, and ends after a whole line.
 JOB = """

@@ -16,12 +16,14 @@ from nmt.alignment.aer import AER_METHOD
 from nmt.alignment.links import format_pharaoh
 from nmt.tasks.grammar import generate
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 INDEX = ROOT / "docs" / "index.md"
 PAGES = [README, *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 OTHER_PAGES = [ROOT / "data" / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "benchmarks" / "LOG.md"]
-MAKE = {"make train", "make test"}  # .ci/run runs them
+MAKE = {"make train", "make test"}  # .ci/run runs make test-all, which includes the tests of make test
 DEMO = "nmt-train"  # the command that `make train` runs
 # The commands as they are written, only smaller.
 SMALL = (

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 TOOLS = {"rebuild", "tables", "run_queue", "ct2_peer"}  # they answer no question themselves

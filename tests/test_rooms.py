@@ -161,6 +161,7 @@ def test_order_lists_every_room_and_module() -> None:
     assert {path.stem for path in (ROOT / "nmt").glob("*.py")} == {"__init__", *SINGLES, LAWS, INTERFACE}
 
 
+@pytest.mark.thorough
 def test_heavy_packages_stay_in_their_rooms() -> None:
     # Equality, not ⊆, for rooms that need the package: an empty set would mean that no import was recognised.
     assert users("lightning", "pytorch_lightning") == {"training"}
@@ -169,6 +170,7 @@ def test_heavy_packages_stay_in_their_rooms() -> None:
     assert {"model", "training"} <= users("torch")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [

@@ -210,6 +210,7 @@ def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypat
     assert draw_axes(np.ones((2, 3)), tmp_path / "plain.png", monkeypatch).get_legend() is None
 
 
+@pytest.mark.thorough
 def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     axes = draw_axes(np.ones((250, 251)), tmp_path / "picture.svg", monkeypatch)
     assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(250)]

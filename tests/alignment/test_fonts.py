@@ -16,6 +16,8 @@ from nmt.alignment import fonts
 from nmt.alignment.fonts import font_families
 from nmt.alignment.heatmap import save_heatmap
 
+pytestmark = pytest.mark.thorough
+
 BUNDLED = Path(matplotlib.get_data_path()) / "fonts" / "ttf"  # the fonts that come with matplotlib
 
 

@@ -21,6 +21,8 @@ from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.comparison.figures import Panel, draw_heatmaps
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.thorough
+
 SHARES = [0.0, 0.01, 0.25, 0.5, 0.75, 1.0]
 finite = st.floats(-1e3, 1e3)
 

@@ -9,6 +9,8 @@ from attack_table import Trials
 from runner import run_trials
 from stored_kinds import KINDS, file_trial
 
+pytestmark = pytest.mark.thorough
+
 
 def files_beside(folder: Path) -> dict[str, bytes]:
     files = (file for file in folder.parent.rglob("*") if file.is_file() and folder not in file.parents)

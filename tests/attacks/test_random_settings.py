@@ -9,6 +9,8 @@ from attack_table import Trials
 from runner import run_trials
 from settings import COMMANDS, settings_trial
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     "name",

@@ -10,6 +10,8 @@ import pytest
 from broken import broken_trial
 from runner import run_trials
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     ("kind", "problem"),

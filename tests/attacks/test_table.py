@@ -7,6 +7,8 @@ from typing import Any, Literal
 import pytest
 from attack_table import RECORD, Trials, table
 
+pytestmark = pytest.mark.thorough
+
 
 def report(
     name: str,

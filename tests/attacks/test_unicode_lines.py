@@ -14,6 +14,8 @@ from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
+pytestmark = pytest.mark.thorough
+
 # All characters, also lone surrogates and line breaks, which a Python caller can give; and words of the model.
 LINE = st.one_of(
     st.text(max_size=12),

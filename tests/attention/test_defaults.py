@@ -58,6 +58,7 @@ def test_variants_are_the_ones_we_know() -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stem", STEMS)
 def test_hydra_composes_the_same_settings(stem: str) -> None:
     composed = train_config([f"attention={stem}"])["attention"]

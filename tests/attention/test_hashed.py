@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnxruntime
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -80,6 +81,7 @@ class _Read(nn.Module):
         return self.attention.read(query, self.attention.write(states, mask))
 
 
+@pytest.mark.thorough
 def test_onnxruntime_sorts_and_reads_the_same_states(tmp_path: Path) -> None:
     attention, states, query = planted(noise=0.05)
     module, file = _Read(attention.float()), tmp_path / "read.onnx"

@@ -279,11 +279,13 @@ DEPLOYED = [*YAMLS, "general_covariance,recall=True"]
 COMPILED_IN_CI = {"bahdanau", "memory", "delta"}  # compiling takes 3 to 8 s a kind, ten times as long as exporting
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stem", DEPLOYED)
 def test_exported_equals_eager_at_new_sizes(stem: str) -> None:
     check_deployed(stem, _exported)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "stem", [pytest.param(stem, marks=[] if stem in COMPILED_IN_CI else pytest.mark.slow) for stem in DEPLOYED]
 )

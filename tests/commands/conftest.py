@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +94,12 @@ def read_output(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[[], list[
         return out.split("\n")[:-1]
 
     return read
+
+
+@pytest.fixture(scope="session")
+def golden_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stored run with graphs of tests/golden. Only for copying."""
+    folder = tmp_path_factory.mktemp("golden")
+    with tarfile.open(Path(__file__).parents[1] / "golden" / "present.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "runs" / "finished"

@@ -68,6 +68,7 @@ def test_pairs_before_a_wrong_line_are_aligned(model: Path, pipe_in: Pipe, read_
     assert len(first.split()) == 2 and not blank
 
 
+@pytest.mark.thorough
 def test_pairs_of_stdin_are_aligned_as_they_arrive(model: Path) -> None:
     code = "from nmt.commands.align import main; main()"
     arguments = [sys.executable, "-c", code, f"model={model}", "threads=1"]

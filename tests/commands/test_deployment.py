@@ -23,6 +23,8 @@ from nmt.inference.onnx.deployment import PACKAGES
 from nmt.inference.onnx.folder import exported_engines
 from nmt.inference.translator import Translator
 
+pytestmark = pytest.mark.thorough
+
 LINES = ["the dog sees a cat", "", "a red house"]
 # Runs a command with sys.argv, and prints the distributions whose modules it imported, one per line, to stderr.
 COMMAND = """

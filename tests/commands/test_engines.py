@@ -21,6 +21,8 @@ from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.thorough
+
 SOURCE = ["the dog sees a cat", "a red house", "the cat sleeps"]
 TARGET = ["der Hund sieht eine Katze", "ein rotes Haus", "die Katze schläft"]
 

@@ -130,6 +130,7 @@ def test_swapped_sides_and_shifted_numbers_are_noticed(files: Path, capsys: pyte
         assert "\nAER 0.0000 " in out and error == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("pair", "base"), [("de-en", 0), ("ro-en", 1), ("zh-en", 1)])
 def test_real_gold_links_are_read_alike_in_every_format(
     pair: str, base: int, shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -207,6 +208,7 @@ def test_script_or_setting_chooses_the_tokenizer_of_a_file(
     assert error.startswith("evaluation.tokenizer=zh: chosen because ") if not setting else error == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
 @pytest.mark.parametrize(("setting", "tokenizer"), [([], "char"), (["evaluation.tokenizer=intl"], "intl")])
 def test_tokenizer_of_the_run_is_used_unless_another_is_given(

@@ -32,6 +32,7 @@ TOKENIZER = {
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
+@pytest.mark.thorough
 def test_onnx_translations_equal_torch_and_need_no_torch(
     make_model: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_onnx_translations_equal_torch_and_need_no_torch(
     assert (out, error) == (expected, "engine: onnx\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,6 +89,7 @@ def engine_of(place: Path) -> str:
     return runtime.engine_name
 
 
+@pytest.mark.thorough
 def test_engine_auto_in_python_chooses_the_exact_graphs_without_printing(
     exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +97,7 @@ def test_engine_auto_in_python_chooses_the_exact_graphs_without_printing(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.thorough
 def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     expected = Translator.load(exported, engine="onnx-int8").texts(["a cat", "the dog"])
@@ -111,8 +115,8 @@ def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: 
     ("name", "kind"),
     [("encode.onnx", "a graph"), ("step.onnx", "a graph"), ("align.onnx", "a graph"), ("source.model", "a tokenizer")],
 )
-def test_damaged_or_missing_file_is_reported(exported: Path, tmp_path: Path, name: str, kind: str) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
+def test_damaged_or_missing_file_is_reported(golden_run: Path, tmp_path: Path, name: str, kind: str) -> None:
+    run = shutil.copytree(golden_run, tmp_path / "run")
     file, message = run / "onnx" / name, f"{name}: cannot be read as {kind} \\({{}}\\); write it again with nmt-export"
     content = bytearray(file.read_bytes())
     middle = len(content) // 2
@@ -126,6 +130,7 @@ def test_damaged_or_missing_file_is_reported(exported: Path, tmp_path: Path, nam
         Translator.load(run, engine="onnx").texts(["a cat"])
 
 
+@pytest.mark.thorough
 def test_graphs_without_checksums_are_rejected(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     file = run / "onnx" / "about.json"
@@ -139,6 +144,7 @@ def test_graphs_without_checksums_are_rejected(exported: Path, tmp_path: Path) -
         Translator.load(run, engine="onnx")
 
 
+@pytest.mark.thorough
 def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +169,7 @@ def damage(file: Path) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model", "about.json"])
 @pytest.mark.parametrize("change", [damage, lambda file: file.write_bytes(file.read_bytes()[:99]), Path.unlink])
 def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
@@ -189,6 +196,7 @@ def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
         Translator.load(run, engine="onnx").texts(["a cat"])
 
 
+@pytest.mark.thorough
 def test_engine_auto_does_not_warn_without_reason(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     shutil.rmtree(run / "onnx")
@@ -196,6 +204,7 @@ def test_engine_auto_does_not_warn_without_reason(exported: Path, tmp_path: Path
     Translator.load(exported, engine="auto")
 
 
+@pytest.mark.thorough
 def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     damage(run / "onnx" / "source.model")
@@ -206,6 +215,7 @@ def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) ->
         Translator.load(run, engine="auto", shortlist=True)
 
 
+@pytest.mark.thorough
 def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     recent = leave_private_folder(run, 1, process=1)
@@ -216,6 +226,7 @@ def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Pa
     assert (recent / "new" / "a").read_text() == "half"
 
 
+@pytest.mark.thorough
 def test_shortlist_is_learnt_from_a_corpus(
     make_model: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
@@ -254,6 +265,7 @@ def test_shortlist_is_learnt_from_a_corpus(
     assert not (model / "onnx" / "shortlist.npz").exists()
 
 
+@pytest.mark.thorough
 def test_a_shortlist_is_removed_on_request(exported: Path, tmp_path: Path) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
     (run / "onnx" / "shortlist.npz").touch()

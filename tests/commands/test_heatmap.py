@@ -33,6 +33,7 @@ def printed_files(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> l
     return [Path(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 @pytest.mark.parametrize("granularity", ["word", "piece"])
 def test_own_translations_are_drawn_as_pictures(

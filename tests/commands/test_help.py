@@ -15,6 +15,8 @@ from nmt.commands.train import train
 from nmt.config import config_dir, read_yaml, train_config
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.thorough
+
 ROOT = config_dir().parent
 COMMANDS = sorted(file.stem for file in (config_dir() / "..").resolve().glob("scripts/*.py"))
 

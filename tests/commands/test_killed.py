@@ -19,7 +19,7 @@ from nmt.commands.export import export
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
 
-pytestmark = pytest.mark.attack("kill -9 of commands")
+pytestmark = [pytest.mark.attack("kill -9 of commands"), pytest.mark.thorough]
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
@@ -78,7 +78,8 @@ def translations(model: Path, engine: EngineName) -> list[str]:
     return Translator.load(model, engine=engine).texts(TEXT.decode().splitlines())
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow  # exports take seconds; make attacks runs it
+@pytest.mark.parametrize("count", [20])
 def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Path, count: int) -> None:
     """Every second model has graphs already."""
     exported, copy = shutil.copytree(model, tmp_path / "exported"), tmp_path / "run"

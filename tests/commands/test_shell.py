@@ -77,6 +77,7 @@ def finish_unread(code: str, words: Sequence[str] = ()) -> tuple[int, bytes]:
         return child.wait(timeout=60), error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "number"),
     [
@@ -132,16 +133,19 @@ def test_ignored_hangup_stays_ignored() -> None:
     assert finish(code, shell="trap '' HUP; exec \"$@\"") == (0, b"", b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
 def test_closed_pipe_behind_help_is_silent(command: str) -> None:
     assert finish_unread(MAIN.format(command), ["--help"]) == (141, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", sorted({*PRINTING} - {"export"}))
 def test_closed_pipe_is_silent(command: str, arguments: dict[str, list[str]]) -> None:
     assert finish_unread(MAIN.format(command), arguments[command]) == (141, b"")
 
 
+@pytest.mark.thorough
 def test_pipe_closed_after_the_first_line_of_much_output_is_silent(arguments: dict[str, list[str]]) -> None:
     Path("src").write_text("a cat\n" * 20_000)
     command = ["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "bash", sys.executable, "-c"]
@@ -149,6 +153,7 @@ def test_pipe_closed_after_the_first_line_of_much_output_is_silent(arguments: di
     assert done.stdout.count(b"\n") == 1 and (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [["--help"], None], ids=["help", "result"])
 @pytest.mark.parametrize("command", PRINTING)
 def test_closed_stdout_is_an_error_before_any_work(
@@ -159,13 +164,20 @@ def test_closed_stdout_is_an_error_before_any_work(
     assert sorted(path.name for path in Path().iterdir()) == ["src", "tgt"]
 
 
+@pytest.mark.thorough
 def test_closed_stdout_does_not_matter_to_a_command_that_prints_nothing(arguments: dict[str, list[str]]) -> None:
     assert finish(MAIN.format("encode"), arguments["encode"], 'exec "$@" >&- 2>&- <&-') == (0, b"", b"")
     assert Path("memories/count.txt").read_text() == "40\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", sorted({*PRINTING} - {"export"}))
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in sorted({*PRINTING} - {"evaluate", "export"})),
+    ],
+)
 def test_full_disk_behind_stdout_is_an_error(command: str, arguments: dict[str, list[str]]) -> None:
     code, _, error = finish(MAIN.format(command), arguments[command], 'exec "$@" >/dev/full')
     assert code == 2 and error.count(b"\n") == 1 and b"No space left" in error, error

@@ -47,6 +47,7 @@ def test_first_slots_translate_as_a_model_with_cut_weights(nested: Path, small: 
     assert translations(nested, slots=6) == translations(nested, engine="torch") != expected
 
 
+@pytest.mark.thorough
 def test_exported_graphs_have_the_chosen_slots(nested: Path, small: Path, tmp_path: Path) -> None:
     export([f"model={nested}", f"slots={USED}", "engine=onnx", f"output={tmp_path / 'deployed'}"])
     assert translations(tmp_path / "deployed") == translations(small, engine="torch")

@@ -14,6 +14,8 @@ import pytest
 
 from nmt.commands import programs
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap", "compare"]
 # Sends the signal to itself when the program looks for its N-th module.

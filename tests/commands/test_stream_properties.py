@@ -26,6 +26,7 @@ from nmt.text.pair import Pair
 
 pytestmark = [
     pytest.mark.attack("streamed Unicode lines"),
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:source text"),  # random characters cannot be read
 ]
 EXAMPLES = pytest.mark.parametrize("examples", [50, pytest.param(2000, marks=pytest.mark.slow)])

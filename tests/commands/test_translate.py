@@ -52,6 +52,7 @@ def test_empty_file_gives_an_empty_file(
     assert (tmp_path / "out").read_bytes() == (tmp_path / "links").read_bytes() == b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("extra", [[], ["workers=1"]])
 def test_log_file_gets_lines_with_a_share(
     model: Path, tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -233,6 +234,7 @@ def test_bad_input_gives_one_error_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Path) -> None:
     command = [*COMMAND, f"model={model}", "threads=1"]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
@@ -264,12 +266,14 @@ def test_closed_stdout_gives_one_error_line(model: Path) -> None:
     assert process.returncode == 2 and process.stderr.startswith(b"error: <stdout>: closed;"), process.stderr
 
 
+@pytest.mark.thorough
 def test_closed_stdout_does_not_matter_for_an_output_file(model: Path, tmp_path: Path) -> None:
     command = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, f"model={model}", "output=out"]
     process = subprocess.run(command, input=b"a cat\n", stderr=subprocess.PIPE, cwd=tmp_path)
     assert (process.returncode, process.stderr) == (0, b"") and (tmp_path / "out").read_text().count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("redirection", [">", ">>"])
 def test_output_to_the_redirected_stdout_keeps_what_it_holds(model: Path, redirection: str, tmp_path: Path) -> None:
     script = f'(echo before; "$@"; echo after) {redirection} log'
@@ -279,6 +283,7 @@ def test_output_to_the_redirected_stdout_keeps_what_it_holds(model: Path, redire
     assert len(lines) == 4 and (lines[0], lines[-1]) == ("before", "after")
 
 
+@pytest.mark.thorough
 def test_closed_stderr_loses_only_warnings(model: Path) -> None:
     command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *COMMAND, f"model={model}"]
     process = subprocess.run(command, input=b"a cat\n\na dog\n", stdout=subprocess.PIPE)
@@ -292,6 +297,7 @@ def test_user_errors_exit_with_code_2(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err.startswith("error: model=nowhere: no such folder")
 
 
+@pytest.mark.thorough
 def test_terminal_gets_a_prompt(model: Path) -> None:
     pty = pytest.importorskip("pty")
     keyboard, terminal = pty.openpty()

@@ -6,10 +6,10 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -48,16 +48,14 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(tmp_path_factory: pytest.TempPathFactory, golden_run: Path) -> Path:
     """Folder of a trained model with graphs and a shortlist. Its graphs refuse sources of more than 20 pieces."""
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(ROOT / "tests" / "golden" / "present.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    file = folder / "runs" / "finished" / "onnx" / "about.json"
+    folder = shutil.copytree(golden_run, tmp_path_factory.mktemp("exported") / "run")
+    file = folder / "onnx" / "about.json"
     about = json.loads(file.read_text())
     about["attention"]["max_source_length"] = 20
     file.write_text(json.dumps(about))
-    return folder / "runs" / "finished"
+    return folder
 
 
 def outputs(arguments: list[str], capture: Capture) -> tuple[dict[str, bytes], bytes]:
@@ -75,9 +73,14 @@ def outputs(arguments: list[str], capture: Capture) -> tuple[dict[str, bytes], b
 @pytest.mark.parametrize(
     ("workers", "size", "engine", "options"),
     [
-        (2, 33, "onnx", ["alignments=links", "scores=true", "shortlist=true"]),
+        pytest.param(
+            *(2, 33, "onnx", ["alignments=links", "scores=true", "shortlist=true"]), marks=pytest.mark.thorough
+        ),
         (3, 7, "onnx-int8", ["alignments=links.gz", "search.n_best=2", "search.beam_size=3"]),
-        (1, 1000, "torch", ["search.temperature=0.8", "search.n_best=2", "search.max_length=5"]),
+        pytest.param(
+            *(1, 1000, "torch", ["search.temperature=0.8", "search.n_best=2", "search.max_length=5"]),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_output_and_messages_equal_those_of_a_single_process(
@@ -103,6 +106,7 @@ def test_output_and_messages_equal_those_of_a_single_process(
     assert sorted(os.listdir()) == ["in.txt"]
 
 
+@pytest.mark.thorough
 def test_piped_and_compressed_text(
     exported: Path, work: Path, pipe_in: Callable[[bytes], None], capfdbinary: Capture
 ) -> None:
@@ -115,6 +119,7 @@ def test_piped_and_compressed_text(
     assert outputs([*options, "output=out.txt", "workers=1"], capfdbinary)[0] == {"out.txt": expected}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -140,6 +145,7 @@ def test_impossible_settings_are_refused_in_one_line(
     assert sorted(os.listdir()) == ["in.txt"]
 
 
+@pytest.mark.thorough
 def test_invalid_text_stops_and_keeps_finished_shards(
     exported: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Capture
 ) -> None:
@@ -199,6 +205,7 @@ def wait_for_shards(process: subprocess.Popen[bytes], count: int) -> bool:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the workers in /proc")
 
 
+@pytest.mark.thorough
 @needs_proc
 @pytest.mark.attack("kill -9 of workers")
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
@@ -218,6 +225,7 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
     assert b"their worker was killed, probably because memory ran out; they are translated again" in messages
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> None:
     job = TranslateShard(
@@ -234,6 +242,7 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
     assert failed == Failed(f"{exported}: the model was replaced while it translated; repeat the command", final=True)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: Path) -> None:
     with start(exported) as process:
         assert wait_for_shards(process, 3)
@@ -249,6 +258,7 @@ def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: P
     assert f"{count} finished shards kept in out.txt.shards; run the same command again to continue" in last
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Path, expected: bytes) -> None:
     counts = [0]

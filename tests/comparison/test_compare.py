@@ -51,6 +51,8 @@ from nmt.inference.translator import Translator
 from nmt.text.links import parse_links
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 SMALL = [
     *("data.train_pairs=40", "data.valid_pairs=4", "data.test_pairs=3", "tokenizer.vocab_size=400"),
     *("embeddings.size=8", "encoder.hidden_size=8", "decoder.hidden_size=8", "training.max_epochs=1"),

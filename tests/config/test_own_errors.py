@@ -11,6 +11,8 @@ from nmt import plugins
 from nmt.commands.shell import INTERNAL_ERROR, USER_ERROR, describe_error
 from nmt.commands.train import train
 
+pytestmark = pytest.mark.thorough
+
 SIZES = [
     *("data=copy", "data.train_pairs=60", "data.valid_pairs=8", "tokenizer.vocab_size=280", "embeddings.size=8"),
     *("encoder.hidden_size=8", "decoder.hidden_size=8", "batches.max_tokens=60", "training.max_epochs=1"),

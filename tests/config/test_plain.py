@@ -178,6 +178,7 @@ def test_sweeps_of_any_names_are_read_as_typed(word: str, values: list[Any]) -> 
     assert swept(word) == values
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["1e5", "1_000", "0x10", "007", "1.10", "no", "yes", "on", "true", "2024", "inf", "NaN"]
 )

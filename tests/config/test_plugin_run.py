@@ -12,6 +12,8 @@ from nmt import Translator
 from nmt.commands.train import train
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.thorough
+
 SIZES = [
     *("tokenizer.vocab_size=272", "embeddings.size=8", "decoder.hidden_size=8", "batches.max_tokens=60"),
     *("training.max_epochs=1", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"),

@@ -60,6 +60,7 @@ def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield from places(item, (*path, key))
 
 
+@pytest.mark.thorough
 def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path: Path) -> None:
     config = train_config(["attention=multi_head"])
     inherited = {key: config[key] for key in ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data")}

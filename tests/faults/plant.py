@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-SELECTION = "tests"  # what `make test` runs
+TESTS = "tests"
+SELECTION = "tests -m 'not slow and not thorough'"  # what `make test` runs
 PYTEST = (*("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"), "--ignore=tests/faults")  # it notices every fault
 NO_TESTS = 5  # pytest's exit code if a selection is empty
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
@@ -81,7 +82,7 @@ class Copy:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, root / name)
         words = shlex.split(arguments.pytest)
-        self.paths = [word for word in words if (root / word.partition("::")[0]).exists()] or [SELECTION]
+        self.paths = [word for word in words if (root / word.partition("::")[0]).exists()] or [TESTS]
         self.options = [word for word in words if word not in self.paths]
         own = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "CI": "1", "OMP_NUM_THREADS": "1"}
         self.environment = {"NMT_SHARED_DATA": str(ROOT.parent / "shared" / "data"), **os.environ, **own}

@@ -19,6 +19,8 @@ from nmt.inference.memory_file import _digest
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
 
+pytestmark = pytest.mark.thorough
+
 HERE = Path(__file__).resolve().parent
 RUN = Path("runs/finished")
 

@@ -23,6 +23,8 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 # For each of three attentions: 105 or 1,005 cases per engine.
 EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pytest.mark.slow)])
 TOLERANCE = 1e-6  # of a score, relative

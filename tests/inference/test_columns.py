@@ -26,7 +26,7 @@ from nmt.commands import streams
 from nmt.commands.translate import translate as translate_command
 from nmt.errors import UserError
 from nmt.inference import Translate
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.shards.ray_actors import _require_answer
 from nmt.inference.translator import Translator
@@ -49,22 +49,29 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trained = TrainedModel(model, tokenizer, tokenizer, config, 40)
     folder.mkdir()
     save_folder(folder, trained)
-    export(trained, folder, engines=["onnx"])
     return folder
 
 
 @pytest.fixture(scope="module")
+def exported(run: Path) -> Path:
+    """The same folder with graphs, which take seconds to write."""
+    export(load_folder(run), run, engines=["onnx"])
+    return run
+
+
+@pytest.fixture(scope="module")
 def expected(run: Path) -> list[str]:
-    texts = Translator.load(run, engine="onnx", threads=1).texts(LINES, SEARCH)
+    texts = Translator.load(run, engine="torch", threads=1).texts(LINES, SEARCH)
     assert len(set(texts)) > 3
     return texts
 
 
 @pytest.fixture
 def translate(run: Path) -> Translate:
-    return Translate(model=run, engine="onnx", threads=1, search=SEARCH)
+    return Translate(model=run, engine="torch", threads=1, search=SEARCH)
 
 
+@pytest.mark.thorough
 def test_a_column_of_translations_is_added(translate: Translate, expected: list[str]) -> None:
     batch = {"number": list(range(len(LINES))), "text": LINES}
     assert translate(batch) == {**batch, "translation": expected}
@@ -72,8 +79,8 @@ def test_a_column_of_translations_is_added(translate: Translate, expected: list[
 
 
 def test_arrays_give_arrays_and_scores_have_a_column(run: Path, expected: list[str]) -> None:
-    translate = Translate(model=run, engine="onnx", threads=1, search=SEARCH, column="en", output="de", scores="score")
-    best = Translator.load(run, engine="onnx", threads=1).translate(LINES, SEARCH)
+    translate = Translate(model=run, engine="torch", threads=1, search=SEARCH, column="en", output="de", scores="score")
+    best = Translator.load(run, engine="torch", threads=1).translate(LINES, SEARCH)
     for source in (np.array(LINES, dtype=object), np.array(LINES)):
         result = translate({"en": source})
         assert result["de"].tolist() == expected and result["de"].dtype == object
@@ -90,7 +97,7 @@ MISSING: list[Any] = [None, float("nan"), np.float32("nan"), np.ma.masked]
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
 def test_missing_values_stay_in_their_rows(run: Path, missing: Any, expected: list[str]) -> None:
-    translate = Translate(model=run, engine="onnx", threads=1, search=SEARCH, scores="score")
+    translate = Translate(model=run, engine="torch", threads=1, search=SEARCH, scores="score")
     result = translate({"text": [LINES[0], missing, LINES[3], missing]})
     assert result["translation"] == [expected[0], None, expected[3], None]
     assert [score is None for score in result["score"]] == [False, True, False, True]
@@ -186,7 +193,7 @@ def test_a_relative_folder_is_found_from_another_working_directory(
     run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(run.parent)
-    translate = Translate(model=run.name, engine="onnx", threads=1, search=SEARCH)
+    translate = Translate(model=run.name, engine="torch", threads=1, search=SEARCH)
     monkeypatch.chdir(tmp_path)
     assert len(translate({"text": ["a dog"]})["translation"]) == 1
 
@@ -198,12 +205,14 @@ def test_pandas_frames_of_spark(translate: Translate, expected: list[str]) -> No
         assert frame["translation"].tolist() == expected and frame["id"].tolist() == list(range(len(LINES)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processes", [None, 2])
 def test_hugging_face_datasets(
-    translate: Translate, expected: list[str], processes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exported: Path, expected: list[str], processes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    translate = Translate(model=exported, engine="onnx", threads=1, search=SEARCH)
     rows = datasets.Dataset.from_dict({"text": LINES, "id": list(range(len(LINES)))})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries
@@ -229,10 +238,11 @@ def ray() -> Iterator[Any]:
         package.shutdown()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # of libraries
-def test_ray_data(ray: Any, run: Path, expected: list[str]) -> None:
+def test_ray_data(ray: Any, exported: Path, expected: list[str]) -> None:
     rows = ray.data.from_items([{"id": row, "text": line} for row, line in enumerate(LINES)])
-    settings = {"model": str(run), "engine": "onnx", "threads": 1, "search": SEARCH}
+    settings = {"model": str(exported), "engine": "onnx", "threads": 1, "search": SEARCH}
     translated = rows.map_batches(Translate, fn_constructor_kwargs=settings, concurrency=2, num_cpus=1, batch_size=4)
     by_id = {row["id"]: row["translation"] for row in translated.take_all()}
     assert by_id == dict(enumerate(expected))
@@ -248,16 +258,22 @@ def actors() -> list[int]:
     return processes
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")  # of libraries
 @pytest.mark.attack("kill -9 of workers")
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_ray_actors_lose_and_repeat_no_line(
-    ray: Any, run: Path, kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ray: Any,
+    exported: Path,
+    kills: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(streams, "GROUP", 4)
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_text("".join(f"{line}\n" for line in LINES * 30))
-    words = [f"model={run}", "engine=onnx", "input=in.txt", "alignments=links", "search.n_best=2"]
+    words = [f"model={exported}", "engine=onnx", "input=in.txt", "alignments=links", "search.n_best=2"]
     translate_command([*words, "output=one.txt", "threads=1"])
     expected_files = [Path(name).read_bytes() for name in ("one.txt", "links")]
     killed: list[int] = []
@@ -296,7 +312,7 @@ def test_cluster_without_ray_is_refused(run: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     words = [
         f"model={run}",
-        "engine=onnx",
+        "engine=torch",
         f"input={run}/model.pt",
         f"output={tmp_path}/out",
         "workers=2",

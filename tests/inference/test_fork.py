@@ -119,6 +119,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", [LOADED_BEFORE, LOADED_IN_CHILD, GENERATOR], ids=["before", "in child", "generator"])
 def test_forked_children_translate(run: Path, code: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)} | {"OMP_NUM_THREADS": "2"}

@@ -74,6 +74,7 @@ def test_a_stored_memory_has_the_same_translation(name: str, search: str, tmp_pa
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_a_trace_preserves_alignments(name: str, tmp_path: Path) -> None:
     translator = make_translator(f"attention={name}", encoder="bilstm")
@@ -101,6 +102,7 @@ def test_traces_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
     np.testing.assert_allclose(from_memory.alignment, direct.alignment, atol=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_coverage_penalty_is_the_same(name: str, tmp_path: Path) -> None:
     if name == "none":
@@ -216,6 +218,7 @@ STREAMING = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("piece_length", [1, 7, 1000])
 @pytest.mark.parametrize("words", STREAMING, ids=",".join)
 def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_length: int) -> None:

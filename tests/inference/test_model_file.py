@@ -200,6 +200,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return {**value, path[0]: replaced(value[path[0]], path[1:], new)} if path else new
 
 
+@pytest.mark.thorough
 def test_every_replaced_value_is_refused_or_harmless(tmp_path: Path, stored: dict[str, Any]) -> None:
     substitutes: list[Callable[[], Any]] = [
         *(lambda: None, lambda: "abc", lambda: -1, lambda: 1.5, lambda: [], lambda: {}, lambda: True),

@@ -21,6 +21,8 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 LINES = ["a dog", "", "two cats sleep"]
 METHODS = [SearchOptions(), SearchOptions(beam_size=1), SearchOptions(temperature=1.0, n_best=2)]
 
@@ -41,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", METHODS, ids=["beam", "greedy", "sample"])
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
 def test_lines_without_finite_scores_are_reported(engine: str, options: SearchOptions, folder: Path) -> None:

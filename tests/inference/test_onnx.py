@@ -42,6 +42,8 @@ from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today", "a"]
 SHORT = SearchOptions(beam_size=3, max_length=9)
 TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
@@ -146,6 +148,9 @@ def transformer(part: str, self_attention: str) -> list[str]:
     ]
 
 
+LINEAR = [*transformer("encoder", "linear"), *transformer("decoder", "linear")]
+
+
 def feature_maps(encoder: str, decoder: str) -> list[str]:
     return [f"encoder.feature_map={encoder}", f"decoder.feature_map={decoder}"]
 
@@ -154,11 +159,16 @@ def feature_maps(encoder: str, decoder: str) -> list[str]:
     "words",
     [
         [*transformer("encoder", "softmax"), *transformer("decoder", "linear")],
-        [*transformer("encoder", "linear"), *transformer("decoder", "softmax")],
         ["encoder=lstm", *transformer("decoder", "softmax")],
-        ["encoder=bilstm", *transformer("decoder", "linear")],
-        [*transformer("encoder", "linear"), *transformer("decoder", "linear"), *feature_maps("hedgehog", "features")],
-        [*transformer("encoder", "linear"), *transformer("decoder", "linear"), *feature_maps("features", "hedgehog")],
+        [*LINEAR, *feature_maps("hedgehog", "features")],
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                [*transformer("encoder", "linear"), *transformer("decoder", "softmax")],
+                ["encoder=bilstm", *transformer("decoder", "linear")],
+                [*LINEAR, *feature_maps("features", "hedgehog")],
+            )
+        ),
     ],
     ids=lambda words: ",".join(word for word in words if "layers" not in word and "size" not in word),
 )

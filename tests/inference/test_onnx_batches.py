@@ -21,6 +21,8 @@ from nmt.search.options import SearchOptions
 from nmt.tasks.grammar.corpus import distinct_pairs
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 SENTENCES = [pair.source for pair in islice(distinct_pairs(5, 1.0), 120)]
 TOKENIZER = Tokenizer.train(SENTENCES, vocab_size=400)
 # Long sources too, because onnxruntime orders some of their sums differently.

@@ -19,6 +19,8 @@ from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 TOKENIZER = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
 LONG = "dog " * 60
 LINES = ["a dog", "", LONG, "two cats sleep here today", "houses"]

@@ -16,6 +16,8 @@ from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 TOKENIZER = Tokenizer.train(["a small dog sees red houses"], vocab_size=280)
 
 

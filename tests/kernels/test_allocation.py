@@ -10,6 +10,8 @@ import pytest
 from nmt import kernels
 from nmt.kernels import allocation
 
+pytestmark = pytest.mark.thorough
+
 PAGE_FAULTS = """
 import resource, torch
 from nmt.kernels.allocation import keep_freed_memory

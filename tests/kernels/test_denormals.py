@@ -11,6 +11,8 @@ import torch
 from nmt import kernels
 from nmt.kernels.denormals import flushed_denormals
 
+pytestmark = pytest.mark.thorough
+
 ALL_THREADS = """
 import torch
 from nmt.kernels.denormals import flushed_denormals

@@ -50,6 +50,7 @@ def assert_same_results() -> None:
         assert losses == pytest.approx(loss_curve(random_model(CONFIG, vocabulary=30), updates=12), rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchecked_operators")
 @pytest.mark.parametrize("changed", [None, two_arguments, wrong_result, warning])
 def test_changed_product(changed: Callable[..., Tensor] | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +68,7 @@ def test_missing_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_results()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchecked_operators")
 @pytest.mark.parametrize("changed", [None, lambda weight: weight, lambda weight, rows: weight + 1])
 def test_changed_packing(changed: Callable[..., Tensor] | None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +90,7 @@ def test_unknown_bfloat16_support(changed: Callable[[], bool] | None, monkeypatc
     assert_same_results()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("unchecked_operators")
 @pytest.mark.parametrize("name", ["sigmoid_backward", "tanh_backward"])
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.kernels import operators
 
+pytestmark = pytest.mark.thorough
+
 PRIVATE = ("onednn_linear", "onednn_pack", "sigmoid_backward", "tanh_backward")
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 GROWTH = """
 import random, sys, torch
 from nmt.model import LSTMEncoder

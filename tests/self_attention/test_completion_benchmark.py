@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import completion  # noqa: E402
 from completion_network import KINDS, Network, most_likely, new_network  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(params=KINDS)
 def network(request: pytest.FixtureRequest) -> Network:

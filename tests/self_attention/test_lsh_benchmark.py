@@ -11,9 +11,12 @@ from torch.nn.functional import normalize
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import pytest
 from self_attention import LSH_CHUNK, LSH_ROUNDS, LSH_SELF, Reformer  # noqa: E402
 
 from nmt.self_attention.base import Projected  # noqa: E402
+
+pytestmark = pytest.mark.thorough
 
 
 def test_each_position_attends_to_all_that_share_a_bucket_in_a_round() -> None:

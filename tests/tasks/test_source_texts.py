@@ -96,6 +96,7 @@ def check(prepared: Prepared, part: str, pairs: list[tuple[str, str]]) -> None:
             assert prepared.source.decode(ids.tolist()) == decoded(text)
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
 @example(pairs=[("dog " * 250_000, "x" * 1_000_000)])

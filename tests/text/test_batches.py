@@ -148,6 +148,7 @@ def test_a_sentence_above_the_budget_is_a_batch_alone() -> None:
     assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
 
 
+@pytest.mark.thorough
 def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
     root = Path(os.environ.get("NMT_SHARED_DATA") or Path(__file__).parents[3] / "shared" / "data") / "multi30k"
     if not root.is_dir():

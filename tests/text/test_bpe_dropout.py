@@ -131,6 +131,7 @@ def models(draw: st.DrawFn) -> bytes:
     return model.SerializeToString()
 
 
+@pytest.mark.thorough
 @given(models(), st.lists(st.text("aab▁ é😀x", max_size=20), min_size=1, max_size=5))
 def test_random_models_agree_with_sentencepiece(serialized: bytes, texts: list[str]) -> None:
     model = sentencepiece.SentencePieceProcessor()
@@ -196,6 +197,7 @@ def probabilities(word: str, scores: dict[str, float], dropout: float) -> dict[t
     return result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_each_merge_is_skipped_with_the_given_probability(ordinary: Tokenizer, dropout: float) -> None:
     text, count = "in Garten", 40_000

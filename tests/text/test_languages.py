@@ -49,6 +49,7 @@ def test_lines_of_any_characters_have_a_language() -> None:
         languages.is_foreign(line, "en")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("package")
 def test_processes_count_the_same_pairs(tmp_path: Path) -> None:
     pairs = [Pair(ENGLISH, GERMAN), Pair(ENGLISH, CZECH), Pair(GERMAN, GERMAN)] * 10

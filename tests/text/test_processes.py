@@ -15,6 +15,8 @@ import pytest
 from nmt.errors import UserError
 from nmt.text.processes import in_processes
 
+pytestmark = pytest.mark.thorough
+
 
 def double(number: int) -> int:
     if number == 13:

@@ -78,6 +78,7 @@ def test_base_is_unchanged_and_the_folder_is_enough(runs: Path, finished_once: P
     assert Translator.load(runs / "demo").texts(lines, options) != kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 12])
 def test_interrupted_adapter_resumes_bit_for_bit(runs: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With dropout, which the model of ``runs/demo`` has."""
@@ -91,6 +92,7 @@ def test_interrupted_adapter_resumes_bit_for_bit(runs: Path, step: int, monkeypa
     assert all(torch.equal(tensors[name], others[name]) for name in others)
 
 
+@pytest.mark.thorough
 def test_changed_base_cannot_be_resumed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)
@@ -103,6 +105,7 @@ def test_changed_base_cannot_be_resumed(runs: Path, monkeypatch: pytest.MonkeyPa
         train(["name=stopped", "resume=true"])
 
 
+@pytest.mark.thorough
 def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
     start = load_folder(runs / "b").model.state_dict()
     train([*ADAPT, "init_from=runs/b", "name=c", "optimizer.lr=1e-12", "training.max_epochs=1"])
@@ -113,6 +116,7 @@ def test_adapter_of_an_adapter_and_a_complete_run_from_one(runs: Path) -> None:
     assert (runs / "d" / "model.pt").is_file()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -175,6 +179,7 @@ def test_every_command_uses_the_adapter(runs: Path, capsys: pytest.CaptureFixtur
     assert [file.suffix for file in Path("pictures").glob("[!.]*")] == [".png"]
 
 
+@pytest.mark.thorough
 def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("in.txt").write_text((runs / "b" / "test.source.txt").read_text())
     for words in (["model=runs/demo", "adapter=runs/b"], ["model=runs/b"]):

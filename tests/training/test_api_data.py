@@ -106,6 +106,7 @@ def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: py
     assert nmt.train("resume=true").summary["epochs"] == 1
 
 
+@pytest.mark.thorough
 def test_run_starts_from_another_model(run: Path, from_files: Path) -> None:
     words = [word for word in MODEL if word.startswith(("training", "export", "search", "device", "threads"))]
     nmt.train(*words, f"init_from={from_files}", **PARTS)

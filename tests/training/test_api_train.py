@@ -24,6 +24,7 @@ from nmt.errors import Interrupted, UserError
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
+@pytest.mark.thorough
 def test_train_has_the_scores_of_the_command_also_in_a_thread(run: Path) -> None:
     train([*ONE_EPOCH, "name=command"])
     expected = json.loads((run.parent / "command" / "summary.json").read_text())
@@ -66,6 +67,7 @@ class NotebookStream(io.TextIOBase):
         return len(text)
 
 
+@pytest.mark.thorough
 def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a running event loop, in its thread and in another one, with the streams of a notebook."""
     expected = nmt.train(*ONE_EPOCH, "name=program")
@@ -97,6 +99,7 @@ def test_mistakes_are_exceptions(run: Path) -> None:
     assert not run.exists()
 
 
+@pytest.mark.thorough
 def test_stopped_run_raises_and_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)

@@ -85,7 +85,7 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
     assert_close({name.removeprefix("model."): weight for name, weight in current.items()}, updates[-1])
 
 
-@pytest.mark.parametrize("better", [True, False])
+@pytest.mark.parametrize("better", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
     run: Path, better: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

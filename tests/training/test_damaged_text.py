@@ -28,6 +28,7 @@ def test_new_run_refuses_damaged_text(run: Path, part: str) -> None:
     assert not run.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("prepared", [False, True])
 def test_resumed_run_refuses_damaged_text(run: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool) -> None:
     words = on_prepared("mine") if prepared else TINY

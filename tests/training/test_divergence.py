@@ -40,6 +40,7 @@ def updates(run: Path) -> int:
     return int(validations(run.parent / "whole")[0][0]) + 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("monitor", ["valid_loss", "valid_bleu"])
 def test_model_before_it_is_kept(
     run: Path, updates: int, monitor: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -69,6 +70,7 @@ def test_without_a_finite_model_there_is_an_error_and_no_model(
     assert not list(run.rglob("*.ckpt")) and not (run / "model.pt").exists()
 
 
+@pytest.mark.thorough
 def test_weight_that_no_validation_reads_is_noticed(run: Path, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ruin_weights_at(monkeypatch, step=updates)
     monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_, **__: torch.tensor(1.0))

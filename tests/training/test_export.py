@@ -27,6 +27,7 @@ ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 TOKENIZER = Tokenizer.train(["a small dog sees red houses"], vocab_size=280)
 
 
+@pytest.mark.thorough
 def test_finished_run_translates_with_its_graphs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs: list[nmt.Run] = []
     thread = threading.Thread(target=lambda: runs.append(nmt.train(*ONE_EPOCH, "export=true")))
@@ -45,6 +46,7 @@ def fail(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("no such\noperator")
 
 
+@pytest.mark.thorough
 def test_failed_export_leaves_a_finished_run(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

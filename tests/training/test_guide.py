@@ -163,6 +163,7 @@ def same(left: Path, right: Path) -> bool:
     return all(torch.equal(weight, weights(right)[name]) for name, weight in weights(left).items())
 
 
+@pytest.mark.thorough
 def test_guided_runs(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = run.parent
     train([*LINKED, "name=plain"])

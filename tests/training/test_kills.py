@@ -13,7 +13,7 @@ from tiny import SMALL, TINY, interrupt_at, validations
 from nmt.commands.train import train
 from nmt.errors import UserError
 
-pytestmark = pytest.mark.attack("kill -9 in training")
+pytestmark = [pytest.mark.attack("kill -9 in training"), pytest.mark.thorough]
 WORDS = [*TINY, "training.max_epochs=3", "training.monitor=valid_loss", "batches.max_tokens=1500"]
 BETWEEN = "rename best-epoch=1-.*before rename last"  # the new best checkpoint is written, the last one is not
 

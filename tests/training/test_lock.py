@@ -44,6 +44,7 @@ def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
     train(["resume=true"])
 
 
+@pytest.mark.thorough
 def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = []
     plain = TranslationTask.on_train_start
@@ -61,6 +62,7 @@ def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.Monkey
         pass
 
 
+@pytest.mark.thorough
 def test_unfinished_files_of_a_killed_process_are_removed(stopped: Path) -> None:
     partial = [leave_private_folder(folder, 1, process=1) for folder in (stopped, stopped / "checkpoints")]
     train(["resume=true"])

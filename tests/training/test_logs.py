@@ -25,6 +25,7 @@ ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "damage",
     [
@@ -65,6 +66,7 @@ def folder_for_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PYTEST_METRICS", str(tmp_path))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["metrics.csv", "tensorboard", "heatmaps", "alignments.html", "curve.png"])
 def test_log_or_picture_that_cannot_be_written_costs_nothing_else(
     stopped: Path, name: str, capsys: pytest.CaptureFixture[str]

@@ -21,6 +21,8 @@ from nmt.commands.train import train
 from nmt.training.curve import save_curve, score_limits
 from nmt.training.provenance import commit
 
+pytestmark = pytest.mark.thorough
+
 
 def test_summary_records_seed_settings_versions_and_machine(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())

@@ -8,6 +8,8 @@ import pytest
 
 from nmt.training.quiet import without_advice
 
+pytestmark = pytest.mark.thorough
+
 
 def test_log_level_is_restored_after_an_error() -> None:
     logger = logging.getLogger("pytorch_lightning")

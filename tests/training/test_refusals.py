@@ -132,6 +132,7 @@ def test_damaged_best_checkpoint_is_skipped(
     assert kept is not None and kept.epoch == 5 and torch.equal(kept.weights["weight"], model.weight)
 
 
+@pytest.mark.thorough
 def test_damaged_length_in_a_checkpoint_is_refused(tmp_path: Path, run: Path) -> None:
     train([*ONE_EPOCH, "name=start"])
     with pytest.MonkeyPatch.context() as patch:

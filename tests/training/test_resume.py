@@ -48,10 +48,10 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
     ("step", "accumulate", "schedule", "model"),
     [
         pytest.param(0, 1, "inverse_sqrt", [], marks=pytest.mark.slow),
-        (2, 2, "linear", []),
+        pytest.param(2, 2, "linear", [], marks=pytest.mark.thorough),
         pytest.param("last of the epoch", 1, "linear", [], marks=pytest.mark.slow),
         ("last of the epoch", 2, "inverse_sqrt", []),
-        (25, 1, "linear", TRANSFORMER),
+        pytest.param(25, 1, "linear", TRANSFORMER, marks=pytest.mark.thorough),
         (25, 1, "inverse_sqrt", ["training.ema_decay=0.9"]),
     ],
 )
@@ -77,6 +77,7 @@ def test_resumed_run_makes_the_same_updates(
     assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)  # so dropout was the same too
 
 
+@pytest.mark.thorough
 def test_killed_run_continues_after_its_last_complete_epoch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also without progress since: the learning rate is almost 0, so all epochs are equally good."""
     batches = record_batches(monkeypatch)
@@ -94,6 +95,7 @@ def test_killed_run_continues_after_its_last_complete_epoch(run: Path, monkeypat
     assert len(batches) == three_epochs // 3 * 4
 
 
+@pytest.mark.thorough
 def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=25)  # in the second epoch
@@ -109,6 +111,7 @@ def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPat
         assert torch.equal(weight, best[name]), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("word", ["optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "seed=2"])
 def test_settings_fixed_at_the_start_cannot_change(run: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
@@ -129,6 +132,7 @@ def test_settings_fixed_at_the_start_cannot_change(run: Path, word: str, monkeyp
     assert json.loads((run / "summary.json").read_text())["epochs"] == 1
 
 
+@pytest.mark.thorough
 def test_terminated_run_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3, signal_number=signal.SIGTERM)
@@ -138,6 +142,7 @@ def test_terminated_run_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads((run / "summary.json").read_text())["epochs"] == 2
 
 
+@pytest.mark.thorough
 def test_printed_commands_can_be_run(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +158,7 @@ def test_printed_commands_can_be_run(
     assert Path(model.partition("=")[2], "model.pt").is_file() and trust == "trust=[nowhere]"
 
 
+@pytest.mark.thorough
 def test_full_disk_leaves_the_last_checkpoint_intact(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=3)
@@ -289,6 +295,7 @@ def test_run_whose_text_was_prepared_again_is_not_resumed(run: Path, monkeypatch
     train(["resume=true"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [26, pytest.param("killed", marks=pytest.mark.slow)])
 def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "schedule=plateau", "schedule.patience=0", "training.monitor=valid_loss"]
@@ -306,6 +313,7 @@ def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeyp
     assert dict(rates(run)) == dict(rates(run.parent / "uninterrupted"))
 
 
+@pytest.mark.thorough
 def test_killed_run_logs_each_update_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*TINY, "batches.max_tokens=100", "training.max_epochs=2"]
     train([*words, "name=uninterrupted"])
@@ -339,6 +347,7 @@ def test_run_stopped_early_trains_no_further_when_resumed(
     assert len(validations(run)) == 2 and capsys.readouterr().err.count("stopped early") == 2
 
 
+@pytest.mark.thorough
 def test_init_from_is_read_only_at_the_start(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train([*TINY, "training.max_epochs=1"])
     with monkeypatch.context() as patch:

@@ -12,6 +12,8 @@ from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.text import shards
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def words(run: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

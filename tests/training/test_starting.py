@@ -16,6 +16,8 @@ from nmt.errors import UserError
 from nmt.text.corpus import Corpus
 from nmt.training.lock import lock_run
 
+pytestmark = pytest.mark.thorough
+
 FURTHER = [
     "training.max_epochs=1",
     "training.decode_sentences=2",

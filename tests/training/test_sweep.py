@@ -22,6 +22,8 @@ from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 from nmt.training.lock import lock_run
 
+pytestmark = pytest.mark.thorough
+
 SMALL = [word for word in TINY if "slots" not in word]
 SMALL += ["data.train_pairs=100", "data.test_pairs=2", "training.max_epochs=1", "training.decode_sentences=0"]
 SWEPT = [*SMALL, "training.monitor=valid_loss", "attention=luong,none", "seed=1,2", "name=kinds"]

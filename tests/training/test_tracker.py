@@ -18,6 +18,8 @@ from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.training import tracker as module
 
+pytestmark = pytest.mark.thorough
+
 # A logger as Lightning's are: a new log has a new number, an existing one continues.
 STAND_IN = """
 from pytorch_lightning.loggers import Logger
