@@ -183,6 +183,15 @@ def test_full_disk_behind_stdout_is_an_error(command: str, arguments: dict[str, 
     assert code == 2 and error.count(b"\n") == 1 and b"No space left" in error, error
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_last_output_that_a_full_disk_loses_is_an_error() -> None:
+    """The text stays in Python's buffer until the command has ended."""
+    program = "from nmt.commands.shell import run; run(lambda _: print('x'), [])"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    code, _, error = finish(program, shell='exec "$@" >/dev/full', env=buffered)
+    assert code == 2 and error.count(b"\n") == 1 and b"No space left" in error
+
+
 def test_files_never_get_the_number_of_a_closed_standard_stream(tmp_path: Path) -> None:
     code = "from nmt.commands.shell import run; run(lambda _: print(open('x', 'w').fileno(), file=open('y', 'w')), [])"
     assert finish(code, shell='exec "$@" <&- >&- 2>&-', cwd=tmp_path) == (0, b"", b"")

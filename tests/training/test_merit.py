@@ -17,6 +17,7 @@ from tiny import TINY
 from nmt.commands.train import train
 from nmt.training.checkpoints import BestCheckpoints
 from nmt.training.module import TranslationTask
+from nmt.training.patience import Patience
 
 WORDS = [*TINY, "data.train_pairs=100", "data.test_pairs=1", "attention=none"]
 WORDS = [word for word in WORDS if "slots" not in word]
@@ -136,3 +137,23 @@ class EmptyCheckpoints(BestCheckpoints):
 
     def _save_checkpoint(self, trainer: Any, filepath: str) -> None:
         Path(filepath).touch()
+
+
+@given(st.lists(st.floats(0, 9), min_size=2, max_size=8), st.integers(1, 7), st.integers(1, 3))
+def test_patience_of_a_resumed_run_counts_on(losses: list[float], stop: int, patience: int) -> None:
+    def validate(callback: Patience, losses: list[float]) -> list[bool]:
+        """Return whether training stops after each validation."""
+        stops = []
+        for loss in losses:
+            trainer: Any = SimpleNamespace(callback_metrics={"valid_loss": loss}, current_epoch=0, should_stop=False)
+            callback._run_early_stopping_check(trainer)
+            stops.append(trainer.should_stop)
+        return stops
+
+    def new() -> Patience:
+        return Patience("valid_loss", mode="min", patience=patience)
+
+    first, resumed = new(), new()
+    before = validate(first, losses[:stop])
+    resumed.load_state_dict(first.state_dict())
+    assert before + validate(resumed, losses[stop:]) == validate(new(), losses)

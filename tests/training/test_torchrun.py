@@ -20,6 +20,7 @@ from two_ranks import torchrun_environment
 from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
 from nmt.errors import UserError
+from nmt.training import ranks
 from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.launch import detect_launch, require_device
 from nmt.training.lock import lock_run
@@ -167,3 +168,16 @@ def saved(run: Path) -> tuple[int, bool]:
     """Return when the last checkpoint was written, and whether the summary exists."""
     last = run / "checkpoints" / "last.ckpt"
     return last.stat().st_mtime_ns if last.exists() else 0, (run / "summary.json").exists()
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_other_processes_fail_with_the_first(failed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = detect_launch(torchrun_environment(1, 2, 29500))
+    monkeypatch.setattr(ranks, "_launch", launch)
+    monkeypatch.setattr(ranks, "_broadcast", lambda message: message.__setitem__(0, (not failed, "result of rank 0")))
+    if failed:
+        with pytest.raises(SystemExit) as end:
+            ranks.from_first(lambda: "result of rank 1")
+        assert end.value.code not in (0, None)
+    else:
+        assert ranks.from_first(lambda: "result of rank 1") == "result of rank 0"
