@@ -134,6 +134,7 @@ def test_word_without_weight_has_no_link() -> None:
     assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:no installed font has")
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 @pytest.mark.parametrize("signed", [False, True])

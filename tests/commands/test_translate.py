@@ -252,6 +252,7 @@ def test_slow_writer_gets_each_line_at_once_and_closed_pipe_is_silent(model: Pat
     child.stderr.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_full_disk_gives_one_error_line(model: Path, tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:

@@ -114,6 +114,7 @@ def test_all_commands_count_the_same_words(model: Path, tmp_path: Path, capfd: p
         assert section[1].count('class="gold"') == len(golds[row])
 
 
+@pytest.mark.thorough
 def test_links_of_translations_and_of_stored_memories(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("group", "choice"), CHOICES, ids="=".join)
 def test_every_yaml_composes_validates_and_builds(group: str, choice: str) -> None:
     config = train_config([f"{group}={choice}"])

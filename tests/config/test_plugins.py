@@ -66,6 +66,7 @@ NO_SCHEDULE = "must be a subclass of torch.optim.lr_scheduler.LRScheduler"
 NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("group", "choice", "target", "problem"),
     [

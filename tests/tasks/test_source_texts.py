@@ -109,6 +109,7 @@ def test_every_text_of_a_plugin_survives(
     check(prepared, "train", [pair for pair in train if decoded(pair[0]) and decoded(pair[1])])
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(pairs=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=5))
 @example(pairs=[("dog " * 250_000, "x" * 1_000_000)])

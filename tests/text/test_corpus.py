@@ -70,6 +70,7 @@ def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, mon
     assert pickle.loads(pickle.dumps(corpus)).ids(49)[0].tolist() == corpus.ids(49)[0].tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mapped", [True, False])
 def test_reading_copies_at_most_the_file(
     tmp_path: Path, tokenizer: Tokenizer, mapped: bool, monkeypatch: pytest.MonkeyPatch

@@ -140,6 +140,7 @@ assert sum(int(side.sum()) for row in range(len(corpus)) for side in corpus.ids(
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["read", "mapped"])
 def test_corpus_in_use_can_be_shortened(tmp_path: Path, way: str) -> None:
     """Unless it is so large that it is memory-mapped: then the system ends the process."""

@@ -21,6 +21,7 @@ SETTINGS = {
 PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.sampled_from(["x", "y", " y", ""])))
 
 
+@pytest.mark.thorough
 @given(PAIRS, PAIRS, PAIRS)
 def test_counts_are_those_of_a_plain_search(train: list[Pair], valid: list[Pair], test: list[Pair]) -> None:
     accounts = {"valid": Account(), "test": Account()}

@@ -49,6 +49,7 @@ def runs(run: Path, adapted_once: Path) -> Path:
     return run.parent
 
 
+@pytest.mark.thorough
 def test_run_stores_only_its_adapter(runs: Path, adapted_once: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not (runs / "b" / "model.pt").exists() and not (runs / "b" / "onnx").exists()
     tensors = load_file(runs / "b" / "adapter.safetensors")
@@ -64,6 +65,7 @@ def test_run_stores_only_its_adapter(runs: Path, adapted_once: Path, capsys: pyt
     assert json.loads((runs / "b" / "summary.json").read_text())["test"] is not None
 
 
+@pytest.mark.thorough
 def test_base_is_unchanged_and_the_folder_is_enough(runs: Path, finished_once: Path) -> None:
     assert (runs / "demo" / "model.pt").read_bytes() == (finished_once / "model.pt").read_bytes()
     models = [load_folder(runs / "b"), load_folder(runs / "demo", adapter=runs / "b")]
@@ -195,6 +197,7 @@ def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str
     assert outputs[0] == outputs[1] != outputs[2]
 
 
+@pytest.mark.thorough
 def test_updates_are_computed_once_per_step(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while validation translates: the decoder reads its weights in every step."""
     from nmt.model.adapter import LowRankUpdate

@@ -16,6 +16,7 @@ from nmt.commands.train import train
 SOURCES = ["Ban des gin kor", "des Kor", "gin gin ban des", "kor", "ban Gin kor des gin", "des ban"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("base", "prepared"), [(0, False), (1, True)], ids=["text", "prepared"])
 def test_a_run_and_nmt_evaluate_report_the_same_aer(
     run: Path, capsys: pytest.CaptureFixture[str], base: int, prepared: bool

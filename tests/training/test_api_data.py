@@ -69,6 +69,7 @@ def from_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs" / "demo"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("convert", "columns"),
     [(list, None), (iter, None), (nested, ("de", "en")), (flat, ("de", "en"))],

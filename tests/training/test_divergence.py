@@ -61,6 +61,7 @@ def test_model_before_it_is_kept(
     assert not (run / "summary.json").exists()
 
 
+@pytest.mark.thorough
 def test_without_a_finite_model_there_is_an_error_and_no_model(
     run: Path, updates: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

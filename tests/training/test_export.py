@@ -59,6 +59,7 @@ def test_failed_export_leaves_a_finished_run(
     assert (run / "summary.json").exists() and not [*run.glob("*onnx*"), *run.glob(".onnx*")]
 
 
+@pytest.mark.thorough
 def test_export_false_skips_the_export(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "write_graph", fail)
     train([*ONE_EPOCH])

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.attack("two processes on one run")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
+@pytest.mark.thorough
 def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from nmt.training.lock import lock_run\n"

@@ -86,6 +86,7 @@ def test_log_or_picture_that_cannot_be_written_costs_nothing_else(
     assert all((stopped / file).is_file() for file in results - {name})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", ["save_curve", "save_heatmap", "alignment_page", "force_decode"])
 def test_any_error_of_a_picture_is_a_warning(
     run: Path, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -99,6 +100,7 @@ def test_any_error_of_a_picture_is_a_warning(
     assert json.loads((run / "summary.json").read_text())["test"]["aer"] is not None
 
 
+@pytest.mark.thorough
 def test_closed_stderr_stops_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
@@ -110,6 +112,7 @@ def test_closed_stderr_stops_nothing(run: Path, monkeypatch: pytest.MonkeyPatch)
     assert (run / "summary.json").is_file()
 
 
+@pytest.mark.thorough
 def test_metrics_are_written_for_tensorboard_too(run: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -131,6 +134,7 @@ def test_impossible_step_is_damage(step: str, tmp_path: Path) -> None:
     assert ([row[0] for row in rows], damaged) == (["3"], 1)
 
 
+@pytest.mark.thorough
 def test_log_file_gets_lines_within_an_epoch(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,11 +148,13 @@ def test_log_file_gets_lines_within_an_epoch(
     assert "100%, at most 0 s left" in lines[-1]
 
 
+@pytest.mark.thorough
 def test_short_run_prints_no_lines_of_progress(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train([*ONE_EPOCH])
     assert not [line for line in capsys.readouterr().err.splitlines() if " update" in line and "tokens/s" in line]
 
 
+@pytest.mark.thorough
 def test_bar_shows_no_loss_before_the_first_batch(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")

@@ -50,6 +50,7 @@ def assert_equal_runs(run: Path, expected: Path) -> None:
     assert all(first[key] == second[key] for key in ("epochs", "updates", "kept_epoch", "valid_best", "test"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_training_stops_after_exactly_max_steps(
     run: Path, per_epoch: int, accumulate: int, monkeypatch: pytest.MonkeyPatch
@@ -72,6 +73,7 @@ def test_training_stops_after_exactly_max_steps(
         assert torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == most
 
 
+@pytest.mark.thorough
 def test_first_limit_ends_the_run(run: Path, per_epoch: int) -> None:
     train([*WORDS, "training.max_epochs=1", f"training.max_steps={per_epoch + 1}"])
     assert updates(run) == per_epoch
@@ -129,6 +131,7 @@ def test_linear_schedule_ends_at_max_steps(run: Path, monkeypatch: pytest.Monkey
     assert used[-6:] == pytest.approx([0.5, 1, 1, 0.75, 0.5, 0.25])
 
 
+@pytest.mark.thorough
 def test_printed_command_continues_a_finished_run(run: Path, per_epoch: int) -> None:
     train([*WORDS, f"training.max_steps={per_epoch - 3}"])
     with pytest.raises(UserError, match=f"has finished after {per_epoch - 3} updates; for {per_epoch - 3} more") as e:

@@ -51,6 +51,7 @@ def kept_epochs(run: Path) -> list[int]:
     return sorted(int(file.name.split("=")[1].split("-")[0]) for file in (run / "checkpoints").glob("best-*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_model_with_the_lower_loss_is_kept_where_scores_cannot_decide(
     run: Path, case: str, monkeypatch: pytest.MonkeyPatch

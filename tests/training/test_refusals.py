@@ -19,6 +19,7 @@ INFINITE = torch.ones(3) / 0
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
+@pytest.mark.thorough
 def test_a_beta_of_zero_is_a_number(run: Path) -> None:
     train([*ONE_EPOCH, "optimizer.betas=[0.9,0]"])
 
@@ -45,6 +46,7 @@ def test_out_of_memory(run: Path, error: Exception, place: str, monkeypatch: pyt
         train(TINY)
 
 
+@pytest.mark.thorough
 def test_closed_stdout(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)
@@ -52,6 +54,7 @@ def test_closed_stdout(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run / "summary.json").is_file()
 
 
+@pytest.mark.thorough
 @pytest.mark.attack("damaged checkpoint, resumed")
 @pytest.mark.parametrize(
     "change",

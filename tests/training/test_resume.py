@@ -30,6 +30,7 @@ TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1",
 TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
 
 
+@pytest.mark.thorough
 def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at(monkeypatch, step=3)
     with pytest.raises(KeyboardInterrupt):
@@ -50,7 +51,7 @@ def test_run_resumes_after_an_interruption(run: Path, monkeypatch: pytest.Monkey
         pytest.param(0, 1, "inverse_sqrt", [], marks=pytest.mark.slow),
         pytest.param(2, 2, "linear", [], marks=pytest.mark.thorough),
         pytest.param("last of the epoch", 1, "linear", [], marks=pytest.mark.slow),
-        ("last of the epoch", 2, "inverse_sqrt", []),
+        pytest.param("last of the epoch", 2, "inverse_sqrt", [], marks=pytest.mark.thorough),
         pytest.param(25, 1, "linear", TRANSFORMER, marks=pytest.mark.thorough),
         (25, 1, "inverse_sqrt", ["training.ema_decay=0.9"]),
     ],
@@ -334,6 +335,7 @@ def test_killed_run_logs_each_update_once(run: Path, monkeypatch: pytest.MonkeyP
     assert [row.split(",")[:2] for row in resumed] == [row.split(",")[:2] for row in expected]
 
 
+@pytest.mark.thorough
 def test_run_stopped_early_trains_no_further_when_resumed(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ class TestRun:
         for name in ("test.references.links.txt", "test.translations.links.txt", "alignments.html", "heatmaps"):
             assert not (run / name).exists(), name
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "settings",
         [
@@ -140,6 +141,7 @@ class TestRun:
         with pytest.raises(UserError, match="precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16"):
             train([*TINY, "precision=bf16"])
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "linear", "plateau"])
     def test_every_schedule_warms_up(self, run: Path, schedule: str) -> None:
         train([*TINY, f"schedule={schedule}", "schedule.warmup_steps=1000", "optimizer.lr=0.1"])
@@ -147,6 +149,7 @@ class TestRun:
             rates = [float(row["lr"]) for row in csv.DictReader(file) if row["lr"]]
         assert 0 < rates[-1] < 0.01  # at the start of the second epoch
 
+    @pytest.mark.thorough
     def test_run_is_never_overwritten(self, run: Path) -> None:
         for _ in range(2):
             train([*TINY, "training.max_epochs=1"])
@@ -154,6 +157,7 @@ class TestRun:
         with pytest.raises(UserError, match="has finished"):
             train([*TINY, "resume=true", "training.max_epochs=1"])
 
+    @pytest.mark.thorough
     def test_translator_loads_the_run_folder(self, run: Path) -> None:
         train([*TINY])
         translations = Translator.load(run).translate(["ban des", "", "ban"])
@@ -163,11 +167,13 @@ class TestRun:
         assert best.alignment.shape == (len(best.tokens), len(best.source_tokens))
         assert best.n_best[0].score == best.score
 
+    @pytest.mark.thorough
     def test_checkpoints_contain_no_code(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         for checkpoint in (run / "checkpoints").glob("*.ckpt"):
             assert torch.load(checkpoint, weights_only=True)["portable"]["format"] == 1
 
+    @pytest.mark.thorough
     def test_ties_keep_the_later_epoch_and_an_early_stop_is_reported(
         self, run: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -178,6 +184,7 @@ class TestRun:
         train([*TINY, *words])
         assert "early" not in capsys.readouterr().err
 
+    @pytest.mark.thorough
     def test_without_patience_a_run_never_stops_early(self, run: Path) -> None:
         train(
             [
@@ -216,12 +223,14 @@ class TestRun:
             train(second)
         assert not (run.parent / "next").exists()
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
     def test_separate_tables_of_init_from_cannot_become_one(self, run: Path, key: str) -> None:
         train([*TINY, "training.max_epochs=1", f"{key}=false"])
         with pytest.raises(UserError, match=f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"):
             train([*TINY, f"{key}=true", f"init_from={run}"])
 
+    @pytest.mark.thorough
     def test_init_from_starts_with_the_weights_of_that_run(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         train([*TINY, "training.max_epochs=1", "optimizer.lr=1e-9", f"init_from={run}", "name=next"])
@@ -233,6 +242,7 @@ class TestRun:
         with pytest.raises(UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="):
             train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
+    @pytest.mark.thorough
     def test_init_from_keeps_settings_that_are_not_overridden(self, run: Path) -> None:
         """These are model, tokenizers and case. Text and training settings are those of the new run."""
         first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
@@ -259,6 +269,7 @@ class TestRun:
         with pytest.raises(UserError, match=r"loss is nan at update 0.*optimizer\.lr"):
             train([*TINY])
 
+    @pytest.mark.thorough
     def test_validation_counts_each_piece_once(self, run: Path) -> None:
         train([*TINY, "training.max_epochs=1"])
         translator = Translator.load(run)
@@ -282,6 +293,7 @@ class TestRun:
             train([*TINY, word])
         assert not run.exists()
 
+    @pytest.mark.thorough
     def test_same_seed_gives_the_same_model(self, run: Path) -> None:
         for name in ("first", "second"):
             train([*TINY, f"name={name}", "training.max_epochs=1"])
@@ -289,6 +301,7 @@ class TestRun:
         assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.thorough
 def test_identical_runs_write_identical_models(run: Path) -> None:
     """In new processes, whose numbers and hash seeds differ."""
     models = []

@@ -142,6 +142,7 @@ def test_trainer_gets_its_settings(tmp_path: Path) -> None:
     assert timer._duration == datetime.timedelta(minutes=3).total_seconds()
 
 
+@pytest.mark.thorough
 def test_label_smoothing_reaches_the_loss(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smoothings, original = set(), module.output_loss
 
@@ -154,6 +155,7 @@ def test_label_smoothing_reaches_the_loss(run: Path, monkeypatch: pytest.MonkeyP
     assert smoothings == {0.3}
 
 
+@pytest.mark.thorough
 def test_each_epoch_has_new_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = record_batches(monkeypatch)
     train([*TINY, "batches.max_tokens=300"])
@@ -162,6 +164,7 @@ def test_each_epoch_has_new_batches(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(rows[:300]) == list(range(300)) and rows[:300] != rows[300:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("monitor", "values"),
     [("valid_accuracy", (0.1, 0.3, 0.2, 0.2, 0.2)), ("valid_loss", (3.0, 1.0, 2.0, 2.0, 2.0))],

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.attack("signals in training")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("twice", [False, True])
 def test_exit_code_is_that_of_the_signal(
@@ -65,6 +66,7 @@ def test_sigterm_during_a_validation_waits_for_its_checkpoint(run: Path, monkeyp
     assert len(validations(run)) == 1 and len(list((run / "checkpoints").iterdir())) == 2
 
 
+@pytest.mark.thorough
 def test_handlers_are_restored_and_ignored_signals_stay_ignored(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does

@@ -47,6 +47,7 @@ def naive(batches: list[tuple[int, float, int]], last: int) -> float:
     return sum(loss * count for loss, count in chosen) / sum(count for _, count in chosen)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_point_is_the_mean_of_all_pieces_since_the_last_one(
     run: Path, batches: list[tuple[int, float, int]], accumulate: int
@@ -59,6 +60,7 @@ def test_point_is_the_mean_of_all_pieces_since_the_last_one(
     assert len({count for *_, count in batches}) > 3  # an unweighted mean would differ
 
 
+@pytest.mark.thorough
 def test_resumed_run_has_the_points_of_an_uninterrupted_one(
     run: Path, batches: list[tuple[int, float, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
