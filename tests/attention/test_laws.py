@@ -205,6 +205,7 @@ def test_bfloat16_autocast_stays_close(attention: Attention) -> None:
     check_bfloat16(attention, deepcopy(sharpen(attention)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision_without_autocast_stays_close(attention: Attention, dtype: torch.dtype) -> None:
     states, mask, query = inputs(attention)

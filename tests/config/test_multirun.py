@@ -88,6 +88,7 @@ def test_jobs_have_different_valid_folder_names() -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "message"),
     [

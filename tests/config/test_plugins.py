@@ -157,6 +157,7 @@ def test_class_without_a_signature_is_refused() -> None:
     assert text.startswith("data._target_=nmt.text.parallel.Files: its arguments are unknown") and "\n" not in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [

@@ -61,6 +61,7 @@ def store(path: Path, translator: Translator, line: str, **options: Any) -> Enco
     return load_memory(path, translator.trained, model=model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("search", OPTIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stored_memory_has_the_same_translation(name: str, search: str, tmp_path: Path) -> None:
@@ -125,6 +126,7 @@ def test_alignments_and_coverage_need_a_trace(tmp_path: Path) -> None:
         translate_encoded(translator, [line], SearchOptions(coverage_penalty=0.1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("max_tokens", [1, 12, 20, 4096])
 @pytest.mark.parametrize("name", ["bahdanau", "memory"])  # slots that grow with the line, and a fixed number
 def test_a_batch_of_memories_has_at_most_max_tokens_slots(
@@ -187,6 +189,7 @@ def with_setting(trained: TrainedModel, block: str, key: str, value: object) -> 
     return replace(trained, config={**trained.config, block: {**trained.config[block], key: value}})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     [
