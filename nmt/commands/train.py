@@ -30,7 +30,7 @@ from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import key_of, trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
-from nmt.files.atomic import write_lines
+from nmt.files.atomic import make_folder, write_lines
 from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
 from nmt.source_code import code_of
@@ -162,7 +162,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             config = train_config(arguments)
             require_device(config, launch)
             folder, existed = runs / name, (runs / name).exists()
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
         folder = run_to_resume(runs / name, arguments, config["training"])
         arguments = resumed_arguments(folder, arguments)
