@@ -20,9 +20,8 @@ settings.load_profile("nmt")
 SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 
 
-@pytest.fixture(autouse=True)
-def default_signals() -> None:
-    """Handle signals as in a terminal, also after a test that changed a handler.
+def handle_signals() -> None:
+    """Handle signals as in a terminal.
 
     A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and child processes inherit both.
     """
@@ -30,8 +29,13 @@ def default_signals() -> None:
         signal.signal(number, handler)
 
 
-for number, handler in SIGNALS.items():  # fixtures of a session are set up before those of its first test
-    signal.signal(number, handler)
+@pytest.fixture(autouse=True)
+def default_signals() -> None:
+    """Undo what an earlier test did to the handlers."""
+    handle_signals()
+
+
+handle_signals()  # fixtures of a session are set up before those of its first test
 
 pytest_plugins = ["attack_table"]
 
