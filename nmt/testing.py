@@ -186,7 +186,7 @@ def check_mass(attention: Attention, inputs: Inputs) -> None:
 
 
 def check_trace(attention: Attention, inputs: Inputs) -> None:
-    """``trace=True`` changes nothing but ``memory.trace``, which is None otherwise."""
+    """``trace=True`` only adds ``memory.trace``; the other fields stay the same."""
     traced = attention.write(inputs.states, inputs.mask, trace=True)
     memory = attention.write(inputs.states, inputs.mask)
     if memory.trace is not None:
@@ -401,7 +401,7 @@ def _require_equal(
 def _require_equal_memories(actual: Memory, expected: Memory, inputs: Inputs, problem: str, cause: str) -> None:
     left, right = _tensors(actual), _tensors(expected)
     if missing := left.keys() ^ right.keys():
-        raise BrokenLaw(f"memory.{min(missing)} {problem}: one of them is None; {cause}")
+        raise BrokenLaw(f"memory.{min(missing)} {problem}: only one of them holds a tensor; {cause}")
     for name in left:
         _require_equal(left[name], right[name], inputs, f"memory.{name} {problem}", cause)
 
