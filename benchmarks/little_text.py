@@ -19,11 +19,11 @@ from report import argument_parser, header, save, table, with_range
 from runs import Runs, evaluate
 
 SCORED = 500  # training pairs whose BLEU is measured
-HEART = 100  # so few pairs are learned by heart
-VOCABULARY = 400  # pieces, bytes included, of the defaults for less than 1,000 pairs
+MEMORISED = 100  # up to this number, pairs are learned by heart
+VOCABULARY = "tokenizer.vocab_size=400"  # 20 pairs yield fewer pieces than the default vocabulary has
 SETTINGS: dict[int, list[str]] = {
     20: [
-        "tokenizer.vocab_size=400",
+        VOCABULARY,
         *("embeddings.size=64", "encoder.hidden_size=64", "decoder.hidden_size=64"),
         *("encoder.dropout=0", "decoder.dropout=0", "batches.max_sentences=4"),
         *("schedule=constant", "schedule.warmup_steps=20"),
@@ -59,9 +59,8 @@ def main() -> None:
     rows = []
     for pairs in args.pairs:
         files = text(args.data, args.runs / "text", pairs)
-        # The default vocabulary is larger than what 20 pairs yield.
-        default = [f"tokenizer.vocab_size={VOCABULARY}"] if pairs < 1000 else []
-        for title, settings in (("default", default), ("tested", SETTINGS[pairs])):
+        default = [VOCABULARY] if pairs <= MEMORISED else []
+        for title, settings in (("default", default), ("chosen", SETTINGS[pairs])):
             names = [f"{pairs}-{title}-s{seed}" for seed in range(1, args.seeds + 1)]
             records = [
                 runs.train(name, [*files, *settings, f"seed={seed}"], model=True) for seed, name in enumerate(names, 1)
@@ -95,7 +94,7 @@ def text(data: Path, folder: Path, pairs: int) -> list[str]:
         for count in {pairs, min(pairs, SCORED)}:
             write_start(data / f"train.{language}.gz", count, folder / f"{count}.{side}")
         files = dict.fromkeys(("train", "valid"), folder / f"{pairs}.{side}")
-        if pairs > HEART:
+        if pairs > MEMORISED:
             files["valid"] = folder / f"{pairs}.valid.{side}"
             write_start(data / f"valid.{language}.gz", pairs // 10, files["valid"])
         files["test"] = data / f"test2016.{language}.gz"
