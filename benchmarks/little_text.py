@@ -27,12 +27,12 @@ SETTINGS: dict[int, list[str]] = {
         *("embeddings.size=64", "encoder.hidden_size=64", "decoder.hidden_size=64"),
         *("encoder.dropout=0", "decoder.dropout=0", "batches.max_sentences=4"),
         *("schedule=constant", "schedule.warmup_steps=20"),
-        *("training.max_epochs=60", "training.patience=null"),
+        *("training.max_epochs=200", "training.patience=null"),
         *("training.monitor=valid_loss", "training.decode_sentences=0"),
     ],
     1_000: [
         "tokenizer.vocab_size=1000",
-        *("embeddings.size=128", "encoder.hidden_size=128", "decoder.hidden_size=128"),
+        *("embeddings.size=128", "encoder.hidden_size=256", "decoder.hidden_size=256"),
         *("encoder.dropout=0.3", "decoder.dropout=0.3", "batches.max_tokens=512"),
         *("schedule=linear", "schedule.warmup_steps=100", "training.label_smoothing=0.1"),
         *("training.max_epochs=40", "training.patience=null"),
@@ -42,7 +42,7 @@ SETTINGS: dict[int, list[str]] = {
         *("embeddings.size=256", "encoder.hidden_size=256", "decoder.hidden_size=256"),
         *("encoder.dropout=0.4", "decoder.dropout=0.4", "batches.max_tokens=1024"),
         *("optimizer.lr=0.004", "schedule=linear", "training.label_smoothing=0.1"),
-        *("training.max_epochs=20", "training.patience=null"),
+        *("training.max_epochs=15", "training.patience=null"),
     ],
 }
 COLUMNS = ("pairs", "settings", "updates", "BLEU, training pairs", "BLEU, test set", "minutes")
