@@ -131,16 +131,16 @@ class CheckedPairs:
 
 def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Invisible | None) -> Iterator[Pair]:
     for number, item in enumerate(pairs, start=1):
-        place = f"data: pair {number} of part {part} is {item!r:.80}"
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
         if not fits or not all(isinstance(side, str) for side in item[:2]):
             if fits and all(isinstance(side, str) or is_missing(side) for side in item[:2]):
                 yield MissingPair("", "")
                 continue
-            raise UserError(f"{place}; must be (source, target), both text")
+            raise UserError(f"{_place(number, part, item)}; must be (source, target), both text")
         if len(item) > 2 and not _has_valid_links(*item):
             raise UserError(
-                f"{place}; its links must be (source word, target word), numbers from 0 inside the sentences"
+                f"{_place(number, part, item)}; its links must be (source word, target word), numbers from 0 inside"
+                " the sentences"
             )
         pair = Pair(*item)
         if invisible is not None and not (pair.source.isascii() and pair.target.isascii()):
@@ -149,7 +149,13 @@ def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Inv
         yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair
 
 
+def _place(number: int, part: str, item: object) -> str:
+    return f"data: pair {number} of part {part} is {item!r:.80}"
+
+
 def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:
+    if links is None and isinstance(possible, tuple) and not (possible or others):
+        return True  # counting words takes a tenth of the time of nmt-prepare
     sizes = count_words(source), count_words(target)
     try:
         return not others and all(

@@ -72,7 +72,8 @@ def train_pieces(
 
 def clean_text(text: str) -> str:
     """Replace unsupported characters by U+FFFD and every run of whitespace by one space."""
-    return " ".join(UNSUPPORTED.sub("\ufffd", text).split())
+    supported = text if text.isascii() else UNSUPPORTED.sub("\ufffd", text)
+    return " ".join(supported.split())
 
 
 def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
