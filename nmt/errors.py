@@ -57,6 +57,12 @@ def printable(text: str) -> str:
     return "".join(ascii(character)[1:-1] if _is_unsafe(character) else character for character in text)
 
 
+def reason(error: BaseException) -> str:
+    """Return the message of an exception on one line of at most 200 characters, or its class if it has none."""
+    message = getattr(error, "strerror", None) or error  # without the number and the path, which our messages name
+    return " ".join(str(message).split())[:200] or type(error).__name__
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, such as ``1 line`` and ``1,234 lines``. By default, ``plural`` adds an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

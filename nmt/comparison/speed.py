@@ -15,7 +15,7 @@ from typing import Any
 
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements, digest
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, print_message, reason
 from nmt.evaluation import corpus_scores
 from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
@@ -170,4 +170,4 @@ def _export(run: Run, folder: Path, trust: Sequence[str]) -> None:
     except UserError:
         raise
     except Exception as error:  # the exporters raise anything
-        raise UserError(f"its export failed ({' '.join(str(error).split())[:160] or type(error).__name__})") from error
+        raise UserError(f"its export failed ({reason(error)})") from error

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checksum import BLOCK_BYTES, archive_fingerprint, require_format, tensors_digest
 from nmt.files.reading import open_regular, require_plain, require_regular
@@ -136,8 +136,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             about = require_plain(json.loads((file.metadata() or {})["adapter"]))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: cannot be read as an adapter ({reason}); {RETRAIN}") from None
+        raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
     about = about if isinstance(about, dict) else {}
     require_format(about.get("format"), FORMAT, place=path, fix=RETRAIN)
     valid = all(isinstance(about.get(key), str) for key in ("base", "base_folder", "digest"))

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, reason
 from nmt.files.checksum import require_format, tensors_digest
 from nmt.files.reading import read_text, require_regular
 from nmt.inference.memories import EncodedLine
@@ -73,7 +73,7 @@ def save_memory(
         path.write_bytes(save(tensors, {**metadata, "digest": digest}))
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path}: cannot be written ({_reason(error)}); free some space or choose another place"
+            f"{path}: cannot be written ({reason(error)}); free some space or choose another place"
         ) from None
     return digest
 
@@ -178,13 +178,8 @@ def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, str], dict[str
         raise UserError(f"{path}: no such file; name a file or folder that nmt-encode wrote") from None
     except (SafetensorError, OSError) as error:
         raise UserError(
-            f"{path}: cannot be read as a memory ({_reason(error)}); it may be truncated, encode again"
+            f"{path}: cannot be read as a memory ({reason(error)}); it may be truncated, encode again"
         ) from None
-
-
-def _reason(error: Exception) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return " ".join(text.split())[:120]
 
 
 def _fields(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

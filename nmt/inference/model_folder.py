@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nmt.errors import UserError, print_message
+from nmt.errors import UserError, print_message, reason
 from nmt.evaluation import stored_tokenizer
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
@@ -138,9 +138,8 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
     except Exception as error:  # a damaged configuration can fail with any exception
-        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason}); "
+            f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason(error)}); "
             "train again"
         ) from None
     return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])

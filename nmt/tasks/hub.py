@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.tasks.from_python import NESTED, column_problem, rows_as_pairs
 
 
@@ -44,8 +44,7 @@ class Hub:
         try:
             splits = datasets.load_dataset(self.path, self.name)
         except Exception as error:  # it raises many kinds, also of the network
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise UserError(f"data.path={self.path}: cannot be loaded ({reason}); check the name") from None
+            raise UserError(f"data.path={self.path}: cannot be loaded ({reason(error)}); check the name") from None
         parts: dict[str, Iterable[Any]] = {}
         for part, split in self.splits.items():
             if split is None:

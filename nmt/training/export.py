@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.inference.model_folder import TrainedModel
-from nmt.training.optional import reason
 
 
 def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log: Callable[[str], None]) -> None:

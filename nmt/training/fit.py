@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.loggers import Logger
 
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.machine import is_out_of_memory
@@ -27,7 +27,7 @@ from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.merit import LOSS, merit
 from nmt.training.module import TranslationTask
 from nmt.training.new_model import new_model, refuse_longer, save_model
-from nmt.training.optional import reason, warn
+from nmt.training.optional import warn
 from nmt.training.patience import Patience
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from nmt.errors import print_message
+from nmt.errors import print_message, reason
 
 
 class UnfailingStream:
@@ -30,11 +30,6 @@ class UnfailingStream:
 
 def warn(message: str) -> None:
     print_message(f"warning: {message}")
-
-
-def reason(error: Exception) -> str:
-    """Return the error in a few words on one line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 @contextmanager

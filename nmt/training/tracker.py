@@ -14,11 +14,11 @@ from typing import Any
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import Logger
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.files.atomic import write_lines
 from nmt.files.reading import read_json
 from nmt.plugins import PluginPoint, construct
-from nmt.training.optional import optional, reason
+from nmt.training.optional import optional
 
 LOGGER = PluginPoint(
     Logger,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.inference.onnx.layout import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.machine import usable_cores
@@ -142,5 +142,6 @@ def open_session(file: Path, threads: int | None) -> Any:
         providers = ["CPUExecutionProvider"]
         return onnxruntime.InferenceSession(str(file), options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{file}: cannot be read as a graph ({reason}); write it again with nmt-export") from None
+        raise UserError(
+            f"{file}: cannot be read as a graph ({reason(error)}); write it again with nmt-export"
+        ) from None

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.files.reading import check_members, open_regular
 from nmt.inference.onnx.integers import to_integers
 from nmt.inference.onnx.layout import OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
@@ -76,8 +76,7 @@ class Shortlist:
                     shortlist = cls(*(stored[name] for name in ("best", "frequent", "weight", "bias")))
             valid = shortlist._is_valid(source_vocabulary, target_vocabulary)
         except Exception as error:  # a damaged array raises any exception
-            reason = " ".join(str(error).split())[:120]  # it may quote the whole file
-            raise UserError(f"{file}: cannot be read ({reason}); write it again with nmt-export") from None
+            raise UserError(f"{file}: cannot be read ({reason(error)}); write it again with nmt-export") from None
         if not valid:
             raise UserError(f"{file}: not a shortlist that nmt-export writes; write it again")
         return shortlist

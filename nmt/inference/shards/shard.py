@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 
 
 class Shard(NamedTuple):
@@ -61,4 +61,4 @@ def attempt(job: Job, shard: Shard) -> Done | Failed:
     except UserError as error:
         return Failed(str(error), final=True)
     except Exception as error:
-        return Failed(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        return Failed(f"{type(error).__name__}: {reason(error)}")
