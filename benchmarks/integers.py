@@ -29,8 +29,8 @@ from report import argument_parser, header, row, save, table_head
 
 from nmt.evaluation import corpus_scores
 from nmt.files.checksum import checksum
-from nmt.inference.onnx.folder import open_onnx
-from nmt.inference.onnx.layout import ABOUT
+from nmt.inference.engines import ABOUT
+from nmt.inference.onnx.model import open_onnx
 from nmt.inference.translator import Translator
 from nmt.text.files import read_lines
 

@@ -12,7 +12,7 @@ import torch
 from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.onnx.folder import exported_engines
+from nmt.inference.onnx.model import exported_engines
 from nmt.inference.onnx.shortlist import FREQUENT
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.build import build_model

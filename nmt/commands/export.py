@@ -129,7 +129,7 @@ def _print_files(folder: Path) -> None:
 
 def _shortlist(trained: TrainedModel, options: Export) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the shortlist to write: the one of the last export, a new one, or none."""
-    from nmt.inference.onnx.folder import stored_lists
+    from nmt.inference.onnx.model import stored_lists
 
     if options.shortlist is None:
         return None

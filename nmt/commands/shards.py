@@ -15,9 +15,8 @@ from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.schedule import Workers, run_shards
-from nmt.inference.shards.shard import Done, Shard
+from nmt.inference.shards.shard import Done, Shard, TranslateShard, identify
 from nmt.inference.shards.store import ShardStore, open_store
-from nmt.inference.shards.text import TranslateShard, identify
 from nmt.machine import usable_cores
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
-from nmt.inference.formats import alignment_lines, output_lines
+from nmt.inference.translation import alignment_lines, output_lines
 from nmt.progress import Progress
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 

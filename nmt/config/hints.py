@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from nmt.arguments import suggestion
-from nmt.inference.onnx.layout import ABOUT
+from nmt.inference.engines import ABOUT
 from nmt.inference.run_files import ADAPTER, MODEL_FILE
 
 LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"

@@ -1,8 +1,16 @@
-"""Names of the engines that can run a trained model, and the graph files that the ONNX engines read."""
+"""Engines that can run a trained model: their names, the files of the ONNX engines, the interface of a loaded model.
+
+Nothing here imports torch.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from nmt.search.engine import Engine
+    from nmt.text.invisible import Invisible
+    from nmt.text.tokenizer import Tokenizer
 
 OnnxEngineName = Literal["onnx", "onnx-int8"]
 EngineName = Literal["auto", "torch", OnnxEngineName]
@@ -10,3 +18,75 @@ EngineName = Literal["auto", "torch", OnnxEngineName]
 
 GRAPH_SUFFIX: dict[OnnxEngineName, str] = {"onnx": "", "onnx-int8": ".int8"}
 """The suffix of each ONNX engine's graph files. The exact engine comes first: rounding to integers is a choice."""
+
+# An exported model: its files, and names of inputs and outputs of its graphs.
+FOLDER = "onnx"  # inside a run's folder
+FORMAT = 5
+ABOUT = "about.json"
+SHORTLIST = "shortlist.npz"
+NEXT = ".after"
+"""The step graph appends this to the name of a state field when it returns the next state."""
+# Inputs of a step graph with a shortlist: the output layer for the C target pieces of a batch, with F features.
+OUTPUT_WEIGHT = "output.weight"  # (C, F), or 8-bit integers (F, C)
+OUTPUT_SCALE = "output.weight.scale"  # (C,) of these integers
+OUTPUT_BIAS = "output.bias"  # (C,)
+
+
+class AttentionFacts(NamedTuple):
+    """Properties of a model's attention that need no torch. ``about.json`` of an exported model stores them."""
+
+    class_name: str
+    """Such as ``MemoryAttention``."""
+    reads_source: bool
+    """False if the decoder reads nothing from the source; such a model has no alignments."""
+    signed: bool
+    """True if alignments may be negative."""
+    max_source_length: int | None
+    """Largest number of source pieces, ``</s>`` included; None: no limit."""
+
+    @property
+    def name(self) -> str:
+        """The class name without ``Attention``: Memory, Bahdanau, …"""
+        return self.class_name.removesuffix("Attention")
+
+
+class Runtime(Protocol):
+    """A trained model, loaded for one engine."""
+
+    @property
+    def source(self) -> Tokenizer: ...
+
+    @property
+    def target(self) -> Tokenizer: ...
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether the model was trained on lower-cased text."""
+        ...
+
+    @property
+    def remove_invisible(self) -> Invisible | None:
+        """The invisible characters that were removed from the training text."""
+        ...
+
+    @property
+    def score_tokenizer(self) -> str | None:
+        """``evaluation.tokenizer`` of the run that trained the model."""
+        ...
+
+    @property
+    def attention(self) -> AttentionFacts: ...
+
+    @property
+    def workers(self) -> int:
+        """Number of batches that are decoded at once, each with one thread; 1: one batch gets all threads."""
+        ...
+
+    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> Engine[Any, Any]:
+        """Return the search engine of the model; set ``trace`` if alignments are needed.
+
+        With ``beside_others``, several Python threads may use it at once, and each gets one thread of the machine.
+        Without, one batch at a time gets all threads, or one thread if that is faster for this number of
+        ``hypotheses`` in the batch.
+        """
+        ...

@@ -35,7 +35,7 @@ def load_export(
     """
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
-    from nmt.inference.onnx.folder import is_deployment
+    from nmt.inference.onnx.model import is_deployment
 
     if threads is not None and threads < 1:
         raise UserError(f"threads={threads}: must be at least 1; remove it to use all cores")
@@ -49,7 +49,7 @@ def load_export(
         engine = "torch"
     model = None
     if engine != "torch" and slots is None:
-        from nmt.inference.onnx.folder import open_onnx, open_preferred
+        from nmt.inference.onnx.model import open_onnx, open_preferred
 
         if engine == "auto":
             model = open_preferred(folder, device, threads=threads, shortlist=shortlist, trust=trust)
@@ -85,7 +85,7 @@ def load_trained(
     It uses its first ``slots`` slots only; None: all. Raises UserError for a deployment, if torch is not installed, or
     if the model cannot use that many slots.
     """
-    from nmt.inference.onnx.folder import is_deployment
+    from nmt.inference.onnx.model import is_deployment
 
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
     if is_deployment(folder):

@@ -18,8 +18,8 @@ from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.files.reading import read_json, require_plain
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
+from nmt.inference.engines import AttentionFacts
 from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
-from nmt.inference.runtime import AttentionFacts
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq

@@ -1,12 +1,15 @@
-"""The translation of one line, with everything that was recorded about it."""
+"""The translation of one line, and its output lines: plain, with scores, n-best lists, and word alignments."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
+SEPARATOR = re.compile(r"\|{3,}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,3 +36,31 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
+
+
+def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> Iterator[str]:
+    """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
+
+    A blank or refused input line has a single empty translation, whatever ``n_best`` is. In an n-best list, three or
+    more bars in a translation are written as Moses escapes them, because ``|||`` separates the columns.
+    """
+    if n_best > 1:
+        for hypothesis in best.n_best or [best]:
+            text = SEPARATOR.sub(lambda bars: "&#124;" * len(bars[0]), hypothesis.text)
+            yield f"{row} ||| {text} ||| {hypothesis.score:.6f}"
+    elif scores:
+        yield f"{best.score:.6f}\t{best.text}"
+    else:
+        yield best.text
+
+
+def alignment_lines(translations: Sequence[Translation]) -> list[str]:
+    """Return one line per output line: the word alignment in Pharaoh format, empty without an alignment."""
+    from nmt.alignment.links import argmax_links, format_pharaoh
+    from nmt.alignment.word_weights import word_weights
+
+    return [
+        "" if hypothesis.alignment is None else format_pharaoh(argmax_links(word_weights(hypothesis)))
+        for best in translations
+        for hypothesis in best.n_best or [best]
+    ]

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from nmt.arguments import iterable, text, text_list
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Stoppable
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import EngineName, Runtime
 from nmt.inference.loading import load_export, load_trained
 from nmt.inference.oversized import OnFailure, SourceTooLong
-from nmt.inference.runtime import Runtime
 from nmt.inference.text_check import TextCheck
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
 from nmt.machine import guard_forks

@@ -23,7 +23,7 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log
     log("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import export
-        from nmt.inference.onnx.folder import stored_engines, stored_lists
+        from nmt.inference.onnx.model import stored_engines, stored_lists
 
         lists = stored_lists(folder, trained.source, trained.target)
         export(trained, folder, lists, engines=stored_engines(folder) or ["onnx"])

@@ -26,11 +26,10 @@ from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum
 from nmt.inference import adapter_file, memory_file
-from nmt.inference.engines import OnnxEngineName
+from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
 from nmt.inference.memories import translate_encoded
 from nmt.inference.model_folder import TrainedModel, load_folder
-from nmt.inference.onnx.folder import open_onnx
-from nmt.inference.onnx.layout import ABOUT, FOLDER
+from nmt.inference.onnx.model import open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt

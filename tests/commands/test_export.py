@@ -17,8 +17,7 @@ from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
-from nmt.inference.onnx.folder import exported_engines
-from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
 from nmt.text.pair import Pair
 from nmt.text.prepare import prepare

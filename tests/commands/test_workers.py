@@ -20,8 +20,7 @@ import pytest
 from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.shards.shard import Done, Failed, Shard, attempt
-from nmt.inference.shards.text import TranslateShard, identify
+from nmt.inference.shards.shard import Done, Failed, Shard, TranslateShard, attempt, identify
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 

@@ -19,7 +19,7 @@ from nmt.errors import UserError
 from nmt.inference import adapter_file
 from nmt.inference.adapter_file import Base, model_identity, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
-from nmt.inference.shards.text import identify
+from nmt.inference.shards.shard import identify
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge

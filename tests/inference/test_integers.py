@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nmt.inference.onnx.integers import to_integers
+from nmt.inference.onnx.shortlist import to_integers
 
 
 @pytest.mark.parametrize("axis", [0, 1])

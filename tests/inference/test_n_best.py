@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import random_model, tiny_config
 
-from nmt.inference.formats import output_lines
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.translation import Translation
+from nmt.inference.translation import Translation, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.search.search import search_all

@@ -32,8 +32,7 @@ from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs
 from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ENGINES, export
-from nmt.inference.onnx.folder import exported_engines, open_onnx
-from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.decoder import LSTMDecoder, State

@@ -14,7 +14,7 @@ from nmt.config import train_config
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.onnx.folder import open_onnx
+from nmt.inference.onnx.model import open_onnx
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions

@@ -17,8 +17,7 @@ from nmt.commands.train import train
 from nmt.errors import Interrupted
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import export as exporter
-from nmt.inference.onnx.folder import exported_engines
-from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.model.decoder import LSTMDecoder
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.export import export_run

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 from nmt.errors import UserError, reason
-from nmt.inference.onnx.layout import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
+from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.machine import usable_cores
 from nmt.search.engine import Floats, Integers

@@ -20,7 +20,7 @@ from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
-from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.engines import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, NEXT, SHORTLIST, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.onnx.graphs import (
     Align,
@@ -33,7 +33,6 @@ from nmt.inference.onnx.graphs import (
     needs_trace,
     state_fields,
 )
-from nmt.inference.onnx.layout import ABOUT, FOLDER, FORMAT, NEXT, SHORTLIST
 from nmt.inference.onnx.quantise import quantise
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.onnx.summation import fix_summation_order

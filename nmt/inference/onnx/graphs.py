@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt.attention.base import Memory
-from nmt.inference.onnx.encoder import OnnxLSTMEncoder, with_range
+from nmt.inference.model_folder import load_folder
 from nmt.kernels.recurrence import lstm_cell
+from nmt.machine import torch_threads
 from nmt.model.decoder import LSTMDecoder, State
-from nmt.model.encoder import LSTMEncoder
+from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer_decoder import TransformerState
@@ -20,7 +24,103 @@ from nmt.text.specials import PAD
 
 K = 4  # number of candidates while tracing; an input of the exported graph
 MAX_TABLE = 1 << 25  # maximum size of the table of embeddings times weights, in numbers: 128 MB
+CONSTANTS = (1.0, -1.0)
+SATURATED = 30.0  # σ(30) is 1 in float32, and so is tanh(30)
 Fields = dict[str, Tensor]
+
+
+class OnnxLSTMEncoder(nn.Module):
+    """Replaces ``encoder`` while a graph is traced. When run by torch, it returns shapes without values.
+
+    onnxruntime's 8-bit LSTM rounds its inputs and hidden states by the range of the whole batch in each step. With
+    ``constant_range``, each layer gets two more units, whose hidden states are always 1 and −1. Their outgoing weights
+    are 0, so they change nothing but this range, which is then the same for every batch. The embeddings need two
+    such columns as well (``with_range``).
+    """
+
+    def __init__(self, encoder: LSTMEncoder, *, constant_range: bool = False) -> None:
+        super().__init__()
+        directions = [encoder.forwards, encoder.backwards] if encoder.bidirectional else [encoder.forwards]
+        self.extra = len(CONSTANTS) if constant_range else 0
+        layers = list(zip(*(_weights(direction, self.extra) for direction in directions), strict=True))
+        self.input_weights, self.hidden_weights, self.biases = (
+            nn.ParameterList(torch.stack([weights[part] for weights in layer]) for layer in layers) for part in range(3)
+        )
+        self.units = self.hidden_weights[0].shape[2] - self.extra
+        self.hidden = nn.Buffer(torch.zeros(len(directions), 1, self.units + self.extra))
+        self.hidden[..., self.units :] = torch.tensor(CONSTANTS[: self.extra])
+
+    def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
+        lengths = mask.sum(1).to(torch.int32)
+        hidden = self.hidden.expand(-1, lengths.shape[0], -1)
+        start = [hidden, SATURATED * hidden] if self.extra else []
+        states, finals = embedded.transpose(0, 1), []
+        for layer in zip(self.input_weights, self.hidden_weights, self.biases, strict=True):
+            outputs, final = _lstm(states, lengths, *layer, *start)
+            outputs = outputs.transpose(1, 2)  # (S, directions, B, H) → (S, B, directions, H)
+            states = outputs.flatten(2)
+            finals.append(final[..., : self.units].transpose(0, 1).flatten(1))  # (directions, B, H) → (B, E)
+        states = outputs[..., : self.units].flatten(2)
+        return states.transpose(0, 1), Final(torch.stack(finals, dim=1), None)
+
+
+def with_range(embedding: nn.Embedding) -> nn.Embedding:
+    """Return the embedding with two more columns: the largest absolute value of all embeddings, and its negative."""
+    weight = embedding.weight.detach()
+    columns = (weight.abs().max() * torch.tensor(CONSTANTS)).expand(len(weight), -1)
+    widened = nn.Embedding(len(weight), weight.shape[1] + len(CONSTANTS))
+    widened.weight = nn.Parameter(torch.cat([weight, columns], dim=1))
+    return widened
+
+
+def _lstm(
+    states: Tensor, lengths: Tensor, input_weight: Tensor, hidden_weight: Tensor, bias: Tensor, *start: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Add one LSTM node: states (S, B, X), lengths (B,) → outputs (S, directions, B, H), final (directions, B, H).
+
+    ``start`` is the initial hidden and cell state, each (directions, B, H). Without it, they are 0.
+    """
+    size, rows, _ = states.shape
+    directions, _, hidden = hidden_weight.shape
+    outputs, final = torch.onnx.ops.symbolic_multi_out(
+        "LSTM",
+        [states, input_weight, hidden_weight, bias, lengths, *start],
+        {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"},
+        dtypes=[states.dtype, states.dtype],
+        shapes=[(size, directions, rows, hidden), (directions, rows, hidden)],
+    )
+    return outputs, final
+
+
+def _weights(direction: nn.ModuleList, extra: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Return the input weight (4H, X), hidden weight (4H, H) and both biases (8H) of each layer, in ONNX gate order.
+
+    H and X include ``extra`` units.
+    """
+    layers: list[tuple[Tensor, Tensor, Tensor]] = []
+    for lstm in direction:
+        assert isinstance(lstm, nn.LSTM)
+        w_ih, w_hh, b_ih, b_hh = (_onnx_gate_order(weight.detach()) for weight in lstm.all_weights[0])
+        # The inputs of the upper layers are the outputs of all directions, each with its extra units.
+        blocks = lstm.input_size // lstm.hidden_size if layers else 1
+        saturated = torch.tensor([0, SATURATED, SATURATED, 0])[:, None].expand(4, extra)  # output and forget gates
+        b_ih = torch.cat([b_ih.reshape(4, -1), saturated], dim=1).flatten()
+        b_hh = _widen(b_hh.reshape(4, 1, -1), extra).flatten()
+        w_ih, w_hh = _widen(w_ih.reshape(len(w_ih), blocks, -1), extra).flatten(1), _widen(w_hh, extra)
+        w_ih, w_hh = (_widen(w.t().reshape(w.shape[1], 4, -1), extra).flatten(1).t() for w in (w_ih, w_hh))
+        layers.append((w_ih, w_hh, torch.cat([b_ih, b_hh])))
+    return layers
+
+
+def _widen(weight: Tensor, extra: int) -> Tensor:
+    """Return the weight with ``extra`` zeros at the end of its last axis."""
+    return nn.functional.pad(weight, (0, extra))
+
+
+def _onnx_gate_order(weight: Tensor) -> Tensor:
+    """Reorder the gates from PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
+    input_gate, forget_gate, cell_gate, output_gate = weight.chunk(4)
+    return torch.cat([input_gate, output_gate, forget_gate, cell_gate])
 
 
 class Encode(nn.Module):
@@ -211,3 +311,22 @@ def needs_trace(model: Seq2Seq) -> bool:
     except ValueError:
         return True
     return False
+
+
+def torch_encoder(
+    run: Path, *, threads: int | None, trust: Sequence[str]
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Return a function that maps ids (B, S) to the outputs of ``encode.onnx``, computed by the model of ``run``."""
+    if threads is not None:
+        torch.set_num_threads(torch_threads(threads))
+    model = load_folder(run, trust=trust).model
+    trace = needs_trace(model)
+    model.double()  # sums in float64, rounded to float32, do not depend on the other sentences of the batch
+
+    @torch.inference_mode()
+    def encode(ids: np.ndarray) -> dict[str, np.ndarray]:
+        memory, state = encode_fields(model, torch.from_numpy(ids), trace=trace)
+        fields = {**memory, **state}.items()
+        return {name: (field.float() if field.is_floating_point() else field).numpy() for name, field in fields}
+
+    return encode

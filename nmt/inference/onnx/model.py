@@ -1,25 +1,37 @@
-"""An exported model that onnxruntime runs."""
+"""An exported model: ONNX graphs, tokenizers and ``about.json`` in the folder ``onnx`` of a run, or alone.
+
+``encode.onnx`` maps ids to the memory and the first state, ``step.onnx`` adds one piece to every hypothesis, and
+``align.onnx`` maps read weights to an alignment. ``*.int8.onnx`` are the same graphs with matrix products in 8-bit
+integers. ``step.short*.onnx`` take the output layer's rows for a batch's shortlist as an input; ``shortlist.npz`` holds
+the shortlist and these rows. ``about.json`` has a checksum of each graph and tokenizer, because onnxruntime does not
+notice a few changed bytes. A deployment is a folder of these files without ``model.pt`` and without a subfolder.
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nmt.files.checksum import verify_file
-from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
-from nmt.inference.onnx.layout import SHORTLIST
+from nmt.errors import UserError
+from nmt.evaluation import stored_tokenizer
+from nmt.files.checksum import archive_fingerprint, verify_file
+from nmt.files.reading import read_json
+from nmt.inference.engines import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, SHORTLIST, AttentionFacts, OnnxEngineName
 from nmt.inference.onnx.shortlist import Shortlist
-from nmt.inference.runtime import AttentionFacts
+from nmt.inference.run_files import MODEL_FILE
 from nmt.machine import usable_cores
-from nmt.text.invisible import Invisible
+from nmt.text.invisible import KINDS, Invisible
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nmt.inference.onnx.engine import OnnxEngine
 
 ALIGN = "align.onnx"
@@ -39,7 +51,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """An exported model (``nmt.inference.runtime.Runtime``), run by onnxruntime."""
+    """An exported model (``nmt.inference.engines.Runtime``), run by onnxruntime."""
 
     folder: Path
     checksums: Mapping[str, int]
@@ -114,7 +126,7 @@ class OnnxModel:
 
         self.verify()
         if self.torch_encodes:
-            from nmt.inference.onnx.torch_encoder import torch_encoder
+            from nmt.inference.onnx.graphs import torch_encoder
 
             encode = torch_encoder(self.folder.parent, threads=threads, trust=self.trust)
         else:
@@ -138,3 +150,176 @@ def verified(file: Path, checksums: Mapping[str, int]) -> Path:
     """Return ``file`` if its checksum is the recorded one; raise UserError otherwise."""
     kind = {".onnx": "a graph", ".npz": "a shortlist"}.get(file.suffix, "a tokenizer")
     return verify_file(file, checksums, kind=kind, fix="write it again with nmt-export")
+
+
+def is_deployment(place: Path) -> bool:
+    """Return whether ``place`` is a deployment: an export that needs no ``model.pt``."""
+    return (place / ABOUT).is_file() and not (place / MODEL_FILE).is_file()
+
+
+def exported_engines(place: Path) -> list[OnnxEngineName]:
+    """Return the ONNX engines that a run's folder or a deployment has graphs for, in the order of ``GRAPH_SUFFIX``.
+
+    Graphs of another model, or of another export format, do not count.
+    """
+    folder = _graphs_folder(place)
+    about = _read_about(folder)
+    if about.get("format") != FORMAT:
+        return []
+    if not is_deployment(place):
+        model = place / MODEL_FILE
+        if not model.is_file() or about.get("model") != archive_fingerprint(model):
+            return []
+    recorded = about.get("checksums")
+    files = {file.name for file in folder.iterdir()} | {*(recorded if isinstance(recorded, dict) else ())}
+    return [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in files]
+
+
+def _graphs_folder(place: Path) -> Path:
+    return place if is_deployment(place) else place / FOLDER
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    """Return the content of ``about.json``; nothing if it is missing or damaged."""
+    try:
+        about = read_json(folder / ABOUT)
+    except (OSError, ValueError):
+        about = {}
+    return about if isinstance(about, dict) else {}
+
+
+def open_preferred(
+    place: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
+) -> OnnxModel | None:
+    """Load the export that ``engine=auto`` uses; None if torch has to be used.
+
+    If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is
+    set, because torch has none, or if ``place`` is a deployment.
+    """
+    deployed = is_deployment(place)
+    if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL_FILE).is_file()):
+        return None
+    if device not in ("auto", "cpu"):
+        if deployed:
+            raise UserError(f"device={device}: {place} holds only ONNX graphs, which run on the CPU; remove device=")
+        return None
+    engines = exported_engines(place)
+    try:
+        if not engines:
+            raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
+        model = _open(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        model.verify()  # loaded later, with as many threads as the work needs
+    except UserError as error:
+        if deployed or (shortlist and engines):
+            raise
+        warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
+        return None
+    return model
+
+
+def _unusable(place: Path) -> str:
+    """Return why the folder does not offer an engine, and how to get it."""
+    deployed = is_deployment(place)
+    fix = "nmt-export model=RUN output=FOLDER" if deployed else f"nmt-export model={place}"
+    if others := exported_engines(place):
+        return f"has graphs of engine={others[0]} only; write both with {fix}"
+    folder = _graphs_folder(place)
+    stored = _read_about(folder).get("format")
+    if type(stored) is int and stored != FORMAT:
+        problem = f"has graphs of format {stored}, but this version reads format {FORMAT}"
+    elif (folder / ABOUT).is_file():
+        problem = f"has graphs {'of another version' if deployed else 'of another model or of another version'}"
+    else:
+        problem = "has no graphs"
+    return f"{problem}; write them with {fix}"
+
+
+def open_onnx(
+    place: Path,
+    engine_name: OnnxEngineName,
+    *,
+    threads: int | None = None,
+    shortlist: bool = False,
+    trust: Sequence[str] = (),
+) -> OnnxModel:
+    """Load the export of a run's folder, or a deployment.
+
+    Raises UserError if it is missing, damaged or of another model.
+    """
+    if not place.is_dir():
+        raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
+    if engine_name not in exported_engines(place):
+        raise UserError(f"engine={engine_name}: {_graphs_folder(place)} {_unusable(place)}")
+    return _open(place, engine_name, threads=threads, shortlist=shortlist, trust=trust)
+
+
+def _open(
+    place: Path, engine_name: OnnxEngineName, *, threads: int | None, shortlist: bool, trust: Sequence[str]
+) -> OnnxModel:
+    """Load the export for one of its ``exported_engines``."""
+    folder = _graphs_folder(place)
+    if shortlist and not (folder / SHORTLIST).is_file():
+        fix = "nmt-export model=RUN output=FOLDER" if is_deployment(place) else f"nmt-export model={place}"
+        raise UserError(f"shortlist=true: {folder} has no shortlist; write one with {fix} shortlist=50")
+    about = _read_about(folder)
+    try:
+        lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
+        torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
+        invisible = KINDS[KINDS.index(about.get("remove_invisible"))]
+        score_tokenizer = stored_tokenizer({"evaluation": {"tokenizer": about.get("score_tokenizer")}})
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
+    if torch_encodes and is_deployment(place):
+        raise UserError(f"model={place}: torch has to encode the source; name the folder of the training run")
+    source = Tokenizer.from_file(verified(folder / "source.model", checksums))
+    joint = "target.model" not in checksums
+    target = source if joint else Tokenizer.from_file(verified(folder / "target.model", checksums))
+    return OnnxModel(
+        folder,
+        checksums,
+        engine_name,
+        source,
+        target,
+        lowercase,
+        facts,
+        torch_encodes,
+        threads,
+        shortlist,
+        trust,
+        invisible,
+        score_tokenizer,
+    )
+
+
+def stored_engines(run: Path) -> list[OnnxEngineName]:
+    """Return the engines of the last export into a run's folder, whose model may have changed since."""
+    return [name for name, suffix in GRAPH_SUFFIX.items() if (run / FOLDER / f"step{suffix}.onnx").is_file()]
+
+
+def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return ``best`` and ``frequent`` of the shortlist in a run's folder; None if it has none.
+
+    Raises UserError if they are damaged, or if the export's tokenizers are not ``source`` and ``target``.
+    """
+    folder = run / FOLDER
+    if not (folder / SHORTLIST).is_file():
+        return None
+    recorded = _read_about(folder).get("checksums")
+    checksums = recorded if isinstance(recorded, dict) else {}
+    for name, tokenizer in (("source.model", source), ("target.model", target)):
+        file = folder / (name if name in checksums else "source.model")
+        if verified(file, checksums).read_bytes() != tokenizer.to_bytes():
+            raise UserError(f"{file}: not the tokenizer of the model")
+    sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
+    lists = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
+    return lists.best, lists.frequent
+
+
+def _facts(stored: Mapping[str, Any]) -> AttentionFacts:
+    """Raise TypeError unless ``stored`` holds the facts that nmt-export writes, with their types."""
+    facts, limit = AttentionFacts(**stored), stored["max_source_length"]
+    if not isinstance(facts.class_name, str) or type(facts.reads_source) is not bool or type(facts.signed) is not bool:
+        raise TypeError("attention")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise TypeError("attention.max_source_length")
+    return facts

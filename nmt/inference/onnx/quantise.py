@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from nmt.inference.onnx.integers import WEIGHT_STEPS, to_integers
-from nmt.inference.onnx.layout import OUTPUT_SCALE, OUTPUT_WEIGHT
+from nmt.inference.engines import OUTPUT_SCALE, OUTPUT_WEIGHT
+from nmt.inference.onnx.shortlist import WEIGHT_STEPS, to_integers
 
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127

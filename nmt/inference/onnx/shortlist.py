@@ -16,8 +16,7 @@ import numpy as np
 
 from nmt.errors import UserError, reason
 from nmt.files.reading import check_members, open_regular
-from nmt.inference.onnx.integers import to_integers
-from nmt.inference.onnx.layout import OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
+from nmt.inference.engines import OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 FREQUENT = 200
 MAX_CELLS = 30_000_000  # source × target pieces to learn from: they take 1 GB and half a minute
+# Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
+# products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
+WEIGHT_STEPS = 64
 
 
 class Shortlist:
@@ -112,3 +114,15 @@ def learn_translations(corpus: Corpus, *, source_vocabulary: int, size: int) -> 
     counts = np.bincount(np.concatenate([corpus.ids(row)[1] for row in range(len(corpus))]))
     frequent = np.argsort(-counts, kind="stable")[: min(FREQUENT, np.count_nonzero(counts))]
     return best, np.sort(frequent).astype(np.int32)
+
+
+def to_integers(weight: np.ndarray, *, axis: int, steps: int = WEIGHT_STEPS) -> tuple[np.ndarray, np.ndarray]:
+    """Return a weight as integers in ±``steps``, and their scales, which have no ``axis``.
+
+    Integers times scales are about the weight. Scales of weights that are not finite are not finite either.
+    """
+    largest = np.abs(weight).max(axis=axis)
+    scales = np.where(largest == 0, 1, largest).astype(np.float32) / np.float32(steps)
+    with np.errstate(invalid="ignore"):
+        integers = np.rint(weight / np.expand_dims(scales, axis)).astype(np.int8)
+    return integers, scales
