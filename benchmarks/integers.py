@@ -29,7 +29,7 @@ from report import argument_parser, header, row, save, table_head
 
 from nmt.evaluation import corpus_scores
 from nmt.files.checksum import checksum
-from nmt.inference.engines import ABOUT
+from nmt.inference.engines import ABOUT, LoadSettings
 from nmt.inference.onnx.model import open_onnx
 from nmt.inference.translator import Translator
 from nmt.text.files import read_lines
@@ -77,9 +77,9 @@ def compare_forms(model: Path, source: list[str], references: list[str], args: a
     with tempfile.TemporaryDirectory() as folder:
         runs = {name: quantised_copy(model, Path(folder) / name, form) for name, form in FORMS.items()}
         runs[EXPORTED] = model
-        translators = {"float32": Translator(open_onnx(model, "onnx", threads=args.threads))}
+        translators = {"float32": Translator(open_onnx(model, LoadSettings(engine="onnx", threads=args.threads)))}
         for name, run in runs.items():
-            translators[name] = Translator(open_onnx(run, "onnx-int8", threads=args.threads))
+            translators[name] = Translator(open_onnx(run, LoadSettings(engine="onnx-int8", threads=args.threads)))
         translations, seconds = {}, dict.fromkeys(translators, float("inf"))
         for _ in range(args.rounds):
             for name, translator in translators.items():
@@ -135,7 +135,7 @@ def record_inputs(run: Path, graph: onnx.ModelProto, names: list[str], lines: li
     options = onnxruntime.SessionOptions()
     # Graph optimisation would fuse the products and hide their inputs.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    translator = Translator(open_onnx(run, "onnx-int8", threads=1))
+    translator = Translator(open_onnx(run, LoadSettings(engine="onnx-int8", threads=1)))
     engine: Any = translator.runtime.engine(trace=False)
     outputs = [output.name for output in engine._step.get_outputs()]
     recorder = Recorder(onnxruntime.InferenceSession(graph.SerializeToString(), options), names, outputs)

@@ -15,6 +15,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted
+from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
@@ -59,7 +60,14 @@ def align(arguments: list[str]) -> None:
     with line_writer(None) as write:
         groups = _pair_groups(options)
         translator = load_model(
-            options.model, adapter=options.adapter, device=options.device, threads=options.threads, trust=options.trust
+            options.model,
+            LoadSettings(
+                engine="torch",
+                adapter=options.adapter,
+                device=options.device,
+                threads=options.threads,
+                trust=options.trust,
+            ),
         )
         require_attention(translator, f"model={options.model}")
         from nmt.alignment.links import format_pharaoh

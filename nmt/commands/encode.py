@@ -14,6 +14,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.config.schema import Threads
 from nmt.errors import counted, print_message
+from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress
 
 if TYPE_CHECKING:
@@ -60,7 +61,14 @@ def encode(arguments: list[str]) -> None:
     options = read_options("encode", Encode, arguments)
     with output_folder(Path(options.output)) as folder:
         translator = load_model(
-            options.model, adapter=options.adapter, device=options.device, threads=options.threads, trust=options.trust
+            options.model,
+            LoadSettings(
+                engine="torch",
+                adapter=options.adapter,
+                device=options.device,
+                threads=options.threads,
+                trust=options.trust,
+            ),
         )
         count = _encode_all(translator, options, folder)
     print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")

@@ -16,7 +16,7 @@ from nmt.commands.streams import require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError
 from nmt.evaluation import EvaluationSettings, ignore_case
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import EngineName, LoadSettings
 from nmt.search.options import SearchOptions
 from nmt.text.links import Links, LinkSettings
 from nmt.text.pair import Pair
@@ -212,12 +212,14 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         golds = read_gold(options.links, options.gold, pairs)
     translator = load_model(
         options.model,
-        adapter=options.adapter,
-        engine=options.engine,
-        device=options.device,
-        threads=options.threads,
-        trust=options.trust,
-        slots=options.slots,
+        LoadSettings(
+            adapter=options.adapter,
+            engine=options.engine,
+            device=options.device,
+            threads=options.threads,
+            trust=options.trust,
+            slots=options.slots,
+        ),
     )
     if golds is not None:
         require_attention(translator, f"links={options.links}")

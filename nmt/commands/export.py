@@ -15,7 +15,7 @@ from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
-from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import has_adapter
 
 if TYPE_CHECKING:
@@ -114,7 +114,14 @@ def _load(options: Export) -> tuple[TrainedModel, str]:
     # If there is no model, load_model raises the error.
     identity = model_identity(Path(options.model if options.adapter is None else options.adapter))
     translator = load_model(
-        options.model, adapter=options.adapter, device="cpu", threads=None, trust=options.trust, slots=options.slots
+        options.model,
+        LoadSettings(
+            engine="torch",
+            adapter=options.adapter,
+            device="cpu",
+            trust=options.trust,
+            slots=options.slots,
+        ),
     )
     return translator.trained, identity
 

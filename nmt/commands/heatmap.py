@@ -18,7 +18,7 @@ from nmt.commands.streams import print_path, require_stdout
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
 
@@ -105,11 +105,9 @@ def heatmap(arguments: list[str]) -> None:
     engine = options.engine if options.tgt is None else "torch"
     translator = load_model(
         options.model,
-        adapter=options.adapter,
-        engine=engine,
-        device=options.device,
-        threads=options.threads,
-        trust=options.trust,
+        LoadSettings(
+            adapter=options.adapter, engine=engine, device=options.device, threads=options.threads, trust=options.trust
+        ),
     )
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)

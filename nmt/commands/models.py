@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nmt.commands.streams import GROUP
 from nmt.errors import UserError, print_message
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress
 from nmt.search.options import SearchOptions
 
@@ -16,38 +16,20 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
 
 
-def load_model(
-    folder: str,
-    *,
-    device: str,
-    threads: int | None,
-    trust: Sequence[str],
-    engine: EngineName = "torch",
-    shortlist: bool = False,
-    slots: int | None = None,
-    adapter: str | None = None,
-) -> Translator:
+def load_model(folder: str, settings: LoadSettings) -> Translator:
     """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
 
     Raises UserError if the folder holds no model for this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
+    from nmt.inference.load import load
     from nmt.inference.onnx.model import OnnxModel
     from nmt.inference.translator import Translator
 
-    translator = Translator.load(
-        folder,
-        engine=engine,
-        device=device,
-        threads=threads,
-        trust=trust,
-        shortlist=shortlist,
-        slots=slots,
-        adapter=adapter,
-    )
-    if engine == "auto" and isinstance(translator.runtime, OnnxModel):
-        print_message(f"engine: {translator.runtime.engine_name}")
-    return translator
+    runtime = load(folder, settings)
+    if settings.engine == "auto" and isinstance(runtime, OnnxModel):
+        print_message(f"engine: {runtime.engine_name}")
+    return Translator(runtime)
 
 
 def require_attention(translator: Translator, setting: str) -> None:

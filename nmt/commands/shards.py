@@ -12,7 +12,7 @@ from nmt import __version__
 from nmt.commands import streams
 from nmt.commands.translate_options import Translate
 from nmt.errors import UserError, counted, print_message
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.schedule import Workers, run_shards
 from nmt.inference.shards.shard import Done, Shard, TranslateShard, identify
@@ -52,15 +52,15 @@ def worker_threads(options: Translate) -> int:
 def _job(translator: Translator, options: Translate) -> TranslateShard:
     runtime = translator.runtime
     engine: EngineName = runtime.engine_name if isinstance(runtime, OnnxModel) else "torch"
-    settings: dict[str, Any] = {
-        "engine": engine,
-        "device": options.device,
-        "threads": worker_threads(options),
-        "trust": tuple(options.trust),
-        "shortlist": options.shortlist,
-        "slots": options.slots,
-        "adapter": None if options.adapter is None else Path(options.adapter).absolute(),
-    }
+    settings = LoadSettings(
+        engine=engine,
+        device=options.device,
+        threads=worker_threads(options),
+        trust=options.trust,
+        shortlist=options.shortlist,
+        slots=options.slots,
+        adapter=None if options.adapter is None else Path(options.adapter).absolute(),
+    )
     model = Path(options.model).absolute()
     return TranslateShard(
         model=model,
@@ -68,7 +68,7 @@ def _job(translator: Translator, options: Translate) -> TranslateShard:
         search=options.search,
         scores=options.scores,
         alignments=options.alignments is not None,
-        identity=identify(translator, model, settings["adapter"]),
+        identity=identify(translator, model, settings.adapter),
     )
 
 
@@ -78,9 +78,9 @@ def _settings(job: TranslateShard) -> dict[str, Any]:
     return {
         "version": __version__,
         "model": job.identity,
-        **{name: settings[name] for name in ("engine", "shortlist", "slots")},
+        **{name: getattr(settings, name) for name in ("engine", "shortlist", "slots")},
         # A shortlist depends on the batch, and this on the number of threads.
-        "threads": settings["threads"] if settings["shortlist"] else None,
+        "threads": settings.threads if settings.shortlist else None,
         "scores": job.scores,
         "alignments": job.alignments,
         **{f"search.{name}": value for name, value in asdict(job.search).items()},

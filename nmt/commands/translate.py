@@ -16,6 +16,7 @@ from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
+from nmt.inference.engines import LoadSettings
 from nmt.inference.translation import alignment_lines, output_lines
 from nmt.progress import Progress
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
@@ -68,13 +69,15 @@ def translate(arguments: list[str]) -> None:
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         translator = load_model(
             options.model,
-            adapter=options.adapter,
-            device=options.device,
-            threads=options.threads,
-            trust=options.trust,
-            engine="torch" if options.memory is not None else options.engine,
-            shortlist=options.shortlist,
-            slots=options.slots,
+            LoadSettings(
+                adapter=options.adapter,
+                device=options.device,
+                threads=options.threads,
+                trust=options.trust,
+                engine="torch" if options.memory is not None else options.engine,
+                shortlist=options.shortlist,
+                slots=options.slots,
+            ),
         )
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")

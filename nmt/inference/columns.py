@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from nmt.arguments import is_missing, iterable, text, text_list
+from nmt.arguments import is_missing, iterable, text
 from nmt.errors import UserError
-from nmt.inference.engines import EngineName
+from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.load import load
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -57,15 +58,15 @@ class Translate:
         self.model = Path(model).absolute()
         self.column, self.output, self.scores = column, output, scores
         self.search = search
-        self.settings: dict[str, Any] = {
-            "engine": engine,
-            "threads": threads,
-            "device": device,
-            "shortlist": shortlist,
-            "trust": tuple(text_list(trust, "trust", what="packages")),
-            "slots": slots,
-            "adapter": None if adapter is None else Path(adapter).absolute(),
-        }
+        self.settings = LoadSettings(
+            engine=engine,
+            threads=threads,
+            device=device,
+            shortlist=shortlist,
+            trust=trust,
+            slots=slots,
+            adapter=None if adapter is None else Path(adapter).absolute(),
+        )
         self._loaded: tuple[int, Translator] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,7 +76,7 @@ class Translate:
     def translator(self) -> Translator:
         """The translator of this process, loaded on first use. A forked child loads it again: threads end in a fork."""
         if self._loaded is None or self._loaded[0] != os.getpid():
-            self._loaded = os.getpid(), Translator.load(self.model, **self.settings)
+            self._loaded = os.getpid(), Translator(load(self.model, self.settings))
         return self._loaded[1]
 
     def __call__(self, batch: Any) -> dict[str, Any]:

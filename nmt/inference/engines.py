@@ -1,11 +1,16 @@
-"""Engines that can run a trained model: their names, the files of the ONNX engines, the interface of a loaded model.
+"""Engines that can run a trained model: their names and files, how to load a model, the interface of a loaded one.
 
 Nothing here imports torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from nmt.arguments import text_list
 
 if TYPE_CHECKING:
     from nmt.search.engine import Engine
@@ -30,6 +35,22 @@ NEXT = ".after"
 OUTPUT_WEIGHT = "output.weight"  # (C, F), or 8-bit integers (F, C)
 OUTPUT_SCALE = "output.weight.scale"  # (C,) of these integers
 OUTPUT_BIAS = "output.bias"  # (C,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings:
+    """How to load a model. ``Translator.load`` describes each setting."""
+
+    engine: EngineName = "auto"
+    device: str = "auto"
+    threads: int | None = None
+    trust: Sequence[str] = ()
+    shortlist: bool = False
+    slots: int | None = None
+    adapter: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trust", tuple(text_list(self.trust, "trust", what="packages")))
 
 
 class AttentionFacts(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from nmt.arguments import iterable, text, text_list
 from nmt.errors import UserError
 from nmt.inference.bulk import Bulk, Stoppable
-from nmt.inference.engines import EngineName, Runtime
-from nmt.inference.loading import load_export, load_trained
+from nmt.inference.engines import EngineName, LoadSettings, Runtime
+from nmt.inference.load import load, load_torch
+from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.oversized import OnFailure, SourceTooLong
 from nmt.inference.text_check import TextCheck
 from nmt.inference.translation import SCORES_NOT_FINITE, Translation
@@ -41,18 +42,11 @@ _UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 class Translator:
     """Translates lines of text with one trained model.
 
-    ``max_tokens`` limits the size of a batch, in source pieces with padding. ``load_trained`` loads the torch model, if
-    ``runtime`` is another engine's. With ``check_text``, one warning names a text that the tokenizers cannot read.
+    ``max_tokens`` limits the size of a batch, in source pieces with padding. With ``check_text``, one warning names a
+    text that the tokenizers cannot read.
     """
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        *,
-        max_tokens: int = 4096,
-        load_trained: Callable[[], TrainedModel] | None = None,
-        check_text: bool = True,
-    ) -> None:
+    def __init__(self, runtime: Runtime, *, max_tokens: int = 4096, check_text: bool = True) -> None:
         self.runtime = runtime
         self.max_tokens = max_tokens
         self.lowercase = runtime.lowercase
@@ -63,7 +57,6 @@ class Translator:
         self.check_text = check_text
         # Changes a line as the training text was changed: without invisible characters, in lower case.
         self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
-        self._load_trained = load_trained or (lambda: cast("TrainedModel", runtime))
 
     @classmethod
     def load(
@@ -88,17 +81,22 @@ class Translator:
         packages besides nmt whose classes the model may use. Raises UserError if the folder holds no model for this
         engine.
         """
-        folder, adapter = Path(folder), None if adapter is None else Path(adapter)
-        trust = text_list(trust, "trust", what="packages")
-        settings: Any = {"threads": threads, "trust": trust, "slots": slots, "adapter": adapter}
-        exported = load_export(folder, engine, device, shortlist=shortlist, **settings)
-        torch_model = partial(load_trained, folder, device, **settings)
-        return cls(torch_model()) if exported is None else cls(exported, load_trained=torch_model)
+        settings = LoadSettings(
+            engine=engine,
+            device=device,
+            threads=threads,
+            trust=trust,
+            shortlist=shortlist,
+            slots=slots,
+            adapter=adapter,
+        )
+        return cls(load(folder, settings))
 
     @cached_property
     def trained(self) -> TrainedModel:
         """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
-        return self._load_trained()
+        runtime = self.runtime
+        return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
 
     def encode(self, line: str) -> list[int]:
         """Return the source piece ids of ``line``, with ``</s>``."""

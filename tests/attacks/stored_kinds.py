@@ -26,7 +26,7 @@ from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum
 from nmt.inference import adapter_file, memory_file
-from nmt.inference.engines import ABOUT, FOLDER, OnnxEngineName
+from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
 from nmt.inference.memories import translate_encoded
 from nmt.inference.model_folder import TrainedModel, load_folder
 from nmt.inference.onnx.model import open_onnx
@@ -196,7 +196,7 @@ def use_export(file: Path) -> object:
     """Load and use the graphs of which ``file`` is one."""
     engine: OnnxEngineName = "onnx-int8" if ".int8" in file.name else "onnx"
     shortlist = "short" in file.name or file == ABOUT_FILE
-    runtime = open_onnx(FINISHED, engine, threads=1, shortlist=shortlist)
+    runtime = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
     texts = Translator(runtime).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
     return texts, runtime.lowercase, runtime.attention, runtime.torch_encodes

@@ -86,7 +86,7 @@ def test_heatmap_of_given_translations_uses_torch(files: Path, capsys: pytest.Ca
 
 
 def test_links_without_torch_are_refused_before_the_translation(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.inference.loading.find_spec", lambda _: None)
+    monkeypatch.setattr("nmt.inference.load.find_spec", lambda _: None)
     monkeypatch.setattr("nmt.commands.evaluate.translate_lines", lambda *_, **__: pytest.fail("translated"))
     sides = [f"src={files}/src", f"tgt={files}/tgt"]
     with pytest.raises(UserError, match="torch is not installed; install torch with ") as caught:

@@ -20,6 +20,7 @@ import pytest
 from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
+from nmt.inference.engines import LoadSettings
 from nmt.inference.shards.shard import Done, Failed, Shard, TranslateShard, attempt, identify
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -229,7 +230,7 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
 def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> None:
     job = TranslateShard(
         model=exported,
-        settings={"engine": "onnx", "adapter": None},
+        settings=LoadSettings(engine="onnx"),
         search=SearchOptions(beam_size=1),
         scores=False,
         alignments=False,

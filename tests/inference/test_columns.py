@@ -325,5 +325,5 @@ def test_cluster_without_ray_is_refused(run: Path, tmp_path: Path, monkeypatch: 
 
 def test_every_setting_of_the_translator_can_be_given() -> None:
     settings = {*inspect.signature(Translator.load).parameters} - {"folder"}
-    assert settings == {*Translate(model="x").settings}
+    assert settings == {*vars(Translate(model="x").settings)}
     assert settings <= {*inspect.signature(Translate).parameters}

@@ -25,7 +25,7 @@ from nmt.config import config_dir, train_config
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
-from nmt.inference.engines import GRAPH_SUFFIX, OnnxEngineName
+from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx import engine as engine_module
@@ -65,7 +65,7 @@ def exported(
     trained = TrainedModel(model, TOKENIZER, TOKENIZER, config, longest_source)
     save_folder(folder, trained)
     export(trained, folder, lists, engines=engines)
-    return Translator(trained), Translator(open_onnx(folder, "onnx", threads=1))
+    return Translator(trained), Translator(open_onnx(folder, LoadSettings(engine="onnx", threads=1)))
 
 
 def assert_equal_translations(expected: Translator, actual: Translator, options: SearchOptions) -> None:
@@ -200,7 +200,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_threads_are_counted_without_sched_getaffinity(short_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    assert len(Translator(open_onnx(short_run, "onnx")).texts(LINES)) == len(LINES)
+    assert len(Translator(open_onnx(short_run, LoadSettings(engine="onnx"))).texts(LINES)) == len(LINES)
 
 
 def test_graphs_and_their_torch_model_use_the_given_threads(short_run: Path) -> None:
@@ -251,18 +251,19 @@ class TestShortlist:
         pair = exported(
             tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)), engines=ENGINES
         )
-        short = Translator(open_onnx(tmp_path, "onnx", threads=1, shortlist=True))
+        short = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1, shortlist=True)))
         for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):
             assert_equal_translations(pair[0], short, options)
             integers = [
-                Translator(open_onnx(tmp_path, "onnx-int8", threads=1, shortlist=restricted))
+                Translator(open_onnx(tmp_path, LoadSettings(engine="onnx-int8", threads=1, shortlist=restricted)))
                 for restricted in (False, True)
             ]
             assert_equal_translations(*integers, options)
 
     def test_translations_use_the_shortlist_only(self, short_run: Path) -> None:
         unrestricted, restricted = (
-            Translator(open_onnx(short_run, "onnx", threads=1, shortlist=shortlist)) for shortlist in (False, True)
+            Translator(open_onnx(short_run, LoadSettings(engine="onnx", threads=1, shortlist=shortlist)))
+            for shortlist in (False, True)
         )
         allowed = {*TOKENIZER.pieces([*range(4, 8), *range(270, 290)]), "</s>"}
         options = SearchOptions(beam_size=30, n_best=5, max_length=9)
@@ -282,7 +283,7 @@ class TestShortlist:
         np.savez(file, **arrays)
         record_checksum(file)  # as in a forged folder
         with pytest.raises(UserError, match=r"graphs that do not fit together \('output.weight'\); write them again"):
-            Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+            Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
 
     def test_missing_or_damaged_shortlist_is_reported(self, short_run: Path, tmp_path: Path) -> None:
         run = shutil.copytree(short_run, tmp_path / "copy")
@@ -291,15 +292,15 @@ class TestShortlist:
         for damage in (content[:2000], b"", b"nonsense"):
             file.write_bytes(damage)
             with pytest.raises(UserError, match=r"shortlist.npz: cannot be read as a shortlist \(wrong checksum\)"):
-                Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+                Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
             record_checksum(file)  # as in a forged folder
             with pytest.raises(UserError, match="shortlist.npz: cannot be read"):
-                Translator(open_onnx(run, "onnx", shortlist=True)).texts(LINES)
+                Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
         file.unlink()
         with pytest.raises(
             UserError, match="shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=50"
         ):
-            open_onnx(run, "onnx", shortlist=True)
+            open_onnx(run, LoadSettings(engine="onnx", shortlist=True))
         with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
             Translator.load(run, engine="torch", shortlist=True)
 
@@ -371,7 +372,7 @@ def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch
     assert "_single_thread" in vars(translator.runtime) and "_all_threads" not in vars(translator.runtime)
 
     monkeypatch.setattr(OnnxModel, "_load", lambda self, threads: threads)
-    runtime = open_onnx(run, "onnx-int8", threads=2)
+    runtime = open_onnx(run, LoadSettings(engine="onnx-int8", threads=2))
     assert [runtime.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
     for others in ({"engine_name": "onnx"}, {"torch_encodes": True}):
         assert replace(runtime, **others).engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
@@ -384,7 +385,7 @@ def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch
 @pytest.mark.parametrize("shortlist", [False, True])
 def test_banned_pieces_do_not_displace_others(shortlist: bool, k: int, short_run: Path) -> None:
     """If the most likely pieces are banned, the next ones follow, with unchanged log-probabilities."""
-    engine = open_onnx(short_run, "onnx", threads=1, shortlist=shortlist).engine(trace=False)
+    engine = open_onnx(short_run, LoadSettings(engine="onnx", threads=1, shortlist=shortlist)).engine(trace=False)
     live = engine.init(engine.encode([[5, 9, 7, EOS], [6, EOS]]))
     tokens, parents = np.full((2, 1), BOS), np.zeros((2, 1), dtype=np.int64)
     _, all_log_probs, all_ids, _ = engine.step(live, tokens, parents, 290)
@@ -441,8 +442,8 @@ class TestFolder:
             assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
-        by_onnx = Translator(open_onnx(run, "onnx")).translate(LINES)
-        by_int8 = Translator(open_onnx(run, "onnx-int8")).translate(LINES)
+        by_onnx = Translator(open_onnx(run, LoadSettings(engine="onnx"))).translate(LINES)
+        by_int8 = Translator(open_onnx(run, LoadSettings(engine="onnx-int8"))).translate(LINES)
         for left, right in zip(by_onnx, by_int8, strict=True):
             assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
 
@@ -465,7 +466,7 @@ class TestFolder:
         (other / "model.pt").write_bytes(content)
         assert exported_engines(other) == []
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
-            open_onnx(other, "onnx")
+            open_onnx(other, LoadSettings(engine="onnx"))
 
     def test_graphs_of_an_earlier_format_are_refused(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
@@ -474,14 +475,14 @@ class TestFolder:
         file.write_text(json.dumps({**about, "format": about["format"] - 1}))
         assert exported_engines(other) == []
         with pytest.raises(UserError, match="engine=onnx-int8: .* has graphs of format .*; write them with nmt-export"):
-            open_onnx(other, "onnx-int8")
+            open_onnx(other, LoadSettings(engine="onnx-int8"))
 
     def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
         graph = other / "onnx" / "step.onnx"
         graph.write_bytes(graph.read_bytes()[:1000])
         with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
-            Translator(open_onnx(other, "onnx")).texts(LINES)
+            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
 
     def test_graphs_with_other_inputs_are_refused(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
@@ -493,7 +494,7 @@ class TestFolder:
             stored["checksums"][name] = checksum(file)
             about.write_text(json.dumps(stored))
             with pytest.raises(UserError, match=r"copy/onnx: graphs that do not fit together \(.*\); write them again"):
-                Translator(open_onnx(other, "onnx")).translate(LINES)
+                Translator(open_onnx(other, LoadSettings(engine="onnx"))).translate(LINES)
             file.write_bytes(content)
             about.write_text(recorded)
 
@@ -509,12 +510,12 @@ class TestFolder:
         for function in ("open_session", "graph_encoder"):
             monkeypatch.setattr(f"nmt.inference.onnx.engine.{function}", lambda *given: opened.append(given[0]))
         with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(wrong checksum\); write it again"):
-            Translator(open_onnx(other, "onnx")).texts(LINES)
+            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
         assert opened == []
         (other / "onnx" / name).unlink()
         os.mkfifo(other / "onnx" / name)
         with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(not a regular file\)|has graphs of"):
-            Translator(open_onnx(other, "onnx")).texts(LINES)
+            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
 
     @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "null", '"x"', "{", None])
     def test_unreadable_about_json_counts_as_not_exported(self, run: Path, tmp_path: Path, content: str | None) -> None:
@@ -527,7 +528,7 @@ class TestFolder:
             about.write_text(content)
         assert exported_engines(other) == []
         with pytest.raises(UserError, match="has no graphs|has graphs of another model"):
-            open_onnx(other, "onnx")
+            open_onnx(other, LoadSettings(engine="onnx"))
 
     @pytest.mark.parametrize("name", ["checksums", "attention", "encoder", "model", "lowercase", "format"])
     @pytest.mark.parametrize("value", [None, "abc", -1, 1.5, [], {}, {"a": [1]}], ids=str)
@@ -540,7 +541,7 @@ class TestFolder:
         for changed in ({name: value}, {"attention": {**about["attention"], "max_source_length": value}}):
             file.write_text(json.dumps({**about, **changed}))
             with contextlib.suppress(UserError):
-                Translator(open_onnx(other, "onnx")).texts(["a dog"])
+                Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(["a dog"])
 
     @pytest.mark.parametrize(
         "change", [{"attention": {"class_name": 3}}, {"attention": None}, {"checksums": 3}, {"lowercase": ...}]
@@ -551,7 +552,7 @@ class TestFolder:
         about = {**json.loads(file.read_text()), **change}
         file.write_text(json.dumps({name: value for name, value in about.items() if value is not ...}))
         with pytest.raises(UserError, match="about.json: not a file that nmt-export writes; write it again"):
-            open_onnx(other, "onnx")
+            open_onnx(other, LoadSettings(engine="onnx"))
         file.write_text("[]")
         assert exported_engines(other) == []
         (other / "model.pt").unlink()
@@ -559,6 +560,6 @@ class TestFolder:
 
     def test_missing_graphs_are_reported(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="has no graphs; write them with nmt-export model="):
-            open_onnx(tmp_path, "onnx")
+            open_onnx(tmp_path, LoadSettings(engine="onnx"))
         with pytest.raises(UserError, match="no such folder"):
-            open_onnx(tmp_path / "nowhere", "onnx")
+            open_onnx(tmp_path / "nowhere", LoadSettings(engine="onnx"))

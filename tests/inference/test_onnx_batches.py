@@ -11,7 +11,7 @@ import pytest
 from builders import random_model
 
 from nmt.config import train_config
-from nmt.inference.engines import OnnxEngineName
+from nmt.inference.engines import LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import open_onnx
@@ -85,7 +85,7 @@ def count_differences(translators: dict[int, Translator], count: int, *, exact: 
 
 
 def onnx_translators(run: Path, engine: OnnxEngineName) -> dict[int, Translator]:
-    return {threads: Translator(open_onnx(run, engine, threads=threads)) for threads in (1, 2)}
+    return {threads: Translator(open_onnx(run, LoadSettings(engine=engine, threads=threads))) for threads in (1, 2)}
 
 
 @pytest.mark.parametrize("engine", ["onnx", "onnx-int8"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,16 @@ from nmt.errors import UserError
 from nmt.evaluation import stored_tokenizer
 from nmt.files.checksum import archive_fingerprint, verify_file
 from nmt.files.reading import read_json
-from nmt.inference.engines import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, SHORTLIST, AttentionFacts, OnnxEngineName
+from nmt.inference.engines import (
+    ABOUT,
+    FOLDER,
+    FORMAT,
+    GRAPH_SUFFIX,
+    SHORTLIST,
+    AttentionFacts,
+    LoadSettings,
+    OnnxEngineName,
+)
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.machine import usable_cores
@@ -49,11 +58,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_loading)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OnnxModel:
     """An exported model (``nmt.inference.engines.Runtime``), run by onnxruntime."""
 
+    place: Path
+    """The folder of the run, or of the deployment."""
     folder: Path
+    """The folder of the graphs."""
+    settings: LoadSettings
     checksums: Mapping[str, int]
     engine_name: OnnxEngineName
     source: Tokenizer
@@ -62,23 +75,20 @@ class OnnxModel:
     attention: AttentionFacts
     torch_encodes: bool
     """True if torch encodes the sources, because the attention writes one source state after the other."""
-    threads: int | None = None
-    shortlist: bool = False
-    trust: Sequence[str] = ()
-    remove_invisible: Invisible | None = None
-    score_tokenizer: str | None = None
+    remove_invisible: Invisible | None
+    score_tokenizer: str | None
     process: int = field(default_factory=os.getpid, init=False, compare=False)
     """The process that loaded the model."""
 
     @property
     def thread_count(self) -> int:
-        """The number of CPU threads: ``threads``, or that of all cores; 1 in a forked child.
+        """The number of CPU threads: that of the settings, or of all cores; 1 in a forked child.
 
         The threads of onnxruntime end in a fork, and a child that gave them work would wait for ever.
         """
         if os.getpid() != self.process:
             return 1
-        return self.threads or usable_cores()
+        return self.settings.threads or usable_cores()
 
     @property
     def workers(self) -> int:
@@ -100,7 +110,7 @@ class OnnxModel:
     @cached_property
     def step_name(self) -> str:
         """The name of the step graph's file."""
-        return f"{'step.short' if self.shortlist else 'step'}{GRAPH_SUFFIX[self.engine_name]}.onnx"
+        return f"{'step.short' if self.settings.shortlist else 'step'}{GRAPH_SUFFIX[self.engine_name]}.onnx"
 
     @cached_property
     def encode_name(self) -> str:
@@ -110,12 +120,12 @@ class OnnxModel:
     def verify(self) -> None:
         """Raise UserError if a file that this model needs is missing or damaged, without loading it."""
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
-        for name in names + ([SHORTLIST] if self.shortlist else []):
+        for name in names + ([SHORTLIST] if self.settings.shortlist else []):
             verified(self.folder / name, self.checksums)
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
-        return self._load(self.threads)
+        return self._load(self.settings.threads)
 
     @cached_property
     def _single_thread(self) -> OnnxEngine:
@@ -128,7 +138,7 @@ class OnnxModel:
         if self.torch_encodes:
             from nmt.inference.onnx.graphs import torch_encoder
 
-            encode = torch_encoder(self.folder.parent, threads=threads, trust=self.trust)
+            encode = torch_encoder(self.place, threads=threads, trust=self.settings.trust)
         else:
             encode = graph_encoder(self.folder / self.encode_name, threads)
         return OnnxEngine(
@@ -137,7 +147,7 @@ class OnnxModel:
             # This graph is never quantised: its products are too small to matter.
             open_session(self.folder / ALIGN, threads),
             vocabulary=len(self.target),
-            shortlist=self._load_shortlist() if self.shortlist else None,
+            shortlist=self._load_shortlist() if self.settings.shortlist else None,
             folder=self.folder,
         )
 
@@ -188,18 +198,16 @@ def _read_about(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def open_preferred(
-    place: Path, device: str, *, threads: int | None = None, shortlist: bool = False, trust: Sequence[str] = ()
-) -> OnnxModel | None:
+def open_preferred(place: Path, settings: LoadSettings) -> OnnxModel | None:
     """Load the export that ``engine=auto`` uses; None if torch has to be used.
 
-    If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if ``shortlist`` is
-    set, because torch has none, or if ``place`` is a deployment.
+    If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if the settings ask
+    for a shortlist, because torch has none, or if ``place`` is a deployment.
     """
     deployed = is_deployment(place)
     if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL_FILE).is_file()):
         return None
-    if device not in ("auto", "cpu"):
+    if (device := settings.device) not in ("auto", "cpu"):
         if deployed:
             raise UserError(f"device={device}: {place} holds only ONNX graphs, which run on the CPU; remove device=")
         return None
@@ -207,10 +215,10 @@ def open_preferred(
     try:
         if not engines:
             raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
-        model = _open(place, engines[0], threads=threads, shortlist=shortlist, trust=trust)
+        model = _open(place, engines[0], settings)
         model.verify()  # loaded later, with as many threads as the work needs
     except UserError as error:
-        if deployed or (shortlist and engines):
+        if deployed or (settings.shortlist and engines):
             raise
         warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
         return None
@@ -234,31 +242,25 @@ def _unusable(place: Path) -> str:
     return f"{problem}; write them with {fix}"
 
 
-def open_onnx(
-    place: Path,
-    engine_name: OnnxEngineName,
-    *,
-    threads: int | None = None,
-    shortlist: bool = False,
-    trust: Sequence[str] = (),
-) -> OnnxModel:
-    """Load the export of a run's folder, or a deployment.
+def open_onnx(place: Path, settings: LoadSettings) -> OnnxModel:
+    """Load the export of a run's folder, or a deployment, for the ONNX engine of the settings.
 
     Raises UserError if it is missing, damaged or of another model.
     """
+    engine = settings.engine
+    if settings.device not in ("auto", "cpu"):
+        raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
     if not place.is_dir():
         raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    if engine_name not in exported_engines(place):
-        raise UserError(f"engine={engine_name}: {_graphs_folder(place)} {_unusable(place)}")
-    return _open(place, engine_name, threads=threads, shortlist=shortlist, trust=trust)
+    if engine in ("auto", "torch") or engine not in exported_engines(place):
+        raise UserError(f"engine={engine}: {_graphs_folder(place)} {_unusable(place)}")
+    return _open(place, engine, settings)
 
 
-def _open(
-    place: Path, engine_name: OnnxEngineName, *, threads: int | None, shortlist: bool, trust: Sequence[str]
-) -> OnnxModel:
+def _open(place: Path, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
     """Load the export for one of its ``exported_engines``."""
     folder = _graphs_folder(place)
-    if shortlist and not (folder / SHORTLIST).is_file():
+    if settings.shortlist and not (folder / SHORTLIST).is_file():
         fix = "nmt-export model=RUN output=FOLDER" if is_deployment(place) else f"nmt-export model={place}"
         raise UserError(f"shortlist=true: {folder} has no shortlist; write one with {fix} shortlist=50")
     about = _read_about(folder)
@@ -275,19 +277,18 @@ def _open(
     joint = "target.model" not in checksums
     target = source if joint else Tokenizer.from_file(verified(folder / "target.model", checksums))
     return OnnxModel(
-        folder,
-        checksums,
-        engine_name,
-        source,
-        target,
-        lowercase,
-        facts,
-        torch_encodes,
-        threads,
-        shortlist,
-        trust,
-        invisible,
-        score_tokenizer,
+        place=place,
+        folder=folder,
+        settings=settings,
+        checksums=checksums,
+        engine_name=engine_name,
+        source=source,
+        target=target,
+        lowercase=lowercase,
+        attention=facts,
+        torch_encodes=torch_encodes,
+        remove_invisible=invisible,
+        score_tokenizer=score_tokenizer,
     )
 
 

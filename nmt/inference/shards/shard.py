@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.errors import UserError, reason
+from nmt.inference.engines import LoadSettings
+from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import alignment_lines, output_lines
 from nmt.inference.translator import Translator
@@ -77,12 +79,12 @@ def attempt(job: Job, shard: Shard) -> Done | Failed:
 class TranslateShard:
     """Function from a shard to its output lines. The model is loaded at the first call, in the process that calls.
 
-    ``settings`` are those of ``Translator.load``. A line that the model or the machine cannot hold gives an empty line
+    A line that the model or the machine cannot hold gives an empty line
     and a warning.
     """
 
     model: Path
-    settings: dict[str, Any]
+    settings: LoadSettings
     search: SearchOptions
     scores: bool
     alignments: bool
@@ -108,9 +110,9 @@ class TranslateShard:
     def _translator(self) -> Translator:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
-            translator = Translator.load(self.model, **self.settings)
+            translator = Translator(load(self.model, self.settings))
         translator.check_text = False  # the command has read a part of every shard
-        if identify(translator, self.model, self.settings["adapter"]) != self.identity:
+        if identify(translator, self.model, self.settings.adapter) != self.identity:
             raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
         return translator
 
@@ -118,10 +120,10 @@ class TranslateShard:
         return {name: value for name, value in self.__dict__.items() if name != "_translator"}
 
 
-def identify(translator: Translator, folder: Path, adapter: Path | None) -> str:
+def identify(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
     """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
     if isinstance(translator.runtime, OnnxModel):
         return hashlib.sha256(json.dumps(translator.runtime.checksums, sort_keys=True).encode()).hexdigest()
     from nmt.inference.adapter_file import model_identity  # imports torch
 
-    return " ".join(model_identity(place) for place in (folder, adapter) if place is not None)
+    return " ".join(model_identity(Path(place)) for place in (folder, adapter) if place is not None)

@@ -1,0 +1,81 @@
+"""Load the model of a folder for an engine. Torch is imported only if it has to run the model."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from nmt.errors import UserError
+from nmt.inference.engines import EngineName, LoadSettings, Runtime
+from nmt.inference.onnx.model import is_deployment, open_onnx, open_preferred
+from nmt.inference.run_files import has_adapter
+from nmt.machine import torch_threads
+
+if TYPE_CHECKING:
+    from nmt.inference.model_folder import TrainedModel
+
+
+def load(folder: str | Path, settings: LoadSettings) -> Runtime:
+    """Load the model of a run's folder, or of a deployment, for the engine that ``settings`` select.
+
+    An adapter, or a folder that holds one, needs torch. Raises UserError if the folder holds no model for this engine,
+    or if the engine does not support the other settings.
+    """
+    folder, engine, slots = Path(folder), settings.engine, settings.slots
+    if engine not in get_args(EngineName):
+        raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
+    if settings.threads is not None and settings.threads < 1:
+        raise UserError(f"threads={settings.threads}: must be at least 1; remove it to use all cores")
+    if slots is not None and (engine.startswith("onnx") or is_deployment(folder)):
+        raise UserError(
+            f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "
+            f"or write other graphs with nmt-export model=RUN slots={slots} output=FOLDER"
+        )
+    adapted = settings.adapter is not None or has_adapter(folder)
+    if adapted and engine.startswith("onnx"):
+        words = f"model={folder}" + (f" adapter={settings.adapter}" if settings.adapter is not None else "")
+        raise UserError(
+            f"engine={engine}: adapters need engine=torch; remove engine={engine}, or write graphs that include the "
+            f"adapter with nmt-export {words} output=FOLDER"
+        )
+    model = None
+    if engine.startswith("onnx"):
+        model = open_onnx(folder, settings)
+    elif engine == "auto" and not adapted and slots is None:
+        model = open_preferred(folder, settings)
+    if model is not None:
+        return model
+    if settings.shortlist:
+        raise UserError("shortlist=true: engine=torch has no shortlist; use engine=onnx or engine=onnx-int8")
+    return load_torch(folder, settings)
+
+
+def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
+    """Load the torch model of a run's folder, whichever engine ``settings`` name.
+
+    Raises UserError for a deployment, if torch is not installed, or if the model cannot use that many slots.
+    """
+    install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
+    if is_deployment(folder):
+        raise UserError(
+            f"model={folder}: nmt-export output= wrote it for engine=onnx and engine=onnx-int8 only; "
+            f"name the folder of the training run{f', and {install}' if install else ''}"
+        )
+    if install:
+        raise UserError(f"engine=torch: torch is not installed; {install}, or use engine=onnx")
+    import torch
+
+    from nmt.inference.model_folder import choose_device, load_folder
+
+    if settings.threads is not None:
+        torch.set_num_threads(torch_threads(settings.threads))
+    adapter = None if settings.adapter is None else Path(settings.adapter)
+    trained = load_folder(folder, trust=settings.trust, adapter=adapter)
+    if settings.slots is not None:
+        try:
+            trained.model.attention.use_slots(settings.slots)
+        except ValueError as error:
+            raise UserError(f"slots={settings.slots}: {error}") from None
+    trained.model.to(choose_device(settings.device))
+    return trained
