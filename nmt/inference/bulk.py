@@ -11,11 +11,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
-from nmt.inference.oversized import OnFailure, SourceTooLong, oversized_reason, run_in_halves
+from nmt.inference.oversized import Failure, SourceTooLong, oversized_reason, run_in_halves
 from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
@@ -28,12 +29,10 @@ LEAST_TOKENS = 256  # smaller batches spend most of their time reading the weigh
 WAKE_UP_S = 0.5  # a signal that arrives just before a thread waits does not wake it
 
 Sources = list[list[int]]
-Decode = Callable[[Sources, Event | None], list[Translation]]
+Results = list[Translation | Failure]
+Decode = Callable[[Sources, Event | None], Results]
 """Translates one batch. It runs alone if the event is None. Otherwise others run beside it, and it ends with
 CancelledError once the event is set."""
-
-REFUSED = Translation("", score=float("-inf"), log_prob=float("-inf"))
-"""The translation of a line that the model or the machine cannot hold."""
 
 
 class Stoppable(NamedTuple):
@@ -58,11 +57,10 @@ class _Group:
     """A group of lines, the source of each line that has one, and the batches that its rows were split into."""
 
     lines: Sequence[str]
-    first: int
     sources: dict[int, list[int]] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
+    refused: dict[int, Failure] = field(default_factory=dict)
     batches: list[list[int]] = field(default_factory=list)
-    results: list[Future[list[Translation]] | None] = field(default_factory=list)
+    results: list[Future[Results] | None] = field(default_factory=list)
     """None for a batch that has to run alone."""
 
     def is_done(self) -> bool:
@@ -82,11 +80,10 @@ class Bulk:
     workers: int
     max_tokens: int
     max_rows: int
-    on_failure: OnFailure | None
     process: int = field(default_factory=os.getpid, init=False)
 
-    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[list[Translation]]:
-        """Yield the translations of each group, in order.
+    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[Results]:
+        """Yield the translation, or failure, of each line of each group, in order.
 
         The next group is taken while fewer than ``workers`` batches wait behind the oldest group. An error of
         ``groups`` is raised after the translations of the groups before it.
@@ -94,7 +91,6 @@ class Bulk:
         stop, iterator, failure = Event(), iter(groups), None
         pool: ThreadPoolExecutor | None = None  # needed from the first group with several batches on
         waiting: deque[_Group] = deque()
-        done = 0
         try:
             while failure is None:
                 try:
@@ -104,8 +100,7 @@ class Bulk:
                 except Exception as error:
                     failure = error
                     break
-                group = self._split(lines, done)
-                done += len(lines)
+                group = self._split(lines)
                 if not pool and self.workers > 1 and len(group.batches) > 1:
                     pool = _new_pool(self.workers)
                 group.results = [
@@ -128,9 +123,9 @@ class Bulk:
         behind = sum(len(group.batches) for group in list(waiting)[1:])
         return not waiting[-1].lines or behind >= self.workers or None in waiting[0].results or waiting[0].is_done()
 
-    def _split(self, lines: Sequence[str], first: int) -> _Group:
+    def _split(self, lines: Sequence[str]) -> _Group:
         """Encode the lines and split their rows into batches of similar length."""
-        group = _Group(lines, first)
+        group = _Group(lines)
         for row, line in enumerate(lines):
             if not line.strip():
                 continue
@@ -140,7 +135,7 @@ class Bulk:
                 reason = oversized_reason(error, line)
                 if reason is None:
                     raise
-                group.refused[row] = reason
+                group.refused[row] = Failure(reason, SourceTooLong)
                 continue
             if ids != [EOS]:  # else nothing was left, as of invisible characters
                 group.sources[row] = ids
@@ -153,31 +148,30 @@ class Bulk:
         ]
         return group
 
-    def _decode(self, group: _Group, rows: Sequence[int], stop: Event | None) -> list[Translation]:
+    def _decode(self, group: _Group, rows: Sequence[int], stop: Event | None) -> Results:
         return self.decode([group.sources[row] for row in rows], stop)
 
-    def _collect(self, group: _Group, others: Iterable[_Group]) -> list[Translation]:
-        """Wait for a group and return its translations, after all failures of its lines were reported in order."""
+    def _collect(self, group: _Group, others: Iterable[_Group]) -> Results:
+        """Wait for a group and return its results."""
         if os.getpid() != self.process:
             raise UserError("translate_groups: began before this process was forked; call it again here")
-        translations = [Translation("")] * len(group.lines)
+        results = [group.refused.get(row, Translation("")) for row in range(len(group.lines))]
         for rows, result in zip(group.batches, group.results, strict=True):
             decoded = None if result is None else self._result(result, group.lines[rows[0]])
             if decoded is None:
                 # Several batches at once may need more memory than one, so this one runs after all others.
                 _wait([batch for other in (group, *others) for batch in other.results if batch is not None])
-                decoded = self._in_halves(group, rows)
+                run = partial(self._decode_part, group, rows)
+                decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
-                translations[row] = translation
-        for row, reason in sorted(group.refused.items()):
-            translations[row] = REFUSED
-            if self.on_failure is None:
-                raise SourceTooLong(f"lines[{group.first + row}]: {reason}")
-            self.on_failure(group.first + row, reason)
-        return translations
+                results[row] = translation
+        return results
+
+    def _decode_part(self, group: _Group, rows: Sequence[int], part: slice) -> Results:
+        return self._decode(group, rows[part], None)
 
     @staticmethod
-    def _result(result: Future[list[Translation]], longest: str) -> list[Translation] | None:
+    def _result(result: Future[Results], longest: str) -> Results | None:
         """Return the translations of a batch, or None if it was too large for the machine."""
         _wait([result])
         try:
@@ -187,19 +181,6 @@ class Bulk:
                 raise
         return None
 
-    def _in_halves(self, group: _Group, rows: list[int]) -> list[Translation]:
-        """Decode a batch alone, in halves if it is too large; add the lines that do not fit to ``group.refused``."""
-
-        def refuse(at: int, reason: str) -> None:
-            group.refused[rows[at]] = reason
-
-        return run_in_halves(
-            lambda part: self._decode(group, rows[part], None),
-            [group.lines[row] for row in rows],
-            failed=REFUSED,
-            on_failure=refuse,
-        )
-
 
 def _new_pool(workers: int) -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
@@ -207,7 +188,7 @@ def _new_pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="batch")
 
 
-def _wait(batches: list[Future[list[Translation]]]) -> None:
+def _wait(batches: list[Future[Results]]) -> None:
     """Wait until all batches have ended, and handle signals at least every ``WAKE_UP_S`` seconds."""
     while pending := [batch for batch in batches if not batch.done()]:
         from concurrent.futures import wait

@@ -11,8 +11,8 @@ import torch
 from nmt.alignment.links import argmax_links
 from nmt.alignment.word_weights import lost_words, word_weights
 from nmt.arguments import text_list
-from nmt.errors import UserError, counted
-from nmt.inference.oversized import OnFailure, run_in_halves
+from nmt.errors import counted
+from nmt.inference.oversized import Failure, OnFailure, report, run_in_halves
 from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.inference.translator import Translator
 from nmt.machine import available_memory
@@ -20,6 +20,7 @@ from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, PAD
 
 Result = TypeVar("Result")
+UNSCORED = Failure(SCORES_NOT_FINITE, of="pairs")
 OnLost = Callable[[int, str, list[str]], None]
 """Gets the row of a pair, from 0, the side ("source" or "target"), and its words that the tokenizer removes."""
 BYTES_PER_LINK = 40  # of memory for each pair of a source and a target piece: the alignment and its copies
@@ -49,13 +50,13 @@ def force_decode(
     sources, targets = _sides(sources, targets)
     failed = ForcedDecoding([], [], [], [], np.zeros((0, 0)), float("-inf"))
 
-    def decode(rows: slice) -> list[ForcedDecoding | None]:
+    def decode(rows: slice) -> list[ForcedDecoding | Failure]:
         decodings = _decode_batches(translator, sources[rows], targets[rows])
-        return _in_order((row, decoding if _is_finite(decoding) else None) for row, decoding in decodings)
+        return _in_order((row, decoding if _is_finite(decoding) else UNSCORED) for row, decoding in decodings)
 
-    decoded: list[ForcedDecoding | None] = run_in_halves(decode, sources, failed=failed, on_failure=on_failure)
+    decoded = report(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
     translator.conclude_text()
-    return _report_unscored(decoded, failed=failed, on_failure=on_failure)
+    return decoded
 
 
 def forced_links(
@@ -75,35 +76,22 @@ def forced_links(
     sources, targets = _sides(sources, targets)
     failed: frozenset[tuple[int, int]] = frozenset()
 
-    def link(rows: slice) -> list[frozenset[tuple[int, int]] | None]:
-        results: list[tuple[int, frozenset[tuple[int, int]] | None]] = []
+    def link(rows: slice) -> list[frozenset[tuple[int, int]] | Failure]:
+        results: list[tuple[int, frozenset[tuple[int, int]] | Failure]] = []
         for row, decoding in _decode_batches(translator, sources[rows], targets[rows]):
-            results.append((row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else None))
+            results.append((row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else UNSCORED))
             if on_lost is not None:
                 for side, words in lost_words(decoding, sources[rows][row], targets[rows][row]):
                     on_lost(rows.start + row, side, words)
         return _in_order(results)
 
-    linked: list[frozenset[tuple[int, int]] | None] = run_in_halves(link, sources, failed=failed, on_failure=on_failure)
+    linked = report(run_in_halves(link, sources), failed=failed, on_failure=on_failure)
     translator.conclude_text()
-    return _report_unscored(linked, failed=failed, on_failure=on_failure)
+    return linked
 
 
 def _is_finite(decoding: ForcedDecoding) -> bool:
     return bool(np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all())
-
-
-def _report_unscored(results: Sequence[Result | None], *, failed: Result, on_failure: OnFailure | None) -> list[Result]:
-    """Replace each None, a pair whose scores are not finite, by ``failed``, and report it.
-
-    Raises UserError instead if ``on_failure`` is None.
-    """
-    for row, result in enumerate(results):
-        if result is None:
-            if on_failure is None:
-                raise UserError(f"pairs[{row}]: {SCORES_NOT_FINITE}")
-            on_failure(row, SCORES_NOT_FINITE)
-    return [failed if result is None else result for result in results]
 
 
 def _sides(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,10 @@ from torch import Tensor
 from nmt.arguments import iterable, text
 from nmt.attention.base import Memory
 from nmt.errors import UserError
-from nmt.inference.bulk import REFUSED
 from nmt.inference.model_folder import class_path
-from nmt.inference.oversized import OnFailure, SourceTooLong, oversized_reason
+from nmt.inference.oversized import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
 from nmt.inference.torch_engine import Source
-from nmt.inference.translation import SCORES_NOT_FINITE, Translation
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.translator import Translator, with_source_words
 from nmt.machine import is_out_of_memory
 from nmt.model.encoder import Final
@@ -149,52 +149,30 @@ def translate_encoded(
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
-    translations: list[Translation] = [Translation("")] * len(lines)
-    failures: dict[int, str] = {}
+    results: list[Translation | Failure] = [Translation("")] * len(lines)
     for batch in _batches(sources, translator.max_tokens, max_rows(options)):
         rows = [filled[index] for index in batch]
-        for row, result in zip(
-            rows, _translate_in_halves(translator, [lines[row] for row in rows], options), strict=True
-        ):
-            if isinstance(result, Translation):
-                translations[row] = result
-            else:
-                translations[row], failures[row] = REFUSED, result
-    for row, reason in sorted(failures.items()):
-        if on_failure is None:
-            raise UserError(f"lines[{row}]: {reason}")
-        on_failure(row, reason)
-    return translations
+        encoded = [lines[row] for row in rows]
+        run = partial(_translate_part, translator, encoded, options)
+        for row, result in zip(rows, run_in_halves(run, encoded, _oversized_reason), strict=True):
+            results[row] = result
+    return report(results, failed=NO_TRANSLATION, on_failure=on_failure)
 
 
-def _translate_in_halves(
-    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions
-) -> list[Translation | str]:
-    """Return the translation of each line of a batch, or why it has none."""
-    try:
-        return _translate_batch(translator, lines, options)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-    # Outside the except clause: the exception keeps the tensors of the failed batch alive.
-    if len(lines) == 1:
-        return ["not enough RAM to translate this memory"]
-    middle = len(lines) // 2
-    return [
-        *_translate_in_halves(translator, lines[:middle], options),
-        *_translate_in_halves(translator, lines[middle:], options),
-    ]
+def _oversized_reason(error: Exception, line: EncodedLine) -> str | None:
+    return "not enough RAM to translate this memory" if is_out_of_memory(error) else None
 
 
-def _translate_batch(
-    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions
-) -> list[Translation | str]:
+def _translate_part(
+    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, part: slice
+) -> list[Translation | Failure]:
+    lines = lines[part]
     stacked = _stack([source for line in lines if (source := line.source) is not None])
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
     results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
     return [
-        _to_translation(translator, line, hypotheses, options) if hypotheses else SCORES_NOT_FINITE
+        _to_translation(translator, line, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
         for line, hypotheses in zip(lines, results, strict=True)
     ]
 

@@ -1,9 +1,9 @@
-"""Lines that are too long for the model's attention or for the machine's memory."""
+"""Lines that have no result, such as those that are too long for the attention or for the machine's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from nmt.errors import UserError, counted
 from nmt.machine import is_out_of_memory
@@ -19,6 +19,33 @@ class SourceTooLong(UserError):
     """A source line that the model's attention or the machine's memory cannot hold. Other lines can be translated."""
 
 
+class Failure(NamedTuple):
+    """The place of a line that has no result, in a list of results: the reason, and the error to raise for it."""
+
+    reason: str
+    error: type[UserError] = UserError
+    of: str = "lines"
+    """The argument that holds the line, for the message of the error."""
+
+
+def report(
+    results: Iterable[Result | Failure], *, failed: Result, on_failure: OnFailure | None, first: int = 0
+) -> list[Result]:
+    """Return the results, with ``failed`` in the place of each failure.
+
+    Each failure calls ``on_failure`` with its row, counted from ``first``, or is raised if that is None.
+    """
+    reported: list[Result] = []
+    for row, result in enumerate(results, first):
+        if isinstance(result, Failure):
+            if on_failure is None:
+                raise result.error(f"{result.of}[{row}]: {result.reason}")
+            on_failure(row, result.reason)
+            result = failed
+        reported.append(result)
+    return reported
+
+
 def oversized_reason(error: Exception, line: str) -> str | None:
     """Return why ``line`` is too long for the model or the machine; None if ``error`` has another cause."""
     if isinstance(error, SourceTooLong):
@@ -29,30 +56,28 @@ def oversized_reason(error: Exception, line: str) -> str | None:
 
 
 def run_in_halves(
-    run: Callable[[slice], list[Result]], lines: Sequence[str], *, failed: Result, on_failure: OnFailure | None
-) -> list[Result]:
-    """Return one result per line; ``run`` computes the results of a slice of the lines.
+    run: Callable[[slice], Sequence[Result | Failure]],
+    lines: Sequence[Any],
+    reason: Callable[[Exception, Any], str | None] = oversized_reason,
+    first: int = 0,
+) -> Iterator[Result | Failure]:
+    """Yield one result per line; ``run`` computes the results of a slice, whose lines are counted from ``first``.
 
     If a slice is too large, both halves are run separately, so that all lines that fit are still processed in batches.
-    A single line that is too large calls ``on_failure`` and gets the result ``failed``. Without ``on_failure``, it
-    raises SourceTooLong.
+    A single line that is too large is a failure. ``reason`` tells whether an error means that.
     """
-
-    def run_rows(start: int, stop: int) -> list[Result]:
-        try:
-            return run(slice(start, stop))
-        except Exception as error:
-            reason = oversized_reason(error, lines[start])
-            if reason is None:
-                raise
-            if stop - start == 1 and on_failure is None:
-                raise SourceTooLong(f"lines[{start}]: {reason}") from error
-        # Outside the except clause: the exception keeps the tensors of the failed batch alive.
-        if stop - start == 1:
-            assert on_failure is not None
-            on_failure(start, reason)
-            return [failed]
-        middle = (start + stop) // 2
-        return run_rows(start, middle) + run_rows(middle, stop)
-
-    return run_rows(0, len(lines)) if lines else []
+    results: Sequence[Result | Failure] | None = None
+    try:
+        results = run(slice(first, first + len(lines))) if lines else []
+    except Exception as error:
+        if (too_large := reason(error, lines[0])) is None:
+            raise
+        if len(lines) == 1:
+            results = [Failure(too_large, SourceTooLong)]
+    # Outside the except clause: the exception keeps the tensors of the failed batch alive.
+    if results is not None:
+        yield from results
+        return
+    middle = len(lines) // 2
+    yield from run_in_halves(run, lines[:middle], reason, first)
+    yield from run_in_halves(run, lines[middle:], reason, first + middle)

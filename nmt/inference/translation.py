@@ -38,6 +38,10 @@ class Translation:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
 
 
+NO_TRANSLATION = Translation("", score=float("-inf"), log_prob=float("-inf"))
+"""Takes the place of a failure, such as a line that is too long."""
+
+
 def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> Iterator[str]:
     """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from nmt.arguments import iterable, text, text_list
 from nmt.errors import UserError
-from nmt.inference.bulk import Bulk, Stoppable
+from nmt.inference.bulk import Bulk, Results, Stoppable
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load, load_torch
 from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.oversized import OnFailure, SourceTooLong
+from nmt.inference.oversized import Failure, OnFailure, SourceTooLong, report
 from nmt.inference.text_check import TextCheck
-from nmt.inference.translation import SCORES_NOT_FINITE, Translation
+from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.machine import guard_forks
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 
 guard_forks()  # here too: the parent may have loaded torch for other models
-
-_UNSCORED = Translation("", score=float("-inf"), log_prob=float("-inf"))
 
 
 class Translator:
@@ -185,19 +183,14 @@ class Translator:
             workers=self.runtime.workers,
             max_tokens=self.max_tokens,
             max_rows=max_rows(options),
-            on_failure=on_failure,
         )
         done = 0
         with closing(bulk.translate(_remembered(_checked(groups), waiting))) as translated:
-            for translations in translated:
+            for results in translated:
                 lines = waiting.popleft()
+                translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [*map(self._with_source_words, translations, lines)]
-                for row, translation in enumerate(translations, done):
-                    if translation is _UNSCORED:
-                        if on_failure is None:
-                            raise UserError(f"lines[{row}]: {SCORES_NOT_FINITE}")
-                        on_failure(row, SCORES_NOT_FINITE)
                 done += len(translations)
                 if not translations:  # the next lines may take long to arrive
                     self.conclude_text()
@@ -209,7 +202,7 @@ class Translator:
         self.check_source_length(len(source))
         return source
 
-    def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> list[Translation]:
+    def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> Results:
         """Translate one batch; see ``nmt.inference.bulk.Decode``."""
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options)
@@ -217,7 +210,7 @@ class Translator:
         engine = engine if stop is None else Stoppable(engine, stop)
         results = search_all(engine, sources, options.with_spares(), max_tokens=self.max_tokens)
         return [
-            self.to_translation(source, hypotheses, options) if hypotheses else _UNSCORED
+            self.to_translation(source, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
             for source, hypotheses in zip(sources, results, strict=True)
         ]
 

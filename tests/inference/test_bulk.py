@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nmt.errors import UserError
 from nmt.inference import bulk
 from nmt.inference.bulk import Bulk, Sources, batch_tokens
-from nmt.inference.oversized import OnFailure, SourceTooLong
+from nmt.inference.oversized import Failure, SourceTooLong
 from nmt.inference.translation import Translation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,9 +53,9 @@ class Reverser:
             self.running -= 1
         return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
 
-    def bulk(self, workers: int, on_failure: OnFailure | None = None) -> Bulk:
+    def bulk(self, workers: int) -> Bulk:
         limits = {"max_tokens": 12, "max_rows": 9}
-        return Bulk(encode=encode, decode=self.decode, workers=workers, on_failure=on_failure, **limits)
+        return Bulk(encode=encode, decode=self.decode, workers=workers, **limits)
 
 
 def encode(line: str) -> list[int]:
@@ -86,7 +86,7 @@ def test_batches_run_at_the_same_time() -> None:
         meeting.wait()  # passes only if three batches are there
         return [Translation("")] * len(sources)
 
-    three = Bulk(encode=encode, decode=decode, workers=3, max_tokens=4, max_rows=9, on_failure=None)
+    three = Bulk(encode=encode, decode=decode, workers=3, max_tokens=4, max_rows=9)
     assert len(texts(three.translate([["1 2 3 4"] * 6]))[0]) == 6
 
 
@@ -133,7 +133,7 @@ def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
             raise ValueError("broken")
         return [Translation("")] * len(sources)
 
-    broken = Bulk(encode=encode, decode=decode, workers=workers, max_tokens=4, max_rows=9, on_failure=None)
+    broken = Bulk(encode=encode, decode=decode, workers=workers, max_tokens=4, max_rows=9)
     groups = broken.translate([["1 2"] * 8, ["1 2", "6", "3"] * 3, ["1 2"] * 8])
     assert len(next(groups)) == 8
     with pytest.raises(ValueError, match="^broken$"):
@@ -155,15 +155,12 @@ def test_an_error_of_the_input_comes_after_the_lines_before_it(workers: int) -> 
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_refused_lines_are_reported_in_order_and_counted_over_all_groups(workers: int) -> None:
-    failures: list[tuple[int, str]] = []
+def test_lines_that_are_too_long_are_failures_in_their_places(workers: int) -> None:
+    failure = Failure("7 pieces", SourceTooLong)
     groups = [["1 2"] * 8 + ["too long"], ["too long", "13"]]
-    translated = list(Reverser().bulk(workers, lambda *failure: failures.append(failure)).translate(groups))
-    assert failures == [(8, "7 pieces"), (9, "7 pieces")]
-    assert texts(iter(translated)) == [["2 1"] * 8 + [""], ["", "13"]]
-    assert translated[0][8].log_prob == float("-inf")
-    with pytest.raises(SourceTooLong, match=r"^lines\[8\]: 7 pieces$"):
-        list(Reverser().bulk(workers).translate(groups))
+    first, second = Reverser().bulk(workers).translate(groups)
+    assert first == [Translation("2 1")] * 8 + [failure]
+    assert second == [failure, Translation("13")]
 
 
 def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
@@ -183,18 +180,16 @@ def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
             raise MemoryError
         return [Translation(" ".join(map(str, reversed(ids)))) for ids in sources]
 
-    failures: list[tuple[int, str]] = []
     small = Bulk(
         encode=encode,
         decode=decode,
         workers=3,
         max_tokens=8,
         max_rows=9,
-        on_failure=lambda *failure: failures.append(failure),
     )
     groups = [["1 2", "3 4 5 6"] * 6, ["7 8 9"] * 5]
     assert texts(small.translate(groups)) == [[reverse(line) for line in lines] for lines in groups]
-    assert refusals and not failures
+    assert refusals
 
 
 def test_leaving_early_ends_all_threads() -> None:
@@ -209,7 +204,7 @@ def test_leaving_early_ends_all_threads() -> None:
             raise CancelledError
         return [Translation("")] * len(sources)
 
-    two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9, on_failure=None)
+    two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9)
     groups = two.translate([["1", "1"], *[["2", "2", "2", "2"]] * 50])
     next(groups)
     groups.close()
@@ -237,7 +232,7 @@ def decode(sources, stop):
 
 def command(_):
     bulk = Bulk(
-        encode=lambda line: [1] * 100, decode=decode, workers=3, max_tokens=500, max_rows=9, on_failure=None
+        encode=lambda line: [1] * 100, decode=decode, workers=3, max_tokens=500, max_rows=9
     )
     with closing(bulk.translate([["a"], *[["a"] * 30] * 100])) as groups:
         for _ in groups:

@@ -119,6 +119,15 @@ def test_a_line_longer_than_the_attention_holds_is_reported_alone(
         model.texts(LINES, SHORT)
 
 
+def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callable[[int, str], None]) -> None:
+    model = make_translator("low_rank")
+    groups = [*model.translate_groups([LINES, [], LINES[2:], LINES[:2]], SHORT, on_failure=on_failure)]
+    assert [len(group) for group in groups] == [5, 0, 3, 2]
+    assert [row for row, _ in failures] == [2, 5]
+    with pytest.raises(SourceTooLong, match=r"^lines\[3\]: a source of"):
+        [*model.translate_groups([LINES[:1], LINES], SHORT)]
+
+
 def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Translator, "encode", lambda self, line: torch.empty(10**15))  # torch's own error
     with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):
@@ -154,9 +163,9 @@ def test_batches_are_halved_until_they_fit() -> None:
             raise MemoryError
         return list(range(rows.start, rows.stop))
 
-    assert run_in_halves(run, ["line"] * 10, failed=-1, on_failure=None) == list(range(10))
+    assert list(run_in_halves(run, ["line"] * 10)) == list(range(10))
     assert sizes == [10, 5, 2, 3, 5, 2, 3]
-    assert run_in_halves(run, [], failed=-1, on_failure=None) == []
+    assert list(run_in_halves(run, [])) == []
 
 
 def test_sources_and_targets_of_unequal_number_are_rejected() -> None:
