@@ -77,11 +77,11 @@ def encode(arguments: list[str]) -> None:
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     """Write one memory per input line into ``folder`` and return their number."""
     from nmt.inference.memories import require_streaming
-    from nmt.inference.memory_file import COUNT, fingerprint, memory_name, save_memory
+    from nmt.inference.memory_file import COUNT, memory_name, save_memory, weights_fingerprint
 
     if options.piece_length is not None:
         require_streaming(translator)
-    kind, model = translator.attention.class_name, fingerprint(translator.trained)
+    kind, model = translator.attention.class_name, weights_fingerprint(translator.trained)
     progress = Progress(total=line_counter(options.input))
     done, previous = 0, ""
     for lines in input_groups(options.input):

@@ -83,11 +83,11 @@ def export(arguments: list[str]) -> None:
 
 def _export_into_run(options: Export) -> Path:
     """Write the graphs into the run's folder and return their folder."""
-    trained, identity = _load(options)
+    trained, fingerprint = _load(options)
     from nmt.inference.onnx.export import export as write
 
     lists = _shortlist(trained, options)
-    folder = write(trained, Path(options.model), lists, engines=_engines(options), model_identity=identity)
+    folder = write(trained, Path(options.model), lists, engines=_engines(options), fingerprint=fingerprint)
     if trained.model.attention.sequential:
         print(f"note: {trained.attention.name} attention is sequential, so torch still encodes the source")
     return folder
@@ -95,11 +95,11 @@ def _export_into_run(options: Export) -> Path:
 
 def _export_alone(options: Export, folder: Path) -> None:
     """Write everything that nmt-translate needs into ``folder``, which becomes ``output``."""
-    trained, identity = _load(options)
+    trained, fingerprint = _load(options)
     from nmt.inference.onnx.deployment import write_deployment
 
     name, lists = Path(options.output or "").name, _shortlist(trained, options)
-    write_deployment(folder, trained, lists, name=name, engines=_engines(options), model_identity=identity)
+    write_deployment(folder, trained, lists, name=name, engines=_engines(options), fingerprint=fingerprint)
 
 
 def _engines(options: Export) -> Sequence[OnnxEngineName]:
@@ -107,12 +107,12 @@ def _engines(options: Export) -> Sequence[OnnxEngineName]:
 
 
 def _load(options: Export) -> tuple[TrainedModel, str]:
-    """Return the model and its identity."""
-    from nmt.inference.adapter_file import model_identity
+    """Return the model and its fingerprint."""
+    from nmt.inference.adapter_file import model_fingerprint
 
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
-    identity = model_identity(Path(options.model if options.adapter is None else options.adapter))
+    fingerprint = model_fingerprint(Path(options.model if options.adapter is None else options.adapter))
     translator = load_model(
         options.model,
         LoadSettings(
@@ -123,7 +123,7 @@ def _load(options: Export) -> tuple[TrainedModel, str]:
             slots=options.slots,
         ),
     )
-    return translator.trained, identity
+    return translator.trained, fingerprint
 
 
 def _print_files(folder: Path) -> None:

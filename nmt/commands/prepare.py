@@ -121,7 +121,7 @@ def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
     """Return what the shards depend on: a later call may continue only with the same."""
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
     return {
-        "text": surveyed.digest,
+        "text": surveyed.fingerprint,
         "data": {key: value for key, value in options.data.items() if key in SHARED},
         "tokenizer": options.tokenizer,
         "models": [name and checksum(Path(name)) for name in models],

@@ -309,9 +309,9 @@ def given_files(config: Mapping[str, Any]) -> dict[str, int | str]:
     guide = config.get("guide")
     models = (config.get("init_from"), guide.get("model") if isinstance(guide, Mapping) else None)
     for model in filter(None, models):
-        from nmt.inference.adapter_file import model_identity  # imports torch
+        from nmt.inference.adapter_file import model_fingerprint  # imports torch
 
-        checksums[model] = model_identity(Path(model))
+        checksums[model] = model_fingerprint(Path(model))
     return checksums
 
 

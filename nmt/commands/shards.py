@@ -15,7 +15,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.schedule import Workers, run_shards
-from nmt.inference.shards.shard import Done, Shard, TranslateShard, identify
+from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.shards.store import ShardStore, open_store
 from nmt.machine import usable_cores
 
@@ -68,7 +68,7 @@ def _job(translator: Translator, options: Translate) -> TranslateShard:
         search=options.search,
         scores=options.scores,
         alignments=options.alignments is not None,
-        identity=identify(translator, model, settings.adapter),
+        fingerprint=translator_fingerprint(translator, model, settings.adapter),
     )
 
 
@@ -77,7 +77,7 @@ def _settings(job: TranslateShard) -> dict[str, Any]:
     settings = job.settings
     return {
         "version": __version__,
-        "model": job.identity,
+        "model": job.fingerprint,
         **{name: getattr(settings, name) for name in ("engine", "shortlist", "slots")},
         # A shortlist depends on the batch, and this on the number of threads.
         "threads": settings.threads if settings.shortlist else None,

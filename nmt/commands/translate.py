@@ -180,9 +180,9 @@ def _translate_memories(
 ) -> Iterator[list[Translation]]:
     """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
     from nmt.inference.memories import translate_encoded
-    from nmt.inference.memory_file import fingerprint, in_line_order, load_memory, memory_files
+    from nmt.inference.memory_file import in_line_order, load_memory, memory_files, weights_fingerprint
 
-    files, model = memory_files(place), fingerprint(translator.trained)
+    files, model = memory_files(place), weights_fingerprint(translator.trained)
     checked = in_line_order(files) if place.is_dir() else iter(files)
     while group := list(islice(checked, MEMORIES)):
         memories = [load_memory(file, translator.trained, model=model) for file in group]

@@ -12,8 +12,9 @@ import torch
 from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.comparison.measures import alignment_entropies
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.store import Measurements, digest
+from nmt.comparison.store import Measurements
 from nmt.errors import print_message
+from nmt.files.checksum import fingerprint
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
@@ -39,13 +40,17 @@ def measure_alignments(
     for model in models:
         for run in model.runs:
             loaded = _Loaded(run, trust)
-            key = {"kind": "alignments", "model": run.identity, "text": digest([*test.sources, *test.references])}
+            key = {
+                "kind": "alignments",
+                "model": run.fingerprint,
+                "text": fingerprint([*test.sources, *test.references]),
+            }
             facts.setdefault(model.label, []).append(store.measure(key, partial(_facts, loaded, test)))
             if run is not model.runs[0]:
                 continue
             for row in rows:
                 pair, split = (test.sources[row], test.references[row]), test.golds is None
-                key = {"kind": "example", "model": run.identity, "text": digest([*pair, str(split)])}
+                key = {"kind": "example", "model": run.fingerprint, "text": fingerprint([*pair, str(split)])}
                 action = partial(_example, loaded, *pair, split=split)
                 drawn.setdefault(model.label, []).append(store.measure(key, action))
     return facts, drawn

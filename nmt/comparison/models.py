@@ -50,11 +50,11 @@ class Run:
     summary: Mapping[str, Any]
 
     @cached_property
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """A text that changes with the weights of the model."""
-        from nmt.inference.adapter_file import model_identity
+        from nmt.inference.adapter_file import model_fingerprint
 
-        return model_identity(self.folder)
+        return model_fingerprint(self.folder)
 
     @cached_property
     def translations(self) -> list[str]:
@@ -199,7 +199,7 @@ def _has_seed(group: Sequence[Run], run: Run) -> bool:
     """Return whether the group has a run with the seed of this one. Raises UserError if that is the same run."""
     same = [other for other in group if other.config.get("seed") == run.config.get("seed")]
     for other in same:
-        if other.identity == run.identity:
+        if other.fingerprint == run.fingerprint:
             raise UserError(f"models={run.folder}: is a copy of {other.folder}; remove one of them")
     return bool(same) and run.config.get("seed") is not None
 

@@ -35,11 +35,12 @@ from nmt.comparison.results import (
 )
 from nmt.comparison.sentences import draw_sentences
 from nmt.comparison.speed import Timing, measure_speed
-from nmt.comparison.store import Measurements, digest
+from nmt.comparison.store import Measurements
 from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
 from nmt.errors import counted
 from nmt.files.atomic import write_lines
+from nmt.files.checksum import fingerprint
 
 LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
 NO_EXAMPLE = f"None is drawn: every test source has more than {counted(LONGEST_EXAMPLE, 'piece')}."
@@ -162,7 +163,7 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
         translator = Translator(load_folder(run.folder, trust=plan.trust))
         return [len(translator.encode(line)) for line in test.sources]
 
-    key = {"kind": "lengths", "model": run.identity, "text": digest(test.sources)}
+    key = {"kind": "lengths", "model": run.fingerprint, "text": fingerprint(test.sources)}
     lengths: list[int] = store.measure(key, count)
     return lengths
 

@@ -15,9 +15,10 @@ from nmt.comparison.lengths import Bucket
 from nmt.comparison.measures import Column, length_ratio, mean_and_deviation, repetition_rate
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.significance import SAMPLES, Difference, all_better, paired_bootstrap
-from nmt.comparison.store import Measurements, digest
+from nmt.comparison.store import Measurements
 from nmt.evaluation import corpus_scores
 from nmt.files.atomic import write_lines
+from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
 from nmt.training.merit import NEAR_ZERO
 
@@ -152,8 +153,8 @@ def _tests(row: Row, other: Row, metric: str, test: TestSet, store: Measurements
 
 
 def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
-    texts = [digest(run.translations) for run in runs]
-    text = digest([*test.sources, *test.references])
+    texts = [fingerprint(run.translations) for run in runs]
+    text = fingerprint([*test.sources, *test.references])
     return {"kind": kind, "text": text, "translations": texts, "sacrebleu": version("sacrebleu"), **test.tokenizer_key}
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.store import Measurements, digest
+from nmt.comparison.store import Measurements
 from nmt.errors import UserError, print_message, reason
 from nmt.evaluation import corpus_scores
+from nmt.files.checksum import fingerprint
 from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
 
@@ -67,13 +68,13 @@ def _key(run: Run, engine: str, timing: Timing, round_number: int, test: TestSet
     rows = [row for group in timing.groups for row in group]
     return {
         "kind": "speed",
-        "model": run.identity,
+        "model": run.fingerprint,
         "engine": engine,
         "beams": timing.beams,
         "search": _search(run),
         "groups": [len(group) for group in timing.groups],
         **test.tokenizer_key,
-        "text": digest([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
+        "text": fingerprint([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
         "round": round_number,
         "device": timing.device if engine == "torch" else "cpu",
         "threads": timing.threads,
@@ -145,12 +146,12 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
         folders: dict[str, Path] = {}
 
         def export(run: Run) -> Path:
-            if run.identity not in folders:
+            if run.fingerprint not in folders:
                 folder = parent / str(len(folders))
                 folder.mkdir()
                 _export(run, folder, trust)
-                folders[run.identity] = folder
-            return folders[run.identity]
+                folders[run.fingerprint] = folder
+            return folders[run.fingerprint]
 
         yield export
 
@@ -165,7 +166,7 @@ def _export(run: Run, folder: Path, trust: Sequence[str]) -> None:
     print_message(f"exporting {run.folder} for onnxruntime …")
     try:
         write_deployment(
-            folder, trained, None, name=folder.name, engines=list(GRAPH_SUFFIX), model_identity=run.identity
+            folder, trained, None, name=folder.name, engines=list(GRAPH_SUFFIX), fingerprint=run.fingerprint
         )
     except UserError:
         raise

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nmt.files.atomic import write_lines
+from nmt.files.checksum import fingerprint
 from nmt.files.reading import open_regular
 
 FOLDER = "measurements"
@@ -42,13 +42,7 @@ class Measurements:
         return _plain(result)
 
     def _file(self, key: Mapping[str, Any]) -> Path:
-        digest = hashlib.sha256(json.dumps(_plain(key), sort_keys=True).encode()).hexdigest()
-        return self.folder / f"{key['kind']}-{digest[:20]}.json"
-
-
-def digest(lines: Iterable[str]) -> str:
-    """Return a short text that changes with the lines, for keys."""
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+        return self.folder / f"{key['kind']}-{fingerprint(_plain(key))[:20]}.json"
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +24,11 @@ from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_g
 from nmt.config.explain import ERRORS, explain
 from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError
+from nmt.files.checksum import fingerprint
 
 DEFAULT_NAME = "sweep"
 LONGEST_NAME = 120  # characters in the name of a job's folder
-LONGEST_BYTES = 240  # file systems allow 255; a checksum and .log follow
+LONGEST_BYTES = 240  # file systems allow 255; a fingerprint and .log follow
 REFUSED = {  # arguments that a sweep sets for each job
     "name": "names the sweep; give one name",
     "runs": "is the parent folder of the sweep; give one folder",
@@ -112,12 +112,12 @@ def run_multirun(multirun: Multirun, run_job: RunJob) -> None:
 def job_name(words: Sequence[str]) -> str:
     """Return the folder of the job with these swept settings: ``attention=luong,seed=1``.
 
-    Characters that some file system forbids become ``_``, and then a checksum keeps the names of two jobs different.
+    Characters that some file system forbids become ``_``, and then a fingerprint keeps the names of two jobs different.
     """
     text = ",".join(sorted(word.lstrip("+~") for word in words)) or "run"
     safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
     safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
-    return safe if safe == text else f"{safe}-{sha256(text.encode()).hexdigest()[:8]}"
+    return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
 
 
 def _task(config: DictConfig, *, run_job: RunJob, fixed: list[str]) -> float:

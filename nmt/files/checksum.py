@@ -1,17 +1,18 @@
 """Checksums, fingerprints and format versions of files.
 
-CRC-32 finds damage (``checksum``, and the checksums inside zip archives), SHA-256 tells versions apart
-(``archive_fingerprint``, ``tensors_digest``).
+``checksum`` is a CRC-32 and finds damage, as the checksums inside zip archives do. ``fingerprint`` is a SHA-256 and
+tells versions apart. Random seeds and sets of distinct sentences use other hash functions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
 from nmt.files.reading import open_regular
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 20
 
 
-def checksum(file: Path) -> int:
-    """Return the CRC-32 of a file. 80 MB take 20 ms, a third of the time of SHA-256."""
+def checksum(content: Path | bytes) -> int:
+    """Return the CRC-32 of a file or of bytes. 80 MB take 20 ms, a third of the time of SHA-256."""
+    if isinstance(content, bytes):
+        return zlib.crc32(content)
     total = 0
-    with open_regular(file) as stream:
+    with open_regular(content) as stream:
         while block := stream.read(BLOCK_BYTES):
             total = zlib.crc32(block, total)
     return total
@@ -45,27 +48,27 @@ def verify_file(file: Path, checksums: Mapping[str, int], *, kind: str, fix: str
     return file
 
 
-def archive_fingerprint(archive: Path) -> str:
-    """Return a string that changes whenever the content of a zip archive such as ``model.pt`` changes.
+def fingerprint(content: Any, tensors: Mapping[str, Tensor] | None = None) -> str:
+    """Return the SHA-256, in hexadecimal, of bytes or plain data, and of each tensor's name, type, shape and bytes."""
+    total = hashlib.sha256(content if isinstance(content, bytes) else json.dumps(content, sort_keys=True).encode())
+    for name, tensor in sorted((tensors or {}).items()):
+        import torch
 
-    The end of a zip file lists the checksum of every member, so hashing the last megabyte is enough.
+        tensor = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return total.hexdigest()
+
+
+def archive_fingerprint(archive: Path) -> str:
+    """Return the size of a zip archive such as ``model.pt``, and the fingerprint of its last megabyte.
+
+    The end of a zip file lists the checksum of every member, so this text changes with the content.
     """
     with open_regular(archive) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - BLOCK_BYTES))
-        return f"{size}-{hashlib.sha256(stream.read()).hexdigest()}"
-
-
-def tensors_digest(tensors: Mapping[str, Tensor], header: bytes) -> str:
-    """Return the SHA-256 of ``header`` and of every tensor's name, type, shape and bytes, in hexadecimal."""
-    import torch
-
-    digest = hashlib.sha256(header)
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().clone(memory_format=torch.contiguous_format)
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
-    return digest.hexdigest()
+        return f"{size}-{fingerprint(stream.read())}"
 
 
 def require_format(stored: object, supported: int, *, place: str | Path, fix: str) -> None:

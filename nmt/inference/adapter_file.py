@@ -1,13 +1,12 @@
 """Read and write adapters: ``adapter.safetensors`` in a run's folder, with low-rank updates of another run's model.
 
 Tensors: ``NAME.A`` and ``NAME.B`` for each adapted matrix of the model. The metadata ``adapter`` is a JSON object with
-``format``, ``base`` (identity of the model that was adapted), ``base_folder`` (its folder, relative to that of the
-adapter), ``rank``, ``alpha`` and ``digest`` (of the tensors and the other entries).
+``format``, ``base`` (fingerprint of the model that was adapted), ``base_folder`` (its folder, relative to that of the
+adapter), ``rank``, ``alpha`` and ``digest`` (fingerprint of the tensors and the other entries).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
-from nmt.files.checksum import BLOCK_BYTES, archive_fingerprint, require_format, tensors_digest
+from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
 from nmt.files.reading import open_regular, require_plain, require_regular
 from nmt.inference.run_files import ADAPTER, MODEL_FILE, has_adapter
 from nmt.model.adapter import add_updates, matrices, updates
@@ -35,25 +34,22 @@ Updates = dict[str, tuple[Tensor, Tensor]]
 
 
 class Base(NamedTuple):
-    """The model that an adapter is trained for: its folder and its identity."""
+    """The model that an adapter is trained for: its folder and its fingerprint."""
 
     folder: Path
-    identity: str
+    fingerprint: str
 
 
-def model_identity(folder: Path) -> str:
+def model_fingerprint(folder: Path) -> str:
     """Return a string that changes whenever the model of a run's folder changes; empty if the folder has no model.
 
-    An adapter's file contains the identity of its base, so the digest of the file identifies both.
+    An adapter's file contains the fingerprint of its base, so that of the file identifies both.
     """
     try:
         if (folder / MODEL_FILE).is_file():
             return archive_fingerprint(folder / MODEL_FILE)
-        digest = hashlib.sha256()
         with open_regular(folder / ADAPTER) as file:
-            while block := file.read(BLOCK_BYTES):
-                digest.update(block)
-        return digest.hexdigest()
+            return fingerprint(file.read())
     except (OSError, ValueError):  # no such file, or a path that no system accepts
         return ""
 
@@ -65,9 +61,9 @@ def save_adapter(folder: Path, model: Seq2Seq, base: Base, *, rank: int, alpha: 
         for name, update in updates(model).items()
         for part in ("A", "B")
     }
-    about: dict[str, Any] = {"format": FORMAT, "base": base.identity, "base_folder": _relative(base.folder, folder)}
+    about: dict[str, Any] = {"format": FORMAT, "base": base.fingerprint, "base_folder": _relative(base.folder, folder)}
     about |= {"rank": rank, "alpha": alpha}
-    about["digest"] = _digest(about, tensors)
+    about["digest"] = fingerprint(about, tensors)
     path = folder / ADAPTER
     with replace_file(path, durable=True) as file:
         file.write(save(tensors, {"adapter": json.dumps(about)}))  # save_file would hide it from other users
@@ -82,9 +78,9 @@ def find_base(folder: Path, *, key: str = "model") -> Path:
     """
     about, _ = _read(folder / ADAPTER)
     place = Path(os.path.normpath(folder.resolve() / about["base_folder"]))
-    if model_identity(place) == about["base"]:
+    if model_fingerprint(place) == about["base"]:
         return place
-    problem = "has changed since" if model_identity(place) else "does not exist any more"
+    problem = "has changed since" if model_fingerprint(place) else "does not exist any more"
     raise UserError(
         f"{key}={folder}: an adapter of the model in {place}, which {problem}; "
         f"give that model and adapter={folder}, or train the adapter again"
@@ -101,11 +97,11 @@ def apply_adapter(model: Seq2Seq, folder: Path, *, base: Base) -> None:
         raise UserError(f"adapter={folder}: {problem}; name a run of nmt-train adapt=lora")
     path = folder / ADAPTER
     about, tensors = _read(path)
-    if about["base"] != base.identity:
+    if about["base"] != base.fingerprint:
         raise UserError(
             f"adapter={folder}: trained for another model than model={base.folder}; name the model of its init_from"
         )
-    if about["digest"] != _digest({key: value for key, value in about.items() if key != "digest"}, tensors):
+    if about["digest"] != fingerprint({key: value for key, value in about.items() if key != "digest"}, tensors):
         raise UserError(f"{path}: damaged (wrong digest); {RETRAIN}")
     add_updates(model, _pairs(path, model, tensors, rank=about["rank"]), scale=about["alpha"] / about["rank"])
 
@@ -153,7 +149,3 @@ def _relative(place: Path, folder: Path) -> str:
         return Path(os.path.relpath(place.resolve(), folder.resolve())).as_posix()
     except ValueError:  # on another drive of Windows
         return place.resolve().as_posix()
-
-
-def _digest(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    return tensors_digest(tensors, json.dumps(about, sort_keys=True).encode())

@@ -3,8 +3,8 @@
 Tensors: ``memory.*`` (the fields of the memory that are not None), ``final.*`` (the final state of the encoder) and,
 with a trace, ``ids`` (the source pieces) and ``words`` (the first and the last word of each). Metadata, as text:
 ``format``, ``kind`` (the attention's class), ``model`` (the model's fingerprint), ``seed`` (for sampling), ``blank`` (a
-blank line has no tensors), ``line`` (its number, from 1), ``previous`` (the digest of the line before; empty for the
-first) and ``digest`` (of tensors and metadata). Earlier versions wrote no ``line`` and ``previous``.
+blank line has no tensors), ``line`` (its number, from 1), ``previous`` (the ``digest`` of the line before; empty for
+the first) and ``digest`` (fingerprint of tensors and metadata). Earlier versions wrote no ``line`` and ``previous``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.errors import UserError, counted, reason
-from nmt.files.checksum import require_format, tensors_digest
+from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text, require_regular
 from nmt.inference.memories import EncodedLine
 from nmt.inference.model_folder import TrainedModel
@@ -36,13 +36,13 @@ MAX_WORDS = 10**7  # the largest number of a word decides how much is allocated
 Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 
-def fingerprint(trained: TrainedModel) -> str:
-    """Return a hexadecimal digest of the model's weights, settings and tokenizers."""
+def weights_fingerprint(trained: TrainedModel) -> str:
+    """Return the fingerprint of the model's weights, settings and tokenizers."""
     blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
     removed = [] if trained.remove_invisible is None else [trained.remove_invisible]  # none in earlier versions
     settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source, *removed]).encode()
     tokenizers = [tokenizer.to_bytes() for tokenizer in (trained.source, trained.target)]
-    return tensors_digest(trained.model.state_dict(), b"".join([settings, *tokenizers]))
+    return fingerprint(b"".join([settings, *tokenizers]), trained.model.state_dict())
 
 
 def save_memory(
@@ -67,7 +67,7 @@ def save_memory(
     metadata = {"format": str(FORMAT), "kind": kind, "model": model, "seed": str(line.seed), "blank": blank}
     if number is not None:
         metadata |= {"line": str(number), "previous": previous}
-    digest = _digest(metadata, tensors)
+    digest = fingerprint(metadata, tensors)
     try:
         # save_file would hide the file from other users.
         path.write_bytes(save(tensors, {**metadata, "digest": digest}))
@@ -94,7 +94,7 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
         )
     if metadata.get("model") != model:
         raise UserError(f"{path}: a memory of another model; use the model that encoded it, or encode again")
-    if metadata.pop("digest", None) != _digest(metadata, tensors):
+    if metadata.pop("digest", None) != fingerprint(metadata, tensors):
         raise UserError(f"{path}: damaged (wrong digest); encode again")
     if metadata.get("blank") == "true":
         return EncodedLine(None)
@@ -235,7 +235,3 @@ def _valid_words(words: PieceWords, length: int) -> bool:
 
 def _move(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
     return (None if field is None else field.to(device) for field in fields)
-
-
-def _digest(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
-    return tensors_digest(tensors, json.dumps(metadata, sort_keys=True).encode())

@@ -17,7 +17,7 @@ from nmt.evaluation import stored_tokenizer
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.files.reading import read_json, require_plain
-from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_identity
+from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_fingerprint
 from nmt.inference.engines import AttentionFacts
 from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.torch_engine import TorchEngine
@@ -205,7 +205,7 @@ def load_folder(
     if adapter is None and has_adapter(folder):
         folder, adapter = find_base(folder, key=key), folder
     if adapter is not None:
-        base = Base(folder, model_identity(folder))  # before loading: the file may be replaced meanwhile
+        base = Base(folder, model_fingerprint(folder))  # before loading: the file may be replaced meanwhile
         trained = load_folder(folder, trust=trust, key=key)
         _warn_of_changed_code(adapter)
         apply_adapter(trained.model, adapter, base=base)

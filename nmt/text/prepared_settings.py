@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,7 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
 
 def settings_checksum(settings: Mapping[str, Any]) -> int:
     """Return the CRC-32 of the settings, however they are laid out."""
-    return zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+    return checksum(json.dumps(settings, sort_keys=True).encode())
 
 
 def missing_parts(folder: Path, needed: Iterable[str]) -> list[str]:

@@ -1,11 +1,11 @@
-"""Read a training corpus once: count its pairs, draw a sample for the tokenizer, and compute a digest of its text."""
+"""Read a training corpus once: count its pairs, draw a sample for the tokenizer, take the fingerprint of its text."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 
 from nmt.errors import UserError
 from nmt.progress import Progress
@@ -17,11 +17,11 @@ SEED = 1  # of the sample
 
 @dataclass
 class Survey:
-    """The number of training pairs, a random ``sample`` of them in their order, and the digest of all text."""
+    """The number of training pairs, a random ``sample`` of them in their order, and the fingerprint of all text."""
 
     count: int
     sample: list[Pair]
-    digest: str
+    fingerprint: str
 
     @property
     def is_complete(self) -> bool:
@@ -31,40 +31,30 @@ class Survey:
 
 def survey(pairs: Iterable[Pair]) -> Survey:
     """Return the survey of the pairs. All pairs are equally likely in its sample (Vitter's algorithm R)."""
-    digest = _Digest()
+    digest = sha256()
     generator = random.Random(SEED)
     sample: list[tuple[int, Pair]] = []
     count = 0
     for pair in Progress("pair", title="reading the training text").watch(pairs):
-        digest.add(pair)
+        digest.update(_bytes(pair))
         if count < SAMPLE_PAIRS:
             sample.append((count, pair))
         elif (place := int(generator.random() * (count + 1))) < SAMPLE_PAIRS:
             sample[place] = (count, pair)
         count += 1
     sample.sort(key=lambda item: item[0])
-    return Survey(count, [pair for _, pair in sample], digest.text)
+    return Survey(count, [pair for _, pair in sample], digest.hexdigest())
 
 
 def unchanged(pairs: Iterable[Pair], surveyed: Survey) -> Iterator[Pair]:
     """Yield the pairs again. Raises UserError after the last one if they are not those of the survey."""
-    digest = _Digest()
+    digest = sha256()
     for pair in pairs:
-        digest.add(pair)
+        digest.update(_bytes(pair))
         yield pair
-    if digest.text != surveyed.digest:
+    if digest.hexdigest() != surveyed.fingerprint:
         raise UserError("data.train: the text changed while it was read; run the command again when it is complete")
 
 
-class _Digest:
-    """A digest of the text of pairs, in their order."""
-
-    def __init__(self) -> None:
-        self._digest = blake2b(digest_size=16)
-
-    def add(self, pair: Pair) -> None:
-        self._digest.update(repr(tuple(pair)).encode("ascii", "backslashreplace"))
-
-    @property
-    def text(self) -> str:
-        return self._digest.hexdigest()
+def _bytes(pair: Pair) -> bytes:
+    return repr(tuple(pair)).encode("ascii", "backslashreplace")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -53,7 +52,7 @@ class Unfinished:
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Store a record durably, with its own checksum. The files that it describes must be complete."""
         text = json.dumps(record, sort_keys=True)
-        line = json.dumps({"record": record, "checksum": zlib.crc32(text.encode())})
+        line = json.dumps({"record": record, "checksum": checksum(text.encode())})
         write_lines(self._progress / f"{name}.json", [line], durable=True)
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -61,7 +60,7 @@ class Unfinished:
         try:
             stored = read_json(self._progress / f"{name}.json")
             record: dict[str, Any] = stored["record"]
-            if zlib.crc32(json.dumps(record, sort_keys=True).encode()) != stored["checksum"]:
+            if checksum(json.dumps(record, sort_keys=True).encode()) != stored["checksum"]:
                 return None
             if any(checksum(self.folder / file) != expected for file, expected in record.get("files", {}).items()):
                 return None

@@ -22,7 +22,7 @@ class Guide(ABC):
     The weight falls linearly from ``weight`` to 0 within ``decay_steps`` updates; None keeps it.
     """
 
-    identity = ""
+    fingerprint = ""
     """A text that changes with the targets, if they depend on more than the training text."""
 
     def __init__(self, *, weight: NonNegative = 0.1, decay_steps: Count | None = None) -> None:

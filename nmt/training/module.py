@@ -215,7 +215,7 @@ class TranslationTask(pl.LightningModule):
 
         Raise it too where another model guides the run than before.
         """
-        if self.guide is not None and checkpoint.get("guide", self.guide.identity) != self.guide.identity:
+        if self.guide is not None and checkpoint.get("guide", self.guide.fingerprint) != self.guide.fingerprint:
             raise UserError("guide.model: this model has changed since the run started; start a new run")
         self.interval = IntervalMeans(**checkpoint.get("interval", {}))
         epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
@@ -232,8 +232,8 @@ class TranslationTask(pl.LightningModule):
         portable = pack(self.trained)
         del portable["weights"]  # Lightning's state_dict has them
         if self.trained.base is not None:
-            portable["base"] = self.trained.base.identity
+            portable["base"] = self.trained.base.fingerprint
         checkpoint["portable"] = portable
         checkpoint["interval"] = self.interval.state()
         if self.guide is not None:
-            checkpoint["guide"] = self.guide.identity
+            checkpoint["guide"] = self.guide.fingerprint

@@ -12,7 +12,7 @@ import torch
 from nmt.attention.base import Attention
 from nmt.errors import UserError, print_message
 from nmt.files.checkpoint import read_checkpoint
-from nmt.inference.adapter_file import Base, model_identity, save_adapter
+from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
@@ -30,7 +30,7 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     longest, base = prepared.corpora["train"].longest_source()[0] + 1, None
     start, place, adapted = None, config["init_from"], config.get("adapt")
     if place is not None and adapted is not None:
-        base = Base(Path(place), model_identity(Path(place)))  # before loading: the file may be replaced meanwhile
+        base = Base(Path(place), model_fingerprint(Path(place)))  # before loading: the file may be replaced meanwhile
     if checkpoint is not None and place is not None:
         longest = _resumed(checkpoint, base)
     if place is not None and (checkpoint is None or base is not None):
@@ -59,7 +59,7 @@ def _resumed(checkpoint: Path, base: Base | None) -> int:
     longest = portable.get("longest_source")
     if type(longest) is not int or not 1 <= longest < 2**31:
         raise UserError(f"{checkpoint}: cannot be resumed (longest_source={longest!r:.40}); start a new run")
-    if base is not None and portable.get("base") != base.identity:
+    if base is not None and portable.get("base") != base.fingerprint:
         raise UserError(f"init_from={base.folder}: its model has changed since the run started; start a new run")
     return longest
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
-from nmt.inference.adapter_file import model_identity
+from nmt.inference.adapter_file import model_fingerprint
 from nmt.inference.model_folder import load_folder
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
@@ -39,7 +39,7 @@ class Teacher(Guide):
         decay_steps: Count | None = None,
     ) -> None:
         super().__init__(weight=weight, decay_steps=decay_steps)
-        self.identity = model_identity(Path(model))  # before loading: the file may be replaced meanwhile
+        self.fingerprint = model_fingerprint(Path(model))  # before loading: the file may be replaced meanwhile
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
         for side in ("source", "target"):
             if getattr(teacher, side).to_bytes() != getattr(prepared, side).to_bytes():
@@ -59,7 +59,7 @@ class Teacher(Guide):
     @staticmethod
     def problems(settings: Mapping[str, Any]) -> Iterator[str]:
         """Yield a message if there is no such model."""
-        if not model_identity(Path(settings["model"])):
+        if not model_fingerprint(Path(settings["model"])):
             yield f"guide.model={settings['model']}: has no model; name a folder that nmt-train has finished"
 
     @torch.no_grad()

@@ -24,7 +24,7 @@ from nmt.config import read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
-from nmt.files.checksum import checksum
+from nmt.files.checksum import checksum, fingerprint
 from nmt.inference import adapter_file, memory_file
 from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
 from nmt.inference.memories import translate_encoded
@@ -93,8 +93,8 @@ def trained() -> TrainedModel:
 
 
 @functools.cache
-def fingerprint() -> str:
-    return memory_file.fingerprint(trained())
+def weights() -> str:
+    return memory_file.weights_fingerprint(trained())
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def use_model(file: Path) -> object:
     model = load_folder(file.parent)
     texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return memory_file.fingerprint(model), texts, digest(model.config)
+    return memory_file.weights_fingerprint(model), texts, digest(model.config)
 
 
 def write_adapter(folder: Path) -> None:
@@ -123,12 +123,12 @@ def write_adapter(folder: Path) -> None:
     for weight in model.parameters():
         if weight.requires_grad:
             torch.nn.init.normal_(weight)
-    base = adapter_file.Base(folder / FINISHED, adapter_file.model_identity(folder / FINISHED))
+    base = adapter_file.Base(folder / FINISHED, adapter_file.model_fingerprint(folder / FINISHED))
     adapter_file.save_adapter(place, model, base, rank=2, alpha=1)
 
 
 def use_adapter(file: Path) -> object:
-    base = adapter_file.Base(FINISHED, adapter_file.model_identity(FINISHED))
+    base = adapter_file.Base(FINISHED, adapter_file.model_fingerprint(FINISHED))
     assert adapter_file.find_base(file.parent).samefile(FINISHED)
     model = copy.deepcopy(trained().model)
     adapter_file.apply_adapter(model, file.parent, base=base)
@@ -143,7 +143,7 @@ def forge_adapter(file: Path) -> None:
         about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
         tensors = load(content)
         about.pop("digest", None)
-        forged = {**about, "digest": adapter_file._digest(about, tensors)}
+        forged = {**about, "digest": fingerprint(about, tensors)}
     except Exception:
         return
     save_file(tensors, file, {"adapter": json.dumps(forged)})
@@ -225,15 +225,14 @@ def use_tokenizer(file: Path) -> object:
 
 def use_memories(_: Path) -> object:
     lines = [
-        memory_file.load_memory(file, trained(), model=fingerprint())
-        for file in memory_file.memory_files(Path("memories"))
+        memory_file.load_memory(file, trained(), model=weights()) for file in memory_file.memory_files(Path("memories"))
     ]
     translations = translate_encoded(Translator(trained()), lines, GREEDY, alignments=True)
     return digest([tuple(line) for line in lines]), [translation.text for translation in translations]
 
 
 def use_forged_memory(file: Path) -> object:
-    line = memory_file.load_memory(file, trained(), model=fingerprint())
+    line = memory_file.load_memory(file, trained(), model=weights())
     return translate_encoded(Translator(trained()), [line], GREEDY)[0].text
 
 
@@ -247,7 +246,7 @@ def forge_memory(file: Path) -> None:
     except Exception:
         return
     metadata.pop("digest", None)
-    save_file(tensors, file, {**metadata, "digest": memory_file._digest(metadata, tensors)})
+    save_file(tensors, file, {**metadata, "digest": fingerprint(metadata, tensors)})
 
 
 def use_prepared(_: Path) -> object:

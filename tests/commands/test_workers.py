@@ -21,7 +21,7 @@ from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
-from nmt.inference.shards.shard import Done, Failed, Shard, TranslateShard, attempt, identify
+from nmt.inference.shards.shard import Done, Failed, Shard, TranslateShard, attempt, translator_fingerprint
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -234,11 +234,11 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
         search=SearchOptions(beam_size=1),
         scores=False,
         alignments=False,
-        identity=identify(Translator.load(exported, engine="onnx"), exported, None),
+        fingerprint=translator_fingerprint(Translator.load(exported, engine="onnx"), exported, None),
     )
     shard = Shard(0, 0, LINES[:2])
     assert isinstance(attempt(job, shard), Done)
-    failed = attempt(replace(job, identity="of another model"), shard)
+    failed = attempt(replace(job, fingerprint="of another model"), shard)
     assert failed == Failed(f"{exported}: the model was replaced while it translated; repeat the command", final=True)
 
 

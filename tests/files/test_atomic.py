@@ -24,7 +24,7 @@ from builders import leave_private_folder
 from nmt.errors import UserError
 from nmt.files.atomic import create_folder, replace_file, replace_folder, write_lines
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
-from nmt.files.checksum import archive_fingerprint, checksum, require_format, tensors_digest, verify_file
+from nmt.files.checksum import archive_fingerprint, checksum, fingerprint, require_format, verify_file
 from nmt.files.locks import lock_folder
 from nmt.files.private import ABANDONED_S, MARK, delete, private_folder, remove_leftovers
 
@@ -514,33 +514,33 @@ def test_checksums_find_damage_truncation_and_loss(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_changes_with_every_change_of_a_model(tmp_path: Path) -> None:
-    def fingerprint(stored: dict[str, Any]) -> str:
+    def stored_fingerprint(stored: dict[str, Any]) -> str:
         write_checkpoint(tmp_path / "model.pt", stored)
         return archive_fingerprint(tmp_path / "model.pt")
 
     large = torch.zeros(1_000_000)  # 4 MB: its first values lie outside the hashed end of the file
     stored = {"weights": large, "format": 1}
-    first = fingerprint(stored)
-    assert fingerprint(stored) == first
+    first = stored_fingerprint(stored)
+    assert stored_fingerprint(stored) == first
     changed = large.clone()
     changed[0] = 1e-45
     fingerprints = {
         first,
-        fingerprint({**stored, "weights": changed}),
-        fingerprint({**stored, "format": 2}),
-        fingerprint({**stored, "weights": large[:-1].clone()}),
-        fingerprint({**stored, "weights": large.view(1000, 1000)}),
-        fingerprint({**stored, "more": 0}),
+        stored_fingerprint({**stored, "weights": changed}),
+        stored_fingerprint({**stored, "format": 2}),
+        stored_fingerprint({**stored, "weights": large[:-1].clone()}),
+        stored_fingerprint({**stored, "weights": large.view(1000, 1000)}),
+        stored_fingerprint({**stored, "more": 0}),
     }
     assert len(fingerprints) == 6
 
 
-def test_the_digest_changes_with_name_type_shape_value_and_header() -> None:
+def test_the_fingerprint_changes_with_name_type_shape_value_and_header() -> None:
     tensors = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([], dtype=torch.int64)}
-    reference = tensors_digest(tensors, b"header")
-    assert tensors_digest(dict(reversed(tensors.items())), b"header") == reference
+    reference = fingerprint(b"header", tensors)
+    assert fingerprint(b"header", dict(reversed(tensors.items()))) == reference
     strided = torch.tensor([[1.0, 9.0], [2.0, 9.0]])[:, 0]
-    assert tensors_digest({**tensors, "a": strided}, b"header") == reference
+    assert fingerprint(b"header", {**tensors, "a": strided}) == reference
     others = [
         ({**tensors, "a": torch.tensor([1.0, 2.0000002])}, b"header"),
         ({**tensors, "a": torch.tensor([[1.0, 2.0]])}, b"header"),
@@ -549,7 +549,7 @@ def test_the_digest_changes_with_name_type_shape_value_and_header() -> None:
         ({"a": tensors["a"]}, b"header"),
         (tensors, b"other"),
     ]
-    assert len({reference, *(tensors_digest(*arguments) for arguments in others)}) == len(others) + 1
+    assert len({reference, *(fingerprint(header, other) for other, header in others)}) == len(others) + 1
 
 
 @pytest.mark.parametrize("stored", [2, "2", b"2"])

@@ -15,7 +15,7 @@ from safetensors.torch import load, save_file
 from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.memory_file import _digest
+from nmt.files.checksum import fingerprint
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
 
@@ -138,7 +138,7 @@ def test_other_memory_format_is_refused_by_name(shift: int | None, advice: str, 
     metadata["format"] = "" if shift is None else str(int(metadata["format"]) + shift)
     del metadata["digest"]
     tensors = load(content)
-    save_file(tensors, file, {**metadata, "digest": _digest(metadata, tensors)})
+    save_file(tensors, file, {**metadata, "digest": fingerprint(metadata, tensors)})
     with pytest.raises(UserError, match=rf"00000001\.safetensors: .*{advice}"):
         translate([f"model={RUN}", "memory=memories"])
 

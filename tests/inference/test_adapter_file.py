@@ -16,10 +16,10 @@ from builders import random_model, tiny_config
 from safetensors.torch import load_file, save_file
 
 from nmt.errors import UserError
-from nmt.inference import adapter_file
-from nmt.inference.adapter_file import Base, model_identity, save_adapter
+from nmt.files.checksum import fingerprint
+from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
-from nmt.inference.shards.shard import identify
+from nmt.inference.shards.shard import translator_fingerprint
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge
@@ -47,7 +47,7 @@ def make_adapter(folder: Path, base: Path, *, seed: int = 1, **settings: Any) ->
         for weight in model.parameters():
             if weight.requires_grad:
                 weight.normal_()
-    save_adapter(folder, model, Base(base, model_identity(base)), rank=chosen["rank"], alpha=chosen["alpha"])
+    save_adapter(folder, model, Base(base, model_fingerprint(base)), rank=chosen["rank"], alpha=chosen["alpha"])
     merge(model)
     return model
 
@@ -150,7 +150,7 @@ def forge(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]
     about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
     del about["digest"]
     change(about, tensors)
-    about.setdefault("digest", adapter_file._digest(about, tensors))
+    about.setdefault("digest", fingerprint(about, tensors))
     save_file(tensors, file, {"adapter": json.dumps(about)})
 
 
@@ -221,6 +221,8 @@ def test_shards_of_another_adapter_have_another_identity(base: Path, adapter: Pa
     """nmt-translate workers= continues shards of the same model with the same adapter only."""
     make_adapter(base.parent / "c", base, seed=2)
     translator = Translator.load(base, engine="torch")
-    identities = [identify(translator, base, place) for place in (None, adapter, base.parent / "c")]
-    assert len({*identities, identify(translator, save_base(base.parent / "d", seed=2), None)}) == 4
-    assert identities == [identify(translator, base, place) for place in (None, adapter, base.parent / "c")]
+    fingerprints = [translator_fingerprint(translator, base, place) for place in (None, adapter, base.parent / "c")]
+    assert len({*fingerprints, translator_fingerprint(translator, save_base(base.parent / "d", seed=2), None)}) == 4
+    assert fingerprints == [
+        translator_fingerprint(translator, base, place) for place in (None, adapter, base.parent / "c")
+    ]

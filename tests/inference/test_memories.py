@@ -22,9 +22,10 @@ from torch import Tensor
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
+from nmt.files.checksum import fingerprint
 from nmt.inference import memories
 from nmt.inference.memories import EncodedLine, encode_line, require_streaming, translate_encoded
-from nmt.inference.memory_file import _digest, fingerprint, load_memory, memory_files, save_memory
+from nmt.inference.memory_file import load_memory, memory_files, save_memory, weights_fingerprint
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.oversized import SourceTooLong
 from nmt.inference.torch_engine import Source
@@ -56,7 +57,7 @@ def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Trans
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:
     """Encode the line, write it to disk and load it."""
-    model = fingerprint(translator.trained)
+    model = weights_fingerprint(translator.trained)
     save_memory(path, encode_line(translator, line, **options), kind=translator.attention.class_name, model=model)
     return load_memory(path, translator.trained, model=model)
 
@@ -94,7 +95,7 @@ def test_traces_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
     line = encode_line(translator, LINES[0], trace=True)
     assert line.source is not None and line.source.memory.trace is None
     memory = line.source.memory._replace(trace=torch.diag_embed(line.source.memory.mass))
-    model = fingerprint(translator.trained)
+    model = weights_fingerprint(translator.trained)
     stored = line._replace(source=line.source._replace(memory=memory))
     save_memory(tmp_path / "old", stored, kind=translator.attention.class_name, model=model)
     loaded = load_memory(tmp_path / "old", translator.trained, model=model)
@@ -207,8 +208,8 @@ def with_setting(trained: TrainedModel, block: str, key: str, value: object) -> 
 )
 def test_every_change_of_a_model_changes_its_fingerprint(change: Callable[[TrainedModel], TrainedModel]) -> None:
     trained = make_translator().trained
-    assert fingerprint(trained) == fingerprint(make_translator().trained)
-    assert fingerprint(change(trained)) != fingerprint(trained)
+    assert weights_fingerprint(trained) == weights_fingerprint(make_translator().trained)
+    assert weights_fingerprint(change(trained)) != weights_fingerprint(trained)
 
 
 STREAMING = [
@@ -303,7 +304,7 @@ class TestFiles:
 
     def assert_refused(self, path: Path, translator: Translator, message: str) -> None:
         with pytest.raises(UserError, match=message) as caught:
-            load_memory(path, translator.trained, model=fingerprint(translator.trained))
+            load_memory(path, translator.trained, model=weights_fingerprint(translator.trained))
         assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
     def test_another_model_is_refused(self, path: Path, translator: Translator) -> None:
@@ -326,14 +327,14 @@ class TestFiles:
         for index in range(8, len(content), len(content) // 40):
             path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
             with pytest.raises(UserError, match=str(path)):
-                load_memory(path, translator.trained, model=fingerprint(translator.trained))
+                load_memory(path, translator.trained, model=weights_fingerprint(translator.trained))
 
     def rewrite(self, path: Path, translator: Translator, changes: dict[str, str], **tensors: Tensor | None) -> None:
         """Store the line with other tensors and a valid digest, or with other metadata and a wrong digest."""
         line = store(path, translator, "a dog", trace=True)
         assert line.source is not None
         memory = line.source.memory._replace(**tensors)
-        model = fingerprint(translator.trained)
+        model = weights_fingerprint(translator.trained)
         save_memory(
             path, line._replace(source=line.source._replace(memory=memory)), kind="CovarianceAttention", model=model
         )
@@ -344,7 +345,7 @@ class TestFiles:
                 metadata = {**file.metadata(), **changes}
             if metadata["digest"] == "":  # forged: with the right digest
                 del metadata["digest"]
-                metadata["digest"] = _digest(metadata, load_file(path))
+                metadata["digest"] = fingerprint(metadata, load_file(path))
             save_file(load_file(path), path, metadata)
 
     @pytest.mark.parametrize(

@@ -145,22 +145,22 @@ def test_changed_lines_are_translated_again(tmp_path: Path) -> None:
 
 def test_stored_result_is_read_back_and_a_damaged_one_is_missing(tmp_path: Path) -> None:
     shard, store = Shard(3, 6, ["a", "b"]), ShardStore(tmp_path)
-    assert store.load(3, shard.digest) is None
+    assert store.load(3, shard.fingerprint) is None
     store.save(shard, FINISHED)
-    assert store.load(3, shard.digest) == FINISHED
+    assert store.load(3, shard.fingerprint) == FINISHED
     (file,) = tmp_path.iterdir()
     stored = file.read_bytes()
     for length in range(0, len(stored), 9):
         file.write_bytes(stored[:length])
-        assert store.load(3, shard.digest) is None
+        assert store.load(3, shard.fingerprint) is None
     random = Random(1)
     for _ in range(40):
         changed = bytearray(stored)
         changed[random.randrange(len(stored))] ^= random.randint(1, 255)
         file.write_bytes(changed)
-        assert store.load(3, shard.digest) in (None, FINISHED)  # a space may change in the header only
+        assert store.load(3, shard.fingerprint) in (None, FINISHED)  # a space may change in the header only
         file.write_bytes(stored)
-    assert store.load(3, shard.digest) == FINISHED
+    assert store.load(3, shard.fingerprint) == FINISHED
 
 
 def test_full_disk_stops_with_one_line_and_keeps_finished_shards(
@@ -191,7 +191,7 @@ def test_folder_is_deleted_only_when_its_shards_are_used_or_missing(tmp_path: Pa
         store.save(shard, FINISHED)
         raise ValueError("stop")
     with open_store(folder, {"beam": 5}) as store:
-        assert store.count() == 1 and store.load(0, shard.digest) == FINISHED
+        assert store.count() == 1 and store.load(0, shard.fingerprint) == FINISHED
     assert not folder.exists()
 
 

@@ -13,9 +13,9 @@ def test_a_small_corpus_is_its_own_sample() -> None:
     pairs = [Pair(str(number), "x") for number in range(50)]
     result = survey(iter(pairs))
     assert (result.count, result.sample, result.is_complete) == (50, pairs, True)
-    assert survey(pairs).digest == result.digest
+    assert survey(pairs).fingerprint == result.fingerprint
     for changed in (pairs[:-1], pairs[::-1], [*pairs[:-1], pairs[-1]._replace(links=())]):
-        assert survey(changed).digest != result.digest
+        assert survey(changed).fingerprint != result.fingerprint
 
 
 def test_a_large_corpus_is_sampled_evenly_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from nmt.commands.heatmap import heatmap
 from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.adapter_file import model_identity
+from nmt.inference.adapter_file import model_fingerprint
 from nmt.inference.model_folder import load_folder
 from nmt.training.module import TranslationTask
 
@@ -188,7 +188,7 @@ def test_export_merges_the_adapter(runs: Path, capsys: pytest.CaptureFixture[str
         with pytest.raises(UserError, match="=runs/b: graphs with an adapter need a new folder; add output=FOLDER"):
             export(words)
     export(["model=runs/demo", "adapter=runs/b", "output=deployed", "engine=onnx"])
-    assert json.loads(Path("deployed/about.json").read_text())["model"] == model_identity(runs / "b")
+    assert json.loads(Path("deployed/about.json").read_text())["model"] == model_fingerprint(runs / "b")
     outputs = []
     capsys.readouterr()
     for place in ("deployed", "runs/b", "runs/demo"):

@@ -41,7 +41,7 @@ def write_deployment(
     *,
     name: str,
     engines: Collection[OnnxEngineName],
-    model_identity: str,
+    fingerprint: str,
 ) -> None:
     """Write everything that nmt-translate needs into the empty ``folder``, which will be called ``name``.
 
@@ -52,7 +52,7 @@ def write_deployment(
             f"output={name}: {trained.attention.name} attention needs torch to encode the source; remove output= and "
             "translate with the run's folder"
         )
-    write_export(folder, trained, lists, engines=engines, model_identity=model_identity)
+    write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
     (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
         attention=trained.attention.name,

@@ -52,16 +52,16 @@ def export(
     lists: tuple[np.ndarray, np.ndarray] | None = None,
     *,
     engines: Collection[OnnxEngineName] = ENGINES,
-    model_identity: str | None = None,
+    fingerprint: str | None = None,
 ) -> Path:
     """Write the graphs of ``trained``, the model of the folder ``run``, into ``run``/onnx, atomically.
 
-    ``model_identity`` is the fingerprint of the file that ``trained`` was loaded from. Take it before loading, because
+    ``fingerprint`` is that of the file that ``trained`` was loaded from. Take it before loading, because
     training may replace the file in the meantime. See ``write_export``.
     """
-    model_identity = model_identity or archive_fingerprint(run / MODEL_FILE)
+    fingerprint = fingerprint or archive_fingerprint(run / MODEL_FILE)
     with replace_folder(run / FOLDER, mark=ABOUT) as folder:
-        write_export(folder, trained, lists, engines=engines, model_identity=model_identity)
+        write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
     return run / FOLDER
 
 
@@ -72,7 +72,7 @@ def write_export(
     lists: tuple[np.ndarray, np.ndarray] | None,
     *,
     engines: Collection[OnnxEngineName],
-    model_identity: str,
+    fingerprint: str,
 ) -> None:
     """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
 
@@ -96,7 +96,7 @@ def write_export(
         (folder / "target.model").write_bytes(trained.target.to_bytes())
     about = {
         "format": FORMAT,
-        "model": model_identity,
+        "model": fingerprint,
         "lowercase": trained.lowercase,
         "remove_invisible": trained.remove_invisible,
         **({} if trained.score_tokenizer is None else {"score_tokenizer": trained.score_tokenizer}),

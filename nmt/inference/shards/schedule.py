@@ -50,7 +50,7 @@ def run_shards(shards: Iterable[Shard], store: ShardStore, workers: Workers) -> 
 class _Schedule:
     def __init__(self, store: ShardStore, workers: Workers) -> None:
         self.store, self.workers = store, workers
-        self.order: deque[tuple[int, str]] = deque()  # number and digest of each shard that was not yielded yet
+        self.order: deque[tuple[int, str]] = deque()  # number and fingerprint of each shard that was not yielded yet
         self.finished: set[int] = set()
         self.running: dict[int, Shard] = {}
         self.again: deque[Shard] = deque()
@@ -84,7 +84,7 @@ class _Schedule:
 
     def _unfinished(self, shards: Iterable[Shard]) -> Iterator[Shard]:
         for shard in shards:
-            self.order.append((shard.number, shard.digest))
+            self.order.append((shard.number, shard.fingerprint))
             if self.store.load(*self.order[-1]) is None:
                 yield shard
             else:
@@ -93,9 +93,9 @@ class _Schedule:
     def _ready(self) -> Iterator[Done]:
         """Yield the results that follow those that were yielded before, until one is missing."""
         while self.order and self.order[0][0] in self.finished:
-            number, digest = self.order.popleft()
+            number, fingerprint = self.order.popleft()
             self.finished.remove(number)
-            done = self.store.load(number, digest)
+            done = self.store.load(number, fingerprint)
             if done is None:
                 raise UserError(f"{self.store.folder}: shard {number} was changed; run the same command again")
             yield done

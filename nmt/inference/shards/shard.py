@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.errors import UserError, reason
+from nmt.files.checksum import fingerprint
 from nmt.inference.engines import LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
@@ -30,9 +29,8 @@ class Shard(NamedTuple):
     lines: list[str]
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the lines, in hexadecimal."""
-        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
+    def fingerprint(self) -> str:
+        return fingerprint(self.lines)
 
     @property
     def place(self) -> str:
@@ -88,8 +86,8 @@ class TranslateShard:
     search: SearchOptions
     scores: bool
     alignments: bool
-    identity: str
-    """The value of ``identify`` for the model when the command started."""
+    fingerprint: str
+    """The value of ``translator_fingerprint`` for the model when the command started."""
 
     def __call__(self, shard: Shard) -> Done:
         failures: list[tuple[int, str]] = []
@@ -112,7 +110,7 @@ class TranslateShard:
             warnings.simplefilter("ignore")  # the command that started this worker has shown them
             translator = Translator(load(self.model, self.settings))
         translator.check_text = False  # the command has read a part of every shard
-        if identify(translator, self.model, self.settings.adapter) != self.identity:
+        if translator_fingerprint(translator, self.model, self.settings.adapter) != self.fingerprint:
             raise UserError(f"{self.model}: the model was replaced while it translated; repeat the command")
         return translator
 
@@ -120,10 +118,10 @@ class TranslateShard:
         return {name: value for name, value in self.__dict__.items() if name != "_translator"}
 
 
-def identify(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
+def translator_fingerprint(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
     """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
     if isinstance(translator.runtime, OnnxModel):
-        return hashlib.sha256(json.dumps(translator.runtime.checksums, sort_keys=True).encode()).hexdigest()
-    from nmt.inference.adapter_file import model_identity  # imports torch
+        return fingerprint(translator.runtime.checksums)
+    from nmt.inference.adapter_file import model_fingerprint  # imports torch
 
-    return " ".join(model_identity(Path(place)) for place in (folder, adapter) if place is not None)
+    return " ".join(model_fingerprint(Path(place)) for place in (folder, adapter) if place is not None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.files.atomic import write_bytes
+from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import remove_leftovers
 from nmt.files.reading import open_regular, read_json
@@ -39,15 +39,15 @@ class ShardStore:
     def save(self, shard: Shard, done: Done) -> None:
         """Write the result of a shard. Raises UserError if the file cannot be written, for example on a full disk."""
         result = json.dumps(done).encode()
-        header = {"lines": shard.digest, "result": zlib.crc32(result)}
+        header = {"lines": shard.fingerprint, "result": checksum(result)}
         self._write(self._file(shard.number), json.dumps(header).encode() + b"\n" + result)
 
-    def load(self, number: int, digest: str) -> Done | None:
+    def load(self, number: int, fingerprint: str) -> Done | None:
         """Return the result of the shard ``number``; None if its file is missing, damaged or of other lines."""
         try:
             with open_regular(self._file(number)) as file:
                 header, result = json.loads(file.readline()), file.read()
-            if header != {"lines": digest, "result": zlib.crc32(result)}:
+            if header != {"lines": fingerprint, "result": checksum(result)}:
                 return None
             lines, output, links, warnings = json.loads(result)
         except (OSError, ValueError):
