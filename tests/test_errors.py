@@ -23,7 +23,7 @@ ALLOWED = {
     "nmt/commands/heatmap.py": "words, pieces",  # "3 × 4 words"
     "nmt/commands/translate.py": "pieces",  # a constant
     "nmt/config/checks.py": "translations, pieces",  # "valid_bleu needs translations", "word pieces have no merges"
-    "nmt/inference/translator.py": "pieces",  # only a long source exceeds what an attention holds
+    "nmt/inference/reader.py": "pieces",  # only a long source exceeds what an attention holds
     "nmt/files/reading.py": "values",  # a constant
     "nmt/tasks/grammar/corpus.py": "sentences",
     "nmt/text/links.py": "links, words",  # "file has links of …", "'0-1' counts words from 0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,8 +14,9 @@ import numpy as np
 from nmt.alignment.characters import short_label, xml_safe
 from nmt.alignment.colours import Scale, scale_of
 from nmt.alignment.fonts import font_families
+from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.errors import UserError, counted
-from nmt.files.atomic import replace_file
+from nmt.files.atomic import replace_file, write_lines
 from nmt.text.links import Link
 
 if TYPE_CHECKING:
@@ -211,3 +213,43 @@ def _outline(axes: Axes, gold: Collection[Link]) -> None:
     if gold:
         example = Rectangle((0, 0), 1, 1, label="gold link", **style)
         axes.legend(handles=[example], loc="upper left", bbox_to_anchor=(0, 0), frameon=False)  # below the picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heatmap:
+    """The attention of one sentence pair, between words or pieces; Jupyter shows it as a table.
+
+    ``weights`` (T, S) has one row per target word or piece, and one column per source word or piece. Words of scripts
+    without spaces are split into pieces, unless there are ``gold`` links (source word, target word). ``signed`` weights
+    can be negative.
+    """
+
+    weights: np.ndarray
+    source: list[str]
+    target: list[str]
+    title: str
+    gold: frozenset[Link] | None = None
+    signed: bool = False
+
+    def save(self, path: str | Path, *, title: bool = True) -> Path:
+        """Write the heatmap as a PNG, SVG, PDF or HTML file, chosen by the suffix of ``path``.
+
+        A picture for a paper needs no ``title``.
+        """
+        path, shown = Path(path), self.title if title else ""
+        if path.suffix.lower() == ".html":
+            page = alignment_page([self._example()], title=self.title, signed=self.signed, heading=title)
+            write_lines(path, page.rstrip("\n").split("\n"), user_named=True)
+            return path
+        settings: Any = {"signed": self.signed, "gold": self.gold, "user_named": True}
+        save_heatmap(self.weights, self.source, self.target, path, title=shown, **settings)
+        return path
+
+    def __repr__(self) -> str:
+        return f"Heatmap({self.title!r}, {len(self.target)} × {len(self.source)})"
+
+    def _repr_html_(self) -> str:
+        return alignment_table(self._example(), signed=self.signed)
+
+    def _example(self) -> Example:
+        return Example(1, self.weights, self.source, self.target, self.gold)

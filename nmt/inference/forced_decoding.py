@@ -13,8 +13,8 @@ from nmt.alignment.word_weights import lost_words, word_weights
 from nmt.arguments import text_list
 from nmt.errors import counted
 from nmt.inference.oversized import Failure, OnFailure, report, run_in_halves
+from nmt.inference.reader import Reader
 from nmt.inference.translation import SCORES_NOT_FINITE
-from nmt.inference.translator import Translator
 from nmt.machine import available_memory
 from nmt.search.search import batches_by_length
 from nmt.text.specials import BOS, PAD
@@ -39,7 +39,7 @@ class ForcedDecoding(NamedTuple):
 
 
 def force_decode(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
+    translator: Reader, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
 ) -> list[ForcedDecoding]:
     """Decode each source with its given target instead of the model's own choices.
 
@@ -60,7 +60,7 @@ def force_decode(
 
 
 def forced_links(
-    translator: Translator,
+    translator: Reader,
     sources: Sequence[str],
     targets: Sequence[str],
     *,
@@ -110,7 +110,7 @@ def _in_order(numbered: Iterable[tuple[int, Result]]) -> list[Result]:
 
 @torch.inference_mode()
 def _decode_batches(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str]
+    translator: Reader, sources: Sequence[str], targets: Sequence[str]
 ) -> Iterator[tuple[int, ForcedDecoding]]:
     """Yield row and result of every pair, batch by batch; the rows are not in order."""
     trained = translator.trained

@@ -7,54 +7,61 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from nmt.arguments import iterable, text, text_list
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.bulk import Bulk, Results, Stoppable
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
-from nmt.inference.load import load, load_torch
-from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.oversized import Failure, OnFailure, SourceTooLong, report
-from nmt.inference.text_check import TextCheck
+from nmt.inference.load import load
+from nmt.inference.oversized import Failure, OnFailure, report
+from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.machine import guard_forks
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search_all
-from nmt.text.invisible import Invisible, remove_invisible
+from nmt.text.links import Link, Links, links_from_python
 from nmt.text.specials import EOS
 from nmt.text.words import PieceWords
 
 if TYPE_CHECKING:
-    from nmt.inference.model_folder import TrainedModel
+    from nmt.alignment.heatmap import Heatmap
+    from nmt.inference.forced_decoding import ForcedDecoding
 
 
 guard_forks()  # here too: the parent may have loaded torch for other models
 
 
-class Translator:
-    """Translates lines of text with one trained model.
+Pairs = Iterable[tuple[str, str]]
 
+
+class Evaluation(NamedTuple):
+    """Scores of translations: BLEU, chrF and TER in percent, AER in [0, 1] or None, and the signature of each."""
+
+    bleu: float
+    chrf: float
+    ter: float
+    aer: float | None
+    signatures: dict[str, str]
+    translations: list[str]
+
+
+class Translator(Reader):
+    """A trained model: translates, scores, aligns, evaluates and draws.
+
+    ``score``, ``align`` and ``heatmap`` need the torch model. If another engine translates, it is loaded on first use.
     ``max_tokens`` limits the size of a batch, in source pieces with padding. With ``check_text``, one warning names a
     text that the tokenizers cannot read.
     """
 
     def __init__(self, runtime: Runtime, *, max_tokens: int = 4096, check_text: bool = True) -> None:
-        self.runtime = runtime
+        super().__init__(runtime, check_text=check_text)
         self.max_tokens = max_tokens
-        self.lowercase = runtime.lowercase
-        self.score_tokenizer = runtime.score_tokenizer
-        self.attention = runtime.attention
-        self.source_check = TextCheck("source", runtime.source, runtime.target)
-        self.target_check = TextCheck("target", runtime.target, runtime.source)
-        self.check_text = check_text
-        # Changes a line as the training text was changed: without invisible characters, in lower case.
-        self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
 
     @classmethod
     def load(
@@ -89,43 +96,6 @@ class Translator:
             adapter=adapter,
         )
         return cls(load(folder, settings))
-
-    @cached_property
-    def trained(self) -> TrainedModel:
-        """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
-        runtime = self.runtime
-        return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
-
-    def encode(self, line: str) -> list[int]:
-        """Return the source piece ids of ``line``, with ``</s>``."""
-        line = self.change_text(text(line, "line"))
-        ids = self.runtime.source.encode(line)
-        if self.check_text:
-            self.source_check.read(line, ids)
-        return [*ids, EOS]
-
-    def encode_target(self, line: str) -> list[int]:
-        """Return the target piece ids of a given translation, with ``</s>``."""
-        line = self.change_text(line)
-        ids = self.runtime.target.encode(line)
-        if self.check_text:
-            self.target_check.read(line, ids)
-        return [*ids, EOS]
-
-    def conclude_text(self) -> None:
-        """Warn if the tokenizers cannot read the text so far, once for each side."""
-        if self.check_text:
-            self.source_check.conclude()
-            self.target_check.conclude()
-
-    def check_source_length(self, length: int) -> None:
-        """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
-        limit = self.attention.max_source_length
-        if limit is not None and length > limit:
-            raise SourceTooLong(
-                f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
-                f"{limit:,}; split the line or train on longer lines"
-            )
 
     def texts(
         self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
@@ -267,6 +237,112 @@ class Translator:
             alignment=hypothesis.alignment,
         )
 
+    def score(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[ForcedDecoding]:
+        """Return the model's log-probability (``log_prob``) and alignment of each (source, translation) pair."""
+        _ = self.trained  # raises UserError without torch, which the next import needs
+        from nmt.inference.forced_decoding import force_decode
+
+        sources, targets = _sides(pairs)
+        return force_decode(self, sources, targets, on_failure=on_failure)
+
+    def align(self, pairs: Pairs, *, on_failure: OnFailure | None = None) -> list[frozenset[Link]]:
+        """Return links (source word, target word), counted from 0, of each (source, translation) pair."""
+        self._require_attention()
+        _ = self.trained  # raises UserError without torch, which the next import needs
+        from nmt.inference.forced_decoding import forced_links
+
+        sources, targets = _sides(pairs)
+        return forced_links(self, sources, targets, on_failure=on_failure)
+
+    def evaluate(
+        self,
+        sources: Iterable[str],
+        references: Iterable[str],
+        options: SearchOptions | None = None,
+        *,
+        links: Iterable[Links | Iterable[Link] | str] | None = None,
+        lowercase: bool | None = None,
+        tokenizer: str | None = None,
+    ) -> Evaluation:
+        """Translate ``sources`` and score the translations against ``references``.
+
+        ``links`` are gold word alignments, which add the alignment error rate: for each pair a set of sure links
+        (source word, target word), a line in Pharaoh format, or a ``Links``. ``lowercase`` ignores case. By default,
+        case is ignored if the model was trained on lower-cased text. ``tokenizer`` is the setting evaluation.tokenizer:
+        one of sacrebleu's, by default that of the run, or one that fits the script of the references. The signatures
+        record both. What is unusual in the texts is printed on stderr.
+        """
+        from nmt.alignment.aer import AER_METHOD, alignment_error_rate
+        from nmt.evaluation import choose_tokenizer, corpus_scores, ignore_case
+        from nmt.score_hints import print_hints
+
+        sources, references = text_list(sources, "sources"), text_list(references, "references")
+        if len(sources) != len(references):
+            sizes = f"{counted(len(sources), 'source')}, {counted(len(references), 'reference')}"
+            raise UserError(f"{sizes}: give one reference per source")
+        pairs = [*zip(sources, references, strict=True)]
+        golds = None if links is None else links_from_python(links, pairs)
+        choice = choose_tokenizer(references, tokenizer or self.score_tokenizer)
+        translations = self.texts(sources, options)
+        how: dict[str, Any] = {
+            "lowercase": ignore_case(lowercase, trained_on_lowercase=self.lowercase),
+            "tokenizer": choice.tokenizer,
+        }
+        scores = corpus_scores(translations, references, ter=True, **how)
+        print_hints(choice, translations, references, sources=sources, **how)
+        aer, signatures = None, scores.signatures
+        if golds is not None:
+            aer = alignment_error_rate(self.align(pairs), golds)
+            signatures = {**signatures, "aer": AER_METHOD}
+        assert scores.ter is not None
+        return Evaluation(scores.bleu, scores.chrf, scores.ter, aer, signatures, translations)
+
+    def heatmap(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        links: Links | Iterable[Link] | str | None = None,
+        granularity: Literal["word", "piece"] = "word",
+    ) -> Heatmap:
+        """Return what the model attends to when it produces ``target``, or its own translation of ``source``.
+
+        ``links`` are the gold links of this pair, which are outlined: pairs of (source word, target word) or a line in
+        Pharaoh format. They need a given ``target`` and ``granularity="word"``.
+        """
+        from nmt.alignment.heatmap import Heatmap
+        from nmt.alignment.unspaced import display_weights, piece_labels
+        from nmt.alignment.word_weights import piece_weights
+
+        self._require_attention()
+        if granularity not in ("word", "piece"):
+            raise TypeError(f"granularity={granularity!r}: must be 'word' or 'piece'")
+        if links is not None and (target is None or granularity == "piece"):
+            raise UserError(
+                "links=: gold links connect words of a given translation; give target=, remove granularity="
+            )
+        source, own = text(source, "source"), target is None
+        target = self.texts([source])[0] if target is None else text(target, "target")
+        gold = None if links is None else links_from_python([links], [(source, target)])[0]
+        decoding = self.score([(source, target)])[0]
+        title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
+        if granularity == "piece":
+            signed = self.attention.signed
+            return Heatmap(
+                weights=piece_weights(decoding, signed=signed),
+                source=piece_labels(decoding.source_tokens),
+                target=piece_labels(decoding.tokens),
+                title=title,
+                signed=signed,
+            )
+        display = display_weights(decoding, self.change_text(source), target, split=gold is None)
+        outlined = None if gold is None else gold.sure | gold.possible
+        return Heatmap(**display._asdict(), title=title, gold=outlined)
+
+    def _require_attention(self) -> None:
+        if not self.attention.reads_source:
+            raise UserError("this model has no attention, so it has no alignments; use a model with attention")
+
 
 def with_source_words(translation: Translation, words: PieceWords) -> Translation:
     """Return the translation, and its n-best list, with the word of each source token."""
@@ -281,11 +357,6 @@ def _remembered(groups: Iterable[Sequence[str]], waiting: deque[Sequence[str]]) 
         yield lines
 
 
-def _change_text(line: str, *, invisible: Invisible | None, lowercase: bool) -> str:
-    line = remove_invisible(line, invisible)
-    return line.lower() if lowercase else line
-
-
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
     """Yield the groups as lists. Raise TypeError for a group that is one string, and for a line that is not one."""
     done = 0
@@ -294,3 +365,11 @@ def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
         lines = [text(line, f"lines[{row}]") for row, line in rows]
         done += len(lines)
         yield lines
+
+
+def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
+    listed = list(iterable(pairs, "pairs", what="(source, translation) pairs"))
+    for row, pair in enumerate(listed):
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
+            raise TypeError(f"pairs[{row}]={pair!r:.80}: must be (source, translation), both strings")
+    return [source for source, _ in listed], [target for _, target in listed]

@@ -1,12 +1,24 @@
-"""Warn once about a text that the model's tokenizer cannot read, such as one in another script."""
+"""Read lines as ids, and warn once about a text that the tokenizer cannot read, such as one in another script."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
+from nmt.arguments import text
+from nmt.inference.engines import Runtime
+from nmt.inference.load import load_torch
+from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.oversized import SourceTooLong
 from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, problems, splits_to_letters
+from nmt.text.invisible import Invisible, remove_invisible
+from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from nmt.inference.model_folder import TrainedModel
 
 AT_ONCE = 64  # lines that are counted together
 EARLY = 2000  # characters after which a text that is mostly unreadable is named before its end
@@ -14,6 +26,63 @@ EARLY_SHARE = 0.2  # unknown tokens at that time
 SAMPLE = 64  # lines
 HINT_CHARACTERS = 1000  # of the text, before a language is guessed
 OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, if the text is in its language
+
+
+class Reader:
+    """Reads lines with the tokenizers of a trained model, as forced decoding and every way of translating need them."""
+
+    def __init__(self, runtime: Runtime, *, check_text: bool = True) -> None:
+        self.runtime = runtime
+        self.lowercase = runtime.lowercase
+        self.score_tokenizer = runtime.score_tokenizer
+        self.attention = runtime.attention
+        self.source_check = TextCheck("source", runtime.source, runtime.target)
+        self.target_check = TextCheck("target", runtime.target, runtime.source)
+        self.check_text = check_text
+        # Changes a line as the training text was changed: without invisible characters, in lower case.
+        self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
+
+    @cached_property
+    def trained(self) -> TrainedModel:
+        """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
+        runtime = self.runtime
+        return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
+
+    def encode(self, line: str) -> list[int]:
+        """Return the source piece ids of ``line``, with ``</s>``."""
+        line = self.change_text(text(line, "line"))
+        ids = self.runtime.source.encode(line)
+        if self.check_text:
+            self.source_check.read(line, ids)
+        return [*ids, EOS]
+
+    def encode_target(self, line: str) -> list[int]:
+        """Return the target piece ids of a given translation, with ``</s>``."""
+        line = self.change_text(line)
+        ids = self.runtime.target.encode(line)
+        if self.check_text:
+            self.target_check.read(line, ids)
+        return [*ids, EOS]
+
+    def conclude_text(self) -> None:
+        """Warn if the tokenizers cannot read the text so far, once for each side."""
+        if self.check_text:
+            self.source_check.conclude()
+            self.target_check.conclude()
+
+    def check_source_length(self, length: int) -> None:
+        """Raise SourceTooLong if the model's attention cannot hold ``length`` source pieces."""
+        limit = self.attention.max_source_length
+        if limit is not None and length > limit:
+            raise SourceTooLong(
+                f"a source of {length:,} pieces with </s>: {self.attention.name} attention of this model reads at most "
+                f"{limit:,}; split the line or train on longer lines"
+            )
+
+
+def _change_text(line: str, *, invisible: Invisible | None, lowercase: bool) -> str:
+    line = remove_invisible(line, invisible)
+    return line.lower() if lowercase else line
 
 
 class TextCheck:
