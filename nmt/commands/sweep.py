@@ -29,7 +29,7 @@ from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
-from nmt.files.atomic import open_own, write_lines
+from nmt.files.atomic import make_folder, open_own, write_lines
 from nmt.files.locks import LOCK_FILE, require_own
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
@@ -151,7 +151,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
         lines = describe_error(error)[1]
         record |= {"status": "failed", "error": "; ".join(line.strip().removeprefix("error: ") for line in lines)}
     finally:
-        job.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(job.folder)
         write_lines(job.folder / JOB_FILE, [json.dumps(record)])
     if record["status"] == "failed":
         print_message(f"{name}: failed: {record['error']}")
@@ -189,8 +189,7 @@ def _other_version(summary_file: Path) -> str:
 
 def _clear(folder: Path) -> None:
     """Delete the files of an attempt that ended before its first checkpoint, unless it is still running."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
+    make_folder(folder)
     with lock_run(folder):
         for entry in folder.iterdir():
             if entry.is_dir() and not entry.is_symlink():
@@ -224,7 +223,7 @@ def _log(job: Job, own: bool) -> Iterator[None]:
         return
     file = Path(f"{job.folder}.log")
     print_message(f"{job.folder.name}: started; its messages are in {file}")
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent)
     with io.TextIOWrapper(open_own(file), encoding="utf-8") as log, redirect_stderr(log):
         yield
     print_message(f"{job.folder.name}: finished")

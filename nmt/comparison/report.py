@@ -39,7 +39,7 @@ from nmt.comparison.store import Measurements
 from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
 from nmt.errors import counted
-from nmt.files.atomic import write_lines
+from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import fingerprint
 
 LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
@@ -179,7 +179,7 @@ def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
 
 
 def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
-    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / FIGURES)
     sentences = draw_sentences(comparison.drawn, comparison.test, comparison.example_rows, folder / FIGURES)
     return Page(
         title=f"Comparison {folder.name}",

@@ -17,6 +17,7 @@ from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements
 from nmt.errors import UserError, print_message, reason
 from nmt.evaluation import corpus_scores
+from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
 from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
@@ -140,7 +141,7 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
     The graphs do not go into the run: they would change the engine that nmt-translate selects for it. The temporary
     folder is in that of the report, whose next comparison deletes what a killed one left.
     """
-    report.mkdir(parents=True, exist_ok=True)
+    make_folder(report)
     with private_folder(report) as private:
         parent = private.resolve()  # other processes read it
         folders: dict[str, Path] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.files.atomic import write_lines
+from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import fingerprint
 from nmt.files.reading import open_regular
 
@@ -36,7 +36,7 @@ class Measurements:
         if stored is not None:
             return stored
         result = action()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         write_lines(self._file(key), [json.dumps({"key": _plain(key), "result": result})])
         self.measured += 1
         return _plain(result)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, counted, print_message, printable
-from nmt.files.atomic import write_bytes
+from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.progress import Progress
 from nmt.text.account import Account
@@ -73,7 +73,7 @@ def prepare(
     more pairs than ``sharding.pairs`` is written in shards, and iterated twice unless ``surveyed`` is its survey.
     """
     surveyed = surveyed or survey(parts["train"])
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if given is None and len(surveyed.sample) >= MANY_PAIRS:
         print_message(f"tokenizer: learning pieces from {counted(len(surveyed.sample), 'pair')} …")
     source, target = given or _tokenizers(tokenizer, surveyed.sample, sharding.unfinished)
