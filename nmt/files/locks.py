@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.errors import UserError
 from nmt.files.atomic import make_folder
-from nmt.files.private import NO_LINK, private_folder
+from nmt.files.private import NO_LINK, lock_file, private_folder
 from nmt.files.reading import refuse_links
 
 LOCK_FILE = ".lock"
-HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # flock raises EAGAIN, Windows the other two
 CONTENT = re.compile(rb"[0-9]{0,20}\n?")
 
 
@@ -87,7 +84,7 @@ def lock_folder(folder: Path, *, busy: str, must_stay: bool = False) -> Iterator
     path = folder / LOCK_FILE
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | NO_LINK
     with os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0) as file:
-        if not _acquire(file.fileno()):
+        if lock_file(file.fileno()) is False:
             number = file.read(20).strip()
             holder = f"process {int(number)}" if number.isdigit() else "another process"
             raise UserError(f"{folder}: {holder} {busy}")
@@ -108,21 +105,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except OSError:
         return False
-
-
-def _acquire(file: int) -> bool:
-    """Lock the open file. Return False if it is locked, and True also on a file system that has no locks."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(file, 1 << 20, os.SEEK_SET)  # a locked byte cannot be read, so this is not the process number's
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-            os.lseek(file, 0, os.SEEK_SET)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in HELD
-    return True

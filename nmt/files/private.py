@@ -13,18 +13,15 @@ import os
 import re
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks: temporary folders of killed processes stay there
-    fcntl = None  # type: ignore[assignment]
-
 MARK = "written-by-nmt.json"
 NAME = re.compile(r"\.nmt-[0-9a-f]{16}\.partial")
+HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)  # flock raises EAGAIN, Windows the other two
 ABANDONED_S = 3600  # a folder this old is abandoned even if another process now has its writer's number
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)  # Windows has neither
 NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | getattr(os, "O_BINARY", 0)
@@ -58,7 +55,7 @@ def _marked(folder: Path) -> Iterator[None]:
     try:
         with os.fdopen(descriptor, "wb") as mark:
             _require_new(folder, os.fstat(mark.fileno()))
-            _lock(mark.fileno())
+            lock_file(mark.fileno())
             mark.write(json.dumps({"process": os.getpid(), "host": _host()}).encode())
             mark.flush()
             yield
@@ -115,7 +112,7 @@ def remove_leftovers(folder: Path, *, locked: bool = False) -> None:
 
     ``locked``: the caller holds a lock that no other writer of ``folder`` has.
     """
-    if fcntl is None:
+    if os.name == "nt":  # it cannot delete open files
         return
     try:
         names = os.listdir(folder)
@@ -141,7 +138,7 @@ def _is_abandoned(inside: Path, *, locked: bool) -> bool:
     if not entries:  # killed before the mark was written, or after it was deleted
         return locked or age > ABANDONED_S
     with os.fdopen(os.open(inside / MARK, os.O_RDWR | os.O_NONBLOCK | NO_LINK), "rb") as mark:
-        if not stat.S_ISREG(os.fstat(mark.fileno()).st_mode) or not _lock(mark.fileno()):
+        if not stat.S_ISREG(os.fstat(mark.fileno()).st_mode) or not lock_file(mark.fileno()):
             return False
         try:
             writer = json.loads(mark.read(1000))
@@ -151,14 +148,23 @@ def _is_abandoned(inside: Path, *, locked: bool) -> bool:
     return locked or age > ABANDONED_S or (host == _host() and not _is_running(process))
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock an open file. Return False if another process holds it, or if the file system has no locks."""
-    if fcntl is None:
-        return False
+def lock_file(descriptor: int) -> bool | None:
+    """Lock an open file. Return False if another process holds it, and None if the file system has no locks."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # a locked byte cannot be read, so this is behind the content
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return None
+    except OSError as error:
+        return False if error.errno in HELD else None
     return True
 
 
