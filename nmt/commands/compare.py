@@ -20,6 +20,7 @@ from nmt.config.init_from import key_of, read_yaml
 from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
 from nmt.evaluation import EvaluationSettings
+from nmt.files.locks import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
 
 if TYPE_CHECKING:
@@ -117,15 +118,13 @@ class _Selection(NamedTuple):
 
 def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
     from nmt.comparison.models import read_run, run_folders
-    from nmt.files.locks import require_own
-    from nmt.training.lock import FIX
 
     assert options.models is not None
     if training:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
     if any((options.folder / name).exists() for name in (CONFIG_FILE, SUMMARY_FILE)):
         raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
-    require_own(options.folder, fix=FIX)
+    require_own(options.folder)
     folders: dict[Path, Path] = {}
     missing: list[Path] = []
     for given in map(Path, options.models):
@@ -179,7 +178,6 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
 
 def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:
     from nmt.comparison.report import Plan, write_report
-    from nmt.training.lock import own_runs
 
     plan = Plan(
         baseline=options.baseline,
@@ -196,7 +194,7 @@ def _measure(options: Compare, selection: _Selection, command: str) -> Compariso
         missing=selection.missing,
     )
     try:
-        with own_runs(options.folder):
+        with own_folder(options.folder):
             comparison, measured = write_report(options.folder, selection.runs, plan)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")

@@ -19,7 +19,7 @@ from nmt.config.schema import Filters
 from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import checksum
-from nmt.files.locks import LOCK_FILE
+from nmt.files.locks import LOCK_FILE, lock_folder
 from nmt.files.reading import read_json, read_text, refuse_links
 from nmt.inference.run_files import (
     CHECKPOINTS,
@@ -32,7 +32,6 @@ from nmt.inference.run_files import (
 )
 from nmt.source_code import changed_modules
 from nmt.tasks.sources import is_prepared
-from nmt.training.lock import lock_run
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run
@@ -80,7 +79,7 @@ def restarted_arguments(
     if not unfinished and not (restarted and folders):
         return list(arguments)
     for folder in sorted(unfinished or folders, key=lambda folder: -(folder / LAUNCH_FILE).stat().st_mtime):
-        with suppress(UserError), lock_run(folder):  # another step of the same launcher may be training into it
+        with suppress(UserError), lock_folder(folder):  # another step of the same launcher may be training into it
             (folder / SUMMARY_FILE).unlink(missing_ok=True)
             if has_checkpoint(folder):
                 return [*arguments, f"name={folder.name}", "resume=true"]
@@ -95,7 +94,7 @@ def unfinished_run(runs: Path, name: str) -> Path | None:
         folder for folder in _folders_of(runs, name) if has_checkpoint(folder) and not (folder / SUMMARY_FILE).is_file()
     ]
     for folder in sorted(folders, key=lambda folder: -(folder / CHECKPOINTS / LAST_CHECKPOINT).stat().st_mtime):
-        with suppress(UserError), lock_run(folder):  # others may be training into it
+        with suppress(UserError), lock_folder(folder):  # others may be training into it
             return folder
     return None
 

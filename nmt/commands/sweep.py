@@ -30,13 +30,12 @@ from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import make_folder, open_own, write_lines
-from nmt.files.locks import LOCK_FILE, require_own
+from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.source_code import toolkit_version
 from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
-from nmt.training.lock import FIX, lock_run, own_runs
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -65,7 +64,7 @@ def sweep(arguments: Sequence[str], train: Train, *, needed: Sequence[str] = ())
     call = uuid4().hex
     total = None if multirun.jobs is None else len(multirun.jobs)
     try:
-        with own_runs(multirun.folder):
+        with own_folder(multirun.folder):
             run_multirun(multirun, partial(_run_job, train=train, call=call, main=_process(), total=total))
     finally:
         records = _read_records(multirun.folder, call)
@@ -87,12 +86,12 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     folder = multirun.folder
     if any((folder / file).is_file() for file in RUN_FILES):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
-    require_own(folder, fix=FIX)
+    require_own(folder)
     problems: dict[str, list[str]] = {}
     jobs = multirun.jobs if multirun.jobs is not None else [Job(0, multirun.unswept, [], folder / "run")]
     for job in jobs:
         try:
-            require_own(job.folder, fix=FIX, known=(JOB_FILE,))
+            require_own(job.folder, known=(JOB_FILE,))
             if missing := [*missing_parts(_job_config(job)["data"], needed)]:
                 raise UserError(*missing)
         except UserError as error:
@@ -137,7 +136,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
         "status": "stopped",
         "error": None,
     }
-    require_own(job.folder, fix=FIX, known=(JOB_FILE,))
+    require_own(job.folder, known=(JOB_FILE,))
     own = _process() == main
     if own:
         print_message(f"job {job.number + 1}{f' of {total}' if total is not None else ''}: {name}")
@@ -190,7 +189,7 @@ def _other_version(summary_file: Path) -> str:
 def _clear(folder: Path) -> None:
     """Delete the files of an attempt that ended before its first checkpoint, unless it is still running."""
     make_folder(folder)
-    with lock_run(folder):
+    with lock_folder(folder):
         for entry in folder.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)

@@ -15,12 +15,14 @@ from nmt.files.private import NO_LINK, lock_file, private_folder
 from nmt.files.reading import refuse_links
 
 LOCK_FILE = ".lock"
+BUSY = "is training into it; wait until it ends, or choose another name="  # of the folders in runs/
+FIX = "choose another name="
 CONTENT = re.compile(rb"[0-9]{0,20}\n?")
 
 
 @contextmanager
 def own_folder(
-    folder: Path, *, busy: str, fix: str, derived: bool = False, names: re.Pattern[str] | None = None
+    folder: Path, *, busy: str = BUSY, fix: str = FIX, derived: bool = False, names: re.Pattern[str] | None = None
 ) -> Iterator[None]:
     """Lock a folder in which a command continues during the block. Create it if it does not exist.
 
@@ -35,7 +37,7 @@ def own_folder(
 def require_own(
     folder: Path,
     *,
-    fix: str,
+    fix: str = FIX,
     derived: bool = False,
     known: Collection[str] = (),
     names: re.Pattern[str] | None = None,
@@ -73,7 +75,7 @@ def _belongs_to_user(folder: Path, status: os.stat_result) -> bool:
 
 
 @contextmanager
-def lock_folder(folder: Path, *, busy: str, must_stay: bool = False) -> Iterator[None]:
+def lock_folder(folder: Path, *, busy: str = BUSY, must_stay: bool = False) -> Iterator[None]:
     """Hold the lock of ``folder`` while the block runs.
 
     With ``must_stay``, a folder that someone has deleted or replaced during the block is an error at its end.

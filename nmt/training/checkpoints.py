@@ -17,7 +17,6 @@ from nmt.errors import UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
-from nmt.training.lock import deleted_run
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 from nmt.training.ranks import from_first, rank
@@ -41,6 +40,12 @@ class Kept(NamedTuple):
     weights: dict[str, Tensor]
     epoch: int
     score: float | None
+
+
+def deleted_run(folder: Path) -> UserError:
+    """Return the error for a run whose folder is gone while it trains."""
+    problem = "was deleted or moved during training, so its model and checkpoints are lost; train again"
+    return UserError(f"{folder}: {problem}")
 
 
 class AtomicCheckpoints(TorchCheckpointIO):

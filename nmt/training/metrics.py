@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from nmt.errors import reason
 from nmt.files.atomic import open_own, write_lines
 from nmt.inference.run_files import METRICS_FILE
-from nmt.training.lock import deleted_run
+from nmt.training.checkpoints import deleted_run
 from nmt.training.optional import optional, warn
 
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")

@@ -11,6 +11,7 @@ import torch
 
 from nmt.errors import UserError, counted, print_message
 from nmt.evaluation import choose_tokenizer, stored_tokenizer
+from nmt.files.locks import lock_folder
 from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.run_files import CHECKPOINTS
@@ -23,7 +24,6 @@ from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
 from nmt.training.fit import Fitted, fit
-from nmt.training.lock import lock_run
 from nmt.training.merit import NEAR_ZERO, PERCENT
 from nmt.training.precision import has_bfloat16_lstm, slowdown
 from nmt.training.provenance import provenance
@@ -68,7 +68,7 @@ def train_into(
     try:
         if rank() != 0:
             return _train(folder, config, pairs, store_config, log, None)
-        with lock_run(folder, must_stay=True):
+        with lock_folder(folder, must_stay=True):
             for place in (folder, folder / CHECKPOINTS):
                 remove_leftovers(place, locked=True)
             with open_tracker(config, folder) as tracker:

@@ -31,7 +31,6 @@ from nmt.files.reading import MAX_DEPTH
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.inference.shards.store import open_store
 from nmt.text.unfinished import unfinished_folder
-from nmt.training.lock import own_runs
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links")
 attack_names = pytest.mark.attack("a stranger's temporary names")
@@ -305,9 +304,9 @@ def resume(run: Path) -> AbstractContextManager[None]:
         ("out.shards", "000001.shard", lambda folder: open_store(folder, {})),
         ("out.partial", "train.arrow", lambda folder: unfinished_folder(folder.with_suffix(""))),
         ("out.partial", "progress/000001.json", lambda folder: unfinished_folder(folder.with_suffix(""))),
-        ("comparison", "report.html", own_runs),
-        ("sweep", "seed=1/job.json", own_runs),
-        ("sweep", "seed=1.log", own_runs),
+        ("comparison", "report.html", own_folder),
+        ("sweep", "seed=1/job.json", own_folder),
+        ("sweep", "seed=1.log", own_folder),
         ("run", f"{CHECKPOINTS}/epoch-1.ckpt", resume),
         ("run", "metrics.csv", resume),
         ("run", "tensorboard/events", resume),

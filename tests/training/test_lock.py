@@ -14,8 +14,7 @@ from tiny import TINY
 
 from nmt.commands.train import train
 from nmt.errors import UserError
-from nmt.files.locks import LOCK_FILE
-from nmt.training.lock import lock_run
+from nmt.files.locks import LOCK_FILE, lock_folder
 from nmt.training.metrics import MetricsFile
 from nmt.training.module import TranslationTask
 
@@ -26,8 +25,8 @@ ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 @pytest.mark.thorough
 def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from nmt.training.lock import lock_run\n"
-        "with lock_run(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from nmt.files.locks import lock_folder\n"
+        "with lock_folder(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", code, str(stopped)]
@@ -51,7 +50,7 @@ def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.Monkey
     plain = TranslationTask.on_train_start
 
     def on_train_start(self: TranslationTask) -> None:
-        with pytest.raises(UserError, match=f"process {os.getpid()} is training"), lock_run(run):
+        with pytest.raises(UserError, match=f"process {os.getpid()} is training"), lock_folder(run):
             pass
         refused.append(True)
         plain(self)
@@ -59,7 +58,7 @@ def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
     train(ONE_EPOCH)
     assert refused == [True]
-    with lock_run(run):
+    with lock_folder(run):
         pass
 
 

@@ -13,8 +13,8 @@ from tiny import SMALL, interrupt_at, on_prepared
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
+from nmt.files.locks import lock_folder
 from nmt.text.corpus import Corpus
-from nmt.training.lock import lock_run
 
 pytestmark = pytest.mark.thorough
 
@@ -69,7 +69,7 @@ def test_same_command_after_a_stop_names_the_unfinished_run(
     assert second == advice.format("runs/surv-2", "surv-2")  # the newest
     train(["name=surv-2", "resume=true"])
     capsys.readouterr()
-    with lock_run(run.parent / "surv"):  # it is training: nobody should resume it
+    with lock_folder(run.parent / "surv"):  # it is training: nobody should resume it
         train(words)
     assert "unfinished" not in capsys.readouterr().err
 
@@ -123,7 +123,7 @@ def test_resuming_never_starts_in_a_folder_of_the_user(run: Path) -> None:
 
 def test_second_process_of_a_restart_script_harms_nothing(run: Path) -> None:
     run.mkdir(parents=True)
-    with lock_run(run), pytest.raises(UserError, match="is training into it"):
+    with lock_folder(run), pytest.raises(UserError, match="is training into it"):
         train([*SMALL, "resume=true"])
     assert run.is_dir()
 

@@ -20,7 +20,7 @@ from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.files.atomic import write_lines
-from nmt.training.lock import lock_run
+from nmt.files.locks import lock_folder
 
 pytestmark = pytest.mark.thorough
 
@@ -222,7 +222,10 @@ def test_valid_loss_is_that_of_the_kept_epoch(tmp_path: Path) -> None:
 
 def test_sweep_runs_once_at_a_time(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_training(monkeypatch)
-    with lock_run(swept), pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"):
+    with (
+        lock_folder(swept),
+        pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"),
+    ):
         train(["-m", *SWEPT])
 
 

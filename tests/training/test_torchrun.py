@@ -20,10 +20,10 @@ from two_ranks import torchrun_environment
 from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
 from nmt.errors import UserError
+from nmt.files.locks import lock_folder
 from nmt.training import ranks
 from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.launch import detect_launch, require_device
-from nmt.training.lock import lock_run
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
 SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
@@ -81,9 +81,9 @@ def test_run_that_another_step_is_training_is_left_alone(tmp_path: Path) -> None
         (tmp_path / name / LAUNCH_FILE).write_text("mine\n")
     os.utime(tmp_path / "demo" / LAUNCH_FILE, (1, 1))
     (tmp_path / "demo" / "checkpoints" / "last.ckpt").touch()
-    with lock_run(tmp_path / "demo-2"):
+    with lock_folder(tmp_path / "demo-2"):
         assert restarted_arguments(tmp_path, "demo", "mine", []) == ["name=demo", "resume=true"]
-        with lock_run(tmp_path / "demo"):
+        with lock_folder(tmp_path / "demo"):
             assert restarted_arguments(tmp_path, "demo", "mine", []) == []
     assert (tmp_path / "demo-2").exists()
 
