@@ -18,7 +18,7 @@ from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import forced_links
 from nmt.inference.memories import encode_line, require_streaming, translate_encoded
-from nmt.inference.memory_file import fingerprint, load_memory, save_memory
+from nmt.inference.memory_file import load_memory, save_memory, weights_fingerprint
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.translator import Translator
@@ -89,7 +89,7 @@ def test_translation_is_aligned_and_the_same_in_every_batch(translator: Translat
 
 
 def test_stored_memories_give_the_same_translations(translator: Translator, tmp_path: Path) -> None:
-    model = fingerprint(translator.trained)
+    model = weights_fingerprint(translator.trained)
     encoded = []
     for number, line in enumerate(LINES):
         file = tmp_path / f"{number}.safetensors"
