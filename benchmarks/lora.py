@@ -163,7 +163,16 @@ def write_untrained(base: Path) -> None:
         torch.manual_seed(1)
         sizes = {"source_vocabulary": len(trained.source), "target_vocabulary": len(trained.target)}
         model = build_model(trained.config, **sizes, longest_source=trained.longest_source)
-        save_folder(folder, TrainedModel(model, trained.source, trained.target, trained.config, trained.longest_source))
+        save_folder(
+            folder,
+            TrainedModel(
+                model=model,
+                source=trained.source,
+                target=trained.target,
+                config=trained.config,
+                longest_source=trained.longest_source,
+            ),
+        )
 
 
 def test_scores(run: Path, args: argparse.Namespace, corpus: str) -> dict[str, Any]:

@@ -233,7 +233,9 @@ def random_engine(args: argparse.Namespace, kind: str, length: int) -> Any:
     model = build_model(
         config, source_vocabulary=vocabulary, target_vocabulary=vocabulary, longest_source=length + 1
     ).eval()
-    return Translator(TrainedModel(model, pieces, pieces, config, length + 1)).runtime.engine(trace=False)
+    return Translator(
+        TrainedModel(model=model, source=pieces, target=pieces, config=config, longest_source=length + 1)
+    ).runtime.engine(trace=False)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,16 @@ def reference(
         torch.manual_seed(1)
         sizes = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary, "longest_source": MAX_LENGTH}
         pieces = tokenizer(vocabulary)
-        save_folder(run, TrainedModel(build_model(config, **sizes), pieces, pieces, config, MAX_LENGTH))
+        save_folder(
+            run,
+            TrainedModel(
+                model=build_model(config, **sizes),
+                source=pieces,
+                target=pieces,
+                config=config,
+                longest_source=MAX_LENGTH,
+            ),
+        )
     if not exported_engines(run):
         export(load_folder(run), run, random_lists(vocabulary, shortlist) if shortlist else None)
     return run

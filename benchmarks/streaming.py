@@ -82,7 +82,16 @@ def save_model(folder: Path, words: list[str]) -> Path:
     torch.manual_seed(1)
     sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
     folder.mkdir()
-    save_folder(folder, TrainedModel(build_model(config, **sizes), tokenizer, tokenizer, config, MAX_LENGTH))
+    save_folder(
+        folder,
+        TrainedModel(
+            model=build_model(config, **sizes),
+            source=tokenizer,
+            target=tokenizer,
+            config=config,
+            longest_source=MAX_LENGTH,
+        ),
+    )
     return folder
 
 

@@ -39,7 +39,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
     folder.mkdir()
-    save_folder(folder, TrainedModel(random_model(config, scale=2.0), tokenizer, tokenizer, config, 40))
+    save_folder(
+        folder,
+        TrainedModel(
+            model=random_model(config, scale=2.0), source=tokenizer, target=tokenizer, config=config, longest_source=40
+        ),
+    )
     return folder
 
 

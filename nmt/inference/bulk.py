@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,6 +57,7 @@ class _Group:
     """A group of lines, the source of each line that has one, and the batches that its rows were split into."""
 
     lines: Sequence[str]
+    _: KW_ONLY
     sources: dict[int, list[int]] = field(default_factory=dict)
     refused: dict[int, Failure] = field(default_factory=dict)
     batches: list[list[int]] = field(default_factory=list)

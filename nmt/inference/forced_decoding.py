@@ -48,7 +48,14 @@ def force_decode(
     call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
     sources, targets = _sides(sources, targets)
-    failed = ForcedDecoding([], [], [], [], np.zeros((0, 0)), float("-inf"))
+    failed = ForcedDecoding(
+        source_tokens=[],
+        tokens=[],
+        source_words=[],
+        target_words=[],
+        alignment=np.zeros((0, 0)),
+        log_prob=float("-inf"),
+    )
 
     def decode(rows: slice) -> list[ForcedDecoding | Failure]:
         decodings = _decode_batches(translator, sources[rows], targets[rows])
@@ -132,12 +139,12 @@ def _decode_batches(
         log_probs = (token_log_probs * (target != PAD)).sum(1).tolist()
         for batch_row, row in enumerate(rows):
             decoding = ForcedDecoding(
-                trained.source.pieces(source_ids[row]),
-                trained.target.pieces(target_ids[row]),
-                trained.source.words(translator.change_text(sources[row])),
-                trained.target.words(translator.change_text(targets[row])),
-                alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
-                log_probs[batch_row],
+                source_tokens=trained.source.pieces(source_ids[row]),
+                tokens=trained.target.pieces(target_ids[row]),
+                source_words=trained.source.words(translator.change_text(sources[row])),
+                target_words=trained.target.words(translator.change_text(targets[row])),
+                alignment=alignment[batch_row, : len(target_ids[row]), : len(source_ids[row])],
+                log_prob=log_probs[batch_row],
             )
             yield row, decoding
 

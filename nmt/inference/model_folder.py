@@ -31,7 +31,7 @@ FORMAT = 1
 PARTS = ("embeddings", "encoder", "attention", "decoder")  # groups of the configuration that a model consists of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainedModel:
     """A model with its tokenizers and configuration.
 
@@ -142,7 +142,13 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
             f"{place}: weights, configuration and tokenizers do not match ({type(error).__name__}: {reason(error)}); "
             "train again"
         ) from None
-    return TrainedModel(model.eval(), source, target, dict(stored["config"]), stored["longest_source"])
+    return TrainedModel(
+        model=model.eval(),
+        source=source,
+        target=target,
+        config=dict(stored["config"]),
+        longest_source=stored["longest_source"],
+    )
 
 
 def _check_types(stored: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Translation:
     """
 
     text: str
+    _: KW_ONLY
     score: float = 0.0
     log_prob: float = 0.0
     source_tokens: list[str] = field(default_factory=list)

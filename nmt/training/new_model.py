@@ -47,7 +47,14 @@ def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path
     model = build_model(config, **sizes)
     if start is not None:
         _copy_weights(model, start.model, place)
-    trained = TrainedModel(model, prepared.source, prepared.target, dict(config), longest, base)
+    trained = TrainedModel(
+        model=model,
+        source=prepared.source,
+        target=prepared.target,
+        config=dict(config),
+        longest_source=longest,
+        base=base,
+    )
     if adapted is not None:
         _adapt(trained, adapted, announce=checkpoint is None and rank() == 0)
     return trained

@@ -36,7 +36,7 @@ def save_model(
     with torch.no_grad():
         model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
     folder.mkdir(parents=True)
-    save_folder(folder, TrainedModel(model, tokenizer, tokenizer, config, 20))
+    save_folder(folder, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=20))
     return folder
 
 

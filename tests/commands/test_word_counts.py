@@ -77,7 +77,9 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}, size=16)
     network = random_model(config, vocabulary=len(tokenizer), longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
     folder = tmp_path_factory.mktemp("model")
-    save_folder(folder, TrainedModel(network, tokenizer, tokenizer, config, 80))
+    save_folder(
+        folder, TrainedModel(model=network, source=tokenizer, target=tokenizer, config=config, longest_source=80)
+    )
     return folder
 
 

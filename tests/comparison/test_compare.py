@@ -400,7 +400,9 @@ def random_run(tmp_path: Path) -> Iterator[Path]:
     tokenizer = Tokenizer.train(["a small dog", "ein kleiner Hund"], vocab_size=275)
     config = tiny_config({"_target_": "nmt.attention.NoAttention"})
     model = random_model(config, vocabulary=275, scale=3.0)
-    save_folder(tmp_path, TrainedModel(model, tokenizer, tokenizer, config, 20))
+    save_folder(
+        tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=20)
+    )
     yield tmp_path
 
 

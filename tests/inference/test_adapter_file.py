@@ -32,7 +32,7 @@ CONFIG = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, 
 def save_base(folder: Path, *, seed: int = 1) -> Path:
     folder.mkdir(parents=True)
     model = random_model(CONFIG, vocabulary=280, seed=seed, scale=2)
-    save_folder(folder, TrainedModel(model, TOKENIZER, TOKENIZER, CONFIG, 40))
+    save_folder(folder, TrainedModel(model=model, source=TOKENIZER, target=TOKENIZER, config=CONFIG, longest_source=40))
     return folder
 
 

@@ -67,7 +67,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tokenizer = Tokenizer.train([" ".join(WORDS)], vocab_size=300)
     config = tiny_config(ATTENTIONS[request.param], size=16, encoder={"layers": 2})
     model = random_model(config, vocabulary=300, seed=1, scale=3.0, eos_bias=1.0)
-    trained = TrainedModel(model, tokenizer, tokenizer, config, 40)
+    trained = TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40)
     save_folder(folder, trained)
     export(trained, folder, None)
     return folder

@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     model = random_model(config, scale=3.0)
-    trained = TrainedModel(model, tokenizer, tokenizer, config, 40)
+    trained = TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40)
     folder.mkdir()
     save_folder(folder, trained)
     return folder

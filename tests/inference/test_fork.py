@@ -112,7 +112,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fork") / "run"
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=64, embeddings=64)
-    trained = TrainedModel(random_model(config, scale=3.0), tokenizer, tokenizer, config, 40)
+    trained = TrainedModel(
+        model=random_model(config, scale=3.0), source=tokenizer, target=tokenizer, config=config, longest_source=40
+    )
     folder.mkdir()
     save_folder(folder, trained)
     export(trained, folder, engines=["onnx", "onnx-int8"])

@@ -52,7 +52,9 @@ def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Trans
     config = train_config([f"encoder={encoder}", *sizes, *words])
     model = random_model(config, longest_source=300, seed=seed, scale=2)
     config["data"]["lowercase"] = False
-    return Translator(TrainedModel(model.double(), TOKENIZER, TOKENIZER, config, 300))
+    return Translator(
+        TrainedModel(model=model.double(), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=300)
+    )
 
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:

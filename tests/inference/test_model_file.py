@@ -44,7 +44,7 @@ def contents(attention: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     config = deepcopy(tiny_config(attention))
     config["tokenizer"] = {"kind": "bpe"}
     model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-    return pack(TrainedModel(model, tokenizer, tokenizer, config, 12))
+    return pack(TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=12))
 
 
 def problem(folder: Path, stored: dict[str, Any]) -> str:
@@ -248,7 +248,9 @@ def test_loading_gives_back_what_was_saved(tmp_path: Path, tokenizer: Tokenizer)
     for attention in (MULTI_HEAD, LOW_RANK):
         config = tiny_config(attention)
         model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-        save_folder(tmp_path, TrainedModel(model, tokenizer, tokenizer, config, 12))
+        save_folder(
+            tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=12)
+        )
         loaded = load_folder(tmp_path).model.state_dict()
         assert loaded.keys() == model.state_dict().keys()
         assert all(torch.equal(loaded[name], weight) for name, weight in model.state_dict().items())

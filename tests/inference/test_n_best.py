@@ -23,7 +23,7 @@ def translator() -> Translator:
     model = random_model(config, vocabulary=len(tokenizer), scale=3.0, eos_bias=4.0)
     with_few_pieces = model.decoder.output.bias.data
     with_few_pieces[4:260] = -50  # no bytes, which are rarely valid text
-    return Translator(TrainedModel(model, tokenizer, tokenizer, config, 40))
+    return Translator(TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40))
 
 
 def naive_texts(translator: Translator, line: str, options: SearchOptions) -> list[str]:

@@ -33,7 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("overflow")
     tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
-    trained = TrainedModel(random_model(config, scale=20), tokenizer, tokenizer, config, 40)
+    trained = TrainedModel(
+        model=random_model(config, scale=20), source=tokenizer, target=tokenizer, config=config, longest_source=40
+    )
     with torch.no_grad():  # features of 1, so that their sum overflows in any order
         trained.model.decoder.combine.weight.zero_()
         trained.model.decoder.combine.bias.fill_(20)

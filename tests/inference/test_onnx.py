@@ -62,7 +62,9 @@ def exported(
     config = train_config([*sizes, *words])
     config["data"]["lowercase"] = False
     model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
-    trained = TrainedModel(model, TOKENIZER, TOKENIZER, config, longest_source)
+    trained = TrainedModel(
+        model=model, source=TOKENIZER, target=TOKENIZER, config=config, longest_source=longest_source
+    )
     save_folder(folder, trained)
     export(trained, folder, lists, engines=engines)
     return Translator(trained), Translator(open_onnx(folder, LoadSettings(engine="onnx", threads=1)))
@@ -126,7 +128,13 @@ def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
 
 def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:
     config = train_config(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
-    trained = TrainedModel(random_model(config).double().train(), TOKENIZER, TOKENIZER, config, 40)
+    trained = TrainedModel(
+        model=random_model(config).double().train(),
+        source=TOKENIZER,
+        target=TOKENIZER,
+        config=config,
+        longest_source=40,
+    )
     save_folder(tmp_path, trained)
     logging.disable(logging.INFO)
     try:

@@ -51,7 +51,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     config = train_config([*MODELS[request.param], "embeddings.size=32"])
     config["data"]["lowercase"] = False
     model = random_model(config, vocabulary=400, longest_source=200, scale=2, eos_bias=2)
-    trained = TrainedModel(model, TOKENIZER, TOKENIZER, config, 200)
+    trained = TrainedModel(model=model, source=TOKENIZER, target=TOKENIZER, config=config, longest_source=200)
     save_folder(folder, trained)
     export(trained, folder)
     return folder

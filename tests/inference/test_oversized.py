@@ -45,7 +45,9 @@ def make_translator(attention: str) -> Translator:
     config["data"]["lowercase"] = False
     torch.manual_seed(11)
     model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40)
-    return Translator(TrainedModel(model.eval(), TOKENIZER, TOKENIZER, config, 40))
+    return Translator(
+        TrainedModel(model=model.eval(), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=40)
+    )
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux

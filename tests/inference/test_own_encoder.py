@@ -73,7 +73,9 @@ def translator(request: pytest.FixtureRequest, encoder: str, tmp_path: Path) -> 
     tokenizer = Tokenizer.train(LINES, vocab_size=275)
     config = {**tiny_config(ATTENTIONS[request.param], encoder={"_target_": encoder}), "trust": ["mine"]}
     model = random_model(config, vocabulary=len(tokenizer), scale=4)
-    save_folder(tmp_path, TrainedModel(model, tokenizer, tokenizer, config, 40))
+    save_folder(
+        tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40)
+    )
     return Translator(load_folder(tmp_path, trust=["mine"]))
 
 

@@ -41,7 +41,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = (Tokenizer.train(lines * 5, vocab_size=370) for lines in (ENGLISH, FRENCH))
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention"}, shared=False)
     folder.mkdir()
-    save_folder(folder, TrainedModel(random_model(config, vocabulary=(370, 370)), source, target, config, 40))
+    save_folder(
+        folder,
+        TrainedModel(
+            model=random_model(config, vocabulary=(370, 370)),
+            source=source,
+            target=target,
+            config=config,
+            longest_source=40,
+        ),
+    )
     return folder
 
 

@@ -32,7 +32,16 @@ def restore_threads() -> Iterator[None]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
-    save_folder(folder, TrainedModel(random_model(config, vocabulary=280), TOKENIZER, TOKENIZER, config, 40))
+    save_folder(
+        folder,
+        TrainedModel(
+            model=random_model(config, vocabulary=280),
+            source=TOKENIZER,
+            target=TOKENIZER,
+            config=config,
+            longest_source=40,
+        ),
+    )
     (folder / "text").write_text("a dog\n")
     return folder
 

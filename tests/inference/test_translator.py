@@ -43,7 +43,7 @@ def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedMode
     config = tiny_config(attention, encoder=settings[0], decoder=settings[1])
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
     model = random_model(config, longest_source=longest, scale=2, eos_bias=3)
-    return TrainedModel(model.double(), tokenizer, tokenizer, config, 12)
+    return TrainedModel(model=model.double(), source=tokenizer, target=tokenizer, config=config, longest_source=12)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
             self.context_size = 3
 
     model: Any = SimpleNamespace(attention=Constant())
-    trained = TrainedModel(model, None, None, {}, 9)  # type: ignore[arg-type]
+    trained = TrainedModel(model=model, source=None, target=None, config={}, longest_source=9)  # type: ignore[arg-type]
     assert not trained.attention.reads_source
 
 

@@ -72,7 +72,9 @@ class OtherDecoder(LSTMDecoder):
 def save_run(folder: Path, target: str) -> TrainedModel:
     decoder = {"_target_": target}
     config = tiny_config({"_target_": "nmt.attention.LuongAttention"}, decoder=decoder) | {"trust": [__name__]}
-    trained = TrainedModel(random_model(config, vocabulary=280), TOKENIZER, TOKENIZER, config, 40)
+    trained = TrainedModel(
+        model=random_model(config, vocabulary=280), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=40
+    )
     save_folder(folder, trained)
     return trained
 

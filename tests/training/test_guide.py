@@ -136,7 +136,10 @@ def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any]) ->
     config, sizes = tiny_config(attention, shared=False), (len(prepared.source), len(prepared.target))
     folder.mkdir()
     model = random_model(config, vocabulary=sizes)
-    save_folder(folder, TrainedModel(model, prepared.source, prepared.target, config, 40))
+    save_folder(
+        folder,
+        TrainedModel(model=model, source=prepared.source, target=prepared.target, config=config, longest_source=40),
+    )
     return folder
 
 

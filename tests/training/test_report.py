@@ -40,7 +40,9 @@ def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: 
     config = tiny_config(attention)
     config["search"] = {"beam_size": 1, "max_length": 4}
     network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
-    translator = Translator(TrainedModel(network, tokenizer, tokenizer, config, 20))
+    translator = Translator(
+        TrainedModel(model=network, source=tokenizer, target=tokenizer, config=config, longest_source=20)
+    )
     report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
 
 
