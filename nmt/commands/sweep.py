@@ -151,6 +151,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
         record |= {"status": "failed", "error": "; ".join(line.strip().removeprefix("error: ") for line in lines)}
     finally:
         make_folder(job.folder)
+        # No nmt.files.records: a run's own files say what is finished, this file only reports the call's result.
         write_lines(job.folder / JOB_FILE, [json.dumps(record)])
     if record["status"] == "failed":
         print_message(f"{name}: failed: {record['error']}")

@@ -200,9 +200,9 @@ def write_lines(path: str | Path, lines: Iterable[str], *, durable: bool = False
             text.detach()  # flushes; the file stays open
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
     """Write ``content`` to ``path`` atomically; see ``replace_file``."""
-    with replace_file(path) as file:
+    with replace_file(path, durable=durable) as file:
         file.write(content)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, counted, print_message
-from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import NAME as LEFTOVER
 from nmt.files.private import remove_leftovers
-from nmt.files.reading import read_json
+from nmt.files.records import Records
 from nmt.text.account import NoPairs
 
 PROGRESS = "progress"
@@ -36,37 +34,30 @@ class Unfinished:
     def __init__(self, folder: Path, unlock: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
         self.unlock = unlock
-        self._progress = folder / PROGRESS
+        self._records = Records(folder / PROGRESS)
 
     def begin(self, job: Mapping[str, Any]) -> None:
         """Keep the finished files if they belong to the same ``job``: text, settings and versions. Delete others."""
         if self.read(JOB) == job:
             return
         for path in self.folder.iterdir():
-            if path not in (self._progress, self.folder / LOCK_FILE):
+            if path not in (self._records.folder, self.folder / LOCK_FILE):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(self._progress, ignore_errors=True)
-        self._progress.mkdir()
+        shutil.rmtree(self._records.folder, ignore_errors=True)
         self.write(JOB, job)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
-        """Store a record durably, with its own checksum. The files that it describes must be complete."""
-        text = json.dumps(record, sort_keys=True)
-        line = json.dumps({"record": record, "checksum": checksum(text.encode())})
-        write_lines(self._progress / f"{name}.json", [line], durable=True)
+        """Store a record durably. The files that it describes must be complete."""
+        self._records.save(f"{name}.json", None, record, durable=True)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a record whose files are undamaged, or None. ``files`` of a record maps names to checksums."""
+        record: dict[str, Any] | None = self._records.load(f"{name}.json", None)
         try:
-            stored = read_json(self._progress / f"{name}.json")
-            record: dict[str, Any] = stored["record"]
-            if checksum(json.dumps(record, sort_keys=True).encode()) != stored["checksum"]:
-                return None
-            if any(checksum(self.folder / file) != expected for file, expected in record.get("files", {}).items()):
-                return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            files = (record or {}).get("files", {}).items()
+            return record if all(checksum(self.folder / file) == expected for file, expected in files) else None
+        except OSError:
             return None
-        return record
 
     def move_to(self, folder: Path) -> None:
         """Replace an empty folder by this one, which is complete, without its records and its lock."""
@@ -90,7 +81,6 @@ def unfinished_folder(output: Path) -> Iterator[Unfinished]:
         lock.enter_context(own_folder(folder, busy=BUSY, fix=FIX, derived=True))
         if foreign := sorted(name for name in os.listdir(folder) if not WRITTEN.fullmatch(name)):
             raise UserError(f"{folder}: holds {foreign[0]}, which this command has not written; {FIX}")
-        (folder / PROGRESS).mkdir(exist_ok=True)
         try:
             yield Unfinished(folder, lock.close)
         except NoPairs:  # the same command would fail again

@@ -1,7 +1,6 @@
 """The folder of finished shards. It lies beside the output and is deleted when the output is complete.
 
-``settings.json`` says which call wrote the shards. Each shard is a file of two lines: a header with checksums, and the
-result. A file that does not belong to the same lines of the input, or is damaged, counts as missing.
+``settings.json`` says which call wrote the shards. A shard of other lines of the input counts as missing.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Any
 
 from nmt.errors import UserError
 from nmt.files.atomic import write_bytes
-from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import remove_leftovers
-from nmt.files.reading import open_regular, read_json
+from nmt.files.reading import read_json
+from nmt.files.records import Records
 from nmt.inference.shards.shard import Done, Shard
 
 SETTINGS = "settings.json"
@@ -27,10 +26,10 @@ BUSY = "is writing into it; wait until it ends, or choose another output="
 
 
 class ShardStore:
-    """The finished shards in ``folder``, written atomically."""
+    """The finished shards in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._records = folder, Records(folder)
 
     def count(self) -> int:
         """Return the number of files of finished shards."""
@@ -38,27 +37,21 @@ class ShardStore:
 
     def save(self, shard: Shard, done: Done) -> None:
         """Write the result of a shard. Raises UserError if the file cannot be written, for example on a full disk."""
-        result = json.dumps(done).encode()
-        header = {"lines": shard.fingerprint, "result": checksum(result)}
-        self._write(self._file(shard.number), json.dumps(header).encode() + b"\n" + result)
+        self._records.save(_file(shard.number), shard.fingerprint, done)
 
     def load(self, number: int, fingerprint: str) -> Done | None:
         """Return the result of the shard ``number``; None if its file is missing, damaged or of other lines."""
-        try:
-            with open_regular(self._file(number)) as file:
-                header, result = json.loads(file.readline()), file.read()
-            if header != {"lines": fingerprint, "result": checksum(result)}:
-                return None
-            lines, output, links, warnings = json.loads(result)
-        except (OSError, ValueError):
+        stored = self._records.load(_file(number), fingerprint)
+        if stored is None:
             return None
+        lines, output, links, warnings = stored
         return Done(lines, output, links, [(row, reason) for row, reason in warnings])
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Record the settings of this call. Raises UserError if the folder holds shards of a call with others."""
         file = self.folder / SETTINGS
         if not file.exists():
-            self._write(file, json.dumps(settings).encode())
+            write_bytes(file, json.dumps(settings).encode())
             return
         try:
             stored = read_json(file)
@@ -72,12 +65,6 @@ class ShardStore:
                 f"{self.folder}: holds shards of another call ({_difference(changed[0], stored, settings)}); "
                 "repeat that call to continue, or delete the folder"
             )
-
-    def _file(self, number: int) -> Path:
-        return self.folder / f"{number:08d}.shard"
-
-    def _write(self, file: Path, content: bytes) -> None:
-        write_bytes(file, content)
 
 
 @contextmanager
@@ -108,3 +95,7 @@ def open_store(folder: Path, settings: Mapping[str, Any]) -> Iterator[ShardStore
 def _difference(name: str, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     old, new = (f"{name}={json.dumps(values.get(name)):.80}" for values in (stored, settings))
     return f"{old}, now {new}"
+
+
+def _file(number: int) -> str:
+    return f"{number:08d}.shard"
