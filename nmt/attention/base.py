@@ -22,7 +22,10 @@ from nmt.arguments import check_arguments
 
 
 class Memory(NamedTuple):
-    """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it."""
+    """The written sources, one row per sentence. All hypotheses and target steps share it; nothing changes it.
+
+    An attention can add its own fields behind these, in a named tuple that is its ``memory_type``.
+    """
 
     slots: Tensor  #: (B, R, D)  mixed by reads
     mass: Tensor  #: (B, R)  Σ_s trace
@@ -42,6 +45,7 @@ class Attention(nn.Module):
     """
 
     context_size: int  #: D
+    memory_type: type[Any] = Memory  #: the named tuple that ``write`` returns; its first fields are those of ``Memory``
     reads_source: bool = True  #: False: contexts are empty and there is no alignment
     streaming: bool = True  #: ``append`` works, so a source can be written in parts
     streaming_advice: str = "attention=covariance"  #: the override to suggest if ``streaming`` is False

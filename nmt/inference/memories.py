@@ -203,7 +203,7 @@ def _batches(sources: Sequence[Source], max_slots: int, max_rows: int) -> Iterat
 
 def _stack(sources: Sequence[Source]) -> Source:
     memories, finals = zip(*sources, strict=True)
-    memory = Memory._make(map(_concatenate, zip(*memories, strict=True)))
+    memory = memories[0]._make(map(_concatenate, zip(*memories, strict=True)))
     return Source(memory, Final._make(map(_concatenate, zip(*finals, strict=True))))
 
 

@@ -10,7 +10,7 @@ the first) and ``digest`` (fingerprint of tensors and metadata). Earlier version
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from nmt.inference.memories import EncodedLine
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
+from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.text.words import PieceWords
 
@@ -99,13 +100,13 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     if metadata.get("blank") == "true":
         return EncodedLine(None)
     try:
-        memory = Memory(**_fields(tensors, "memory"))
+        memory: Memory = trained.model.attention.memory_type(**_fields(tensors, "memory"))
         final_fields = _fields(tensors, "final")
         final = Final(final_fields["hidden"], final_fields.get("cell"))
         seed, ids = int(metadata["seed"]), tensors["ids"].tolist() if "ids" in tensors else None
         words = PieceWords(*tensors["words"].tolist()) if "words" in tensors else None
         expected = _expected_shapes(trained, int(memory.length), trace=memory.trace is not None)
-        if expected[Memory._fields.index("trace")] is None:  # earlier versions stored one that nothing reads
+        if expected[memory._fields.index("trace")] is None:  # earlier versions stored one that nothing reads
             memory = memory._replace(trace=None)
         valid = _shapes(memory, final) == expected
     except (TypeError, KeyError, ValueError, RuntimeError):
@@ -115,7 +116,8 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
     if not valid or not 0 <= seed < 2**32:
         raise UserError(f"{path}: its tensors or its seed are not what this model writes; encode again")
     device = trained.model.embedding.weight.device
-    return EncodedLine(Source(Memory._make(_move(device, memory)), Final._make(_move(device, final))), seed, ids, words)
+    source: Source = map_tensors(lambda field: field.to(device), Source(memory, final))
+    return EncodedLine(source, seed, ids, words)
 
 
 def memory_files(place: Path) -> list[Path]:
@@ -231,7 +233,3 @@ def _valid_words(words: PieceWords, length: int) -> bool:
     return len(words) == len(words.last) == length - 1 and all(
         type(number) is int and -1 <= number < MAX_WORDS for number in numbers
     )
-
-
-def _move(device: torch.device, fields: Iterable[Tensor | None]) -> Iterator[Tensor | None]:
-    return (None if field is None else field.to(device) for field in fields)

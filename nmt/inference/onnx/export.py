@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from nmt.attention.base import Memory
 from nmt.errors import UserError
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
@@ -158,16 +157,16 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
         file, inputs = folder / "step.short.onnx", [*inputs, "output.weight", "output.bias"]
         write_graph(build_step(model, before), short_example, short_dynamic, file, inputs, outputs)
         _open_k(file)
-    weights = model.attention.read(torch.zeros(3, 4, model.decoder.hidden_size), Memory(**memory))[1]
-    slots = {2: ANY} if weights.shape[2] != _slots(model, longer) else {}
+    weights = _read_weights(model, memory)
+    slots = {2: ANY} if weights.shape[2] != _read_weights(model, longer).shape[2] else {}
     file, inputs = folder / "align.onnx", [*memory, "weights"]
     write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | slots), file, inputs, ["alignment"])
 
 
-def _slots(model: Seq2Seq, memory: Fields) -> int:
-    """Return the number of slots that a query reads."""
-    size = model.decoder.hidden_size
-    return model.attention.read(torch.zeros(3, 1, size), Memory(**memory))[1].shape[2]
+def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
+    """Return the read weights (3, 4, R) of some queries."""
+    query = torch.zeros(3, 4, model.decoder.hidden_size)
+    return model.attention.read(query, model.attention.memory_type(**memory))[1]
 
 
 def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:

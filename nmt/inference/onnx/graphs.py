@@ -194,7 +194,9 @@ class Step(nn.Module):
             hidden, cell = lstm_cell(gates, state[f"cell.{layer}"])
             next_state |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
             inputs = [hidden]
-        input_feed, features, weights = decoder.attend(hidden.reshape(rows, beams, -1), Memory(**memory))
+        input_feed, features, weights = decoder.attend(
+            hidden.reshape(rows, beams, -1), decoder.attention.memory_type(**memory)
+        )
         best, ids = _candidates(decoder, features, output_weight, output_bias)
         next_state = {name: field.reshape(rows, beams, -1) for name, field in next_state.items()}
         return best, ids, weights, *next_state.values(), *([input_feed] if decoder.input_feeding else [])
@@ -225,7 +227,9 @@ class TransformerStep(nn.Module):
             for field in state.values()
         )
         before = map_tensors(lambda _: next(reordered), self.structure)
-        features, after, weights = self.decoder.step_features(tokens, before, Memory(**memory))
+        features, after, weights = self.decoder.step_features(
+            tokens, before, self.decoder.attention.memory_type(**memory)
+        )
         best, ids = _candidates(self.decoder, features, output_weight, output_bias)
         return best, ids, weights, *state_fields(after).values()
 
@@ -254,7 +258,7 @@ class Align(nn.Module):
         self.model = model
 
     def forward(self, memory: Fields, weights: Tensor) -> Tensor:
-        return self.model.attention.align(weights, Memory(**memory))
+        return self.model.attention.align(weights, self.model.attention.memory_type(**memory))
 
 
 def memory_fields(memory: Memory) -> Fields:
