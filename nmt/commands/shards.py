@@ -14,10 +14,10 @@ from nmt.commands.translate_options import Translate
 from nmt.errors import UserError, counted, print_message
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.shards.schedule import Workers, run_shards
 from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
-from nmt.inference.shards.store import ShardStore, open_store
+from nmt.inference.shards.store import ShardStore, open_store, run_shards
 from nmt.machine import usable_cores
+from nmt.processes import ProcessWorkers, Workers
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -111,8 +111,6 @@ def _checked_shards(path: str | None, read: Callable[[str], None], conclude: Cal
 def _workers(job: TranslateShard, options: Translate) -> Workers:
     assert options.workers is not None
     if options.cluster is None:
-        from nmt.inference.shards.processes import ProcessWorkers
-
         return ProcessWorkers(job, options.workers)
     from nmt.inference.shards.ray_actors import RayWorkers
 

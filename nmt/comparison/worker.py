@@ -1,7 +1,8 @@
 """Translate lines in a new process and report duration and peak memory: ``python -m nmt.comparison.worker``.
 
 Reads one JSON object from stdin and writes one as the last line of stdout. A new process for each measurement keeps the
-memory of one model out of the measurement of the next, and imports torch only for the engines that need it.
+memory of one model out of the measurement of the next, and imports torch only for the engines that need it. A
+worker of ``nmt.processes`` imports the modules of the command, which would count as memory of the model.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any, NamedTuple
 
 from nmt.errors import print_message
 from nmt.files.checksum import checksum
+from nmt.processes import ProcessWorkers, run_tasks
 from nmt.text.account import Account
 from nmt.text.duplicates import without_duplicates
 from nmt.text.filters import Duplicates, PairFilters
 from nmt.text.pair import Pair
-from nmt.text.processes import in_processes
 from nmt.text.shards import SHARD_PAIRS, shard_name, write_shard
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished
@@ -33,34 +34,33 @@ class Sharding(NamedTuple):
 SHARDING = Sharding()
 
 
-class Task(NamedTuple):
-    """The pairs of one shard."""
+class ShardPairs(NamedTuple):
+    """The pairs of one shard, before any is dropped."""
 
     number: int
     pairs: list[Pair]
 
-
-class Written(NamedTuple):
-    """A shard that was written. Its record holds counts, and name and checksum of its file."""
-
-    number: int
-    record: dict[str, Any]
+    @property
+    def place(self) -> str:
+        return f"the pairs of shard {self.number + 1}"
 
 
 @dataclass(frozen=True)
 class ShardWriter:
-    """A function that writes the pairs of a task into a shard. Other processes receive a copy of it."""
+    """A function that writes the pairs of a shard into its file, and returns its record: counts, and name and checksum.
+
+    Other processes receive a copy of it.
+    """
 
     folder: Path
     source: Tokenizer
     target: Tokenizer
     filters: PairFilters
 
-    def __call__(self, task: Task) -> Written:
-        account, file = Account(), self.folder / shard_name("train", task.number)
-        write_shard(file, task.pairs, self.source, self.target, self.filters, account)
-        files = {file.name: checksum(file)} if account.kept else {}
-        return Written(task.number, {"account": account.as_dict(), "files": files})
+    def __call__(self, shard: ShardPairs) -> dict[str, Any]:
+        account, file = Account(), self.folder / shard_name("train", shard.number)
+        write_shard(file, shard.pairs, self.source, self.target, self.filters, account)
+        return {"account": account.as_dict(), "files": {file.name: checksum(file)} if account.kept else {}}
 
 
 def write_shards(
@@ -74,22 +74,27 @@ def write_shards(
     account, records = Account(), dict[int, dict[str, Any]]()
     unfinished = sharding.unfinished
 
-    def tasks() -> Iterator[Task]:
+    def remaining() -> Iterator[ShardPairs]:
         distinct = without_duplicates(pairs, duplicates, account)
         number = 0
         while group := list(islice(distinct, sharding.pairs)):
             record = unfinished.read(f"{number:05d}") if unfinished is not None else None
             if record is None:
-                yield Task(number, group)
+                yield ShardPairs(number, group)
             else:
                 records[number] = record
             number += 1
 
-    for number, record in in_processes(writer, tasks(), workers=sharding.workers):
-        if unfinished is not None:
-            unfinished.write(f"{number:05d}", record)
-        records[number] = record
-        print_message(f"shard {number + 1}: {Account.from_dict(record['account']).lines()[0]}")
+    if sharding.workers == 1:
+        results = ((shard, writer(shard)) for shard in remaining())
+    else:
+        results = run_tasks(remaining(), ProcessWorkers(writer, sharding.workers))
+    with closing(results):
+        for (number, _), record in results:
+            if unfinished is not None:
+                unfinished.write(f"{number:05d}", record)
+            records[number] = record
+            print_message(f"shard {number + 1}: {Account.from_dict(record['account']).lines()[0]}")
     checksums: dict[str, int] = {}
     for number in sorted(records):
         account.add(Account.from_dict(records[number]["account"]))

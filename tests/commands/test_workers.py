@@ -21,8 +21,9 @@ from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
-from nmt.inference.shards.shard import Done, Failed, Shard, TranslateShard, attempt, translator_fingerprint
+from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.translator import Translator
+from nmt.processes import Failed, attempt
 from nmt.search.options import SearchOptions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,7 +223,7 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
     assert process.returncode == 0 and killed == kills, messages
     assert (work / "out.txt").read_bytes() == expected
     assert sorted(os.listdir()) == ["in.txt", "out.txt"]
-    assert b"their worker was killed, probably because memory ran out; they are translated again" in messages
+    assert b"their worker was killed, probably because memory ran out; trying them again" in messages
 
 
 @pytest.mark.thorough

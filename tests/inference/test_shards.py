@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.inference.shards.schedule import ATTEMPTS, run_shards
-from nmt.inference.shards.shard import Done, Failed, Shard
-from nmt.inference.shards.store import ShardStore, open_store
+from nmt.inference.shards.shard import Done, Shard
+from nmt.inference.shards.store import ShardStore, open_store, run_shards
+from nmt.processes import ATTEMPTS, Failed
 
 ROOT = Path(__file__).resolve().parents[2]
 FINISHED = Done(2, ["A", "B"], ["0-0", ""], [(1, "too long")])
@@ -105,7 +105,7 @@ def test_shard_that_always_fails_stops_the_rest_and_keeps_what_is_finished(
     broken = Unreliable(1, Counter({2: ATTEMPTS}))
     with pytest.raises(UserError, match=r"^lines 5 to 6: failed 3 times \(broken\); give fewer workers=$"):
         run(lines, 2, tmp_path, broken)
-    assert capsys.readouterr().err == "warning: lines 5 to 6: broken; they are translated again\n" * (ATTEMPTS - 1)
+    assert capsys.readouterr().err == "warning: lines 5 to 6: broken; trying them again\n" * (ATTEMPTS - 1)
     assert broken.closed
     repaired = Unreliable(2)
     assert run(lines, 2, tmp_path, repaired) == list("ABCDEF") and repaired.done == [2]

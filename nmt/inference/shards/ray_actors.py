@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.inference.shards.shard import Done, Failed, Job, Shard, attempt
+from nmt.processes import Failed, Job, Task, attempt
 
 ANSWER_S = 10
 
@@ -18,13 +18,13 @@ class ShardActor:
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def run(self, shard: Shard) -> Done | Failed:
-        """Return the result of the shard."""
-        return attempt(self.job, shard)
+    def run(self, task: Task) -> Any:
+        """Return the result of the task."""
+        return attempt(self.job, task)
 
 
 class RayWorkers:
-    """Up to ``count`` actors (``nmt.inference.shards.schedule.Workers``) with ``threads`` CPUs each.
+    """Up to ``count`` actors (``nmt.processes.Workers``) with ``threads`` CPUs each.
 
     ``address`` is that of a cluster; None starts Ray on this machine. A process that uses Ray already keeps its
     connection. Raises UserError if Ray is not installed, or if there is no cluster at the address.
@@ -41,11 +41,11 @@ class RayWorkers:
             self.close()
             raise UserError(f"threads={threads}: more than the {cpus} CPUs of the cluster; give threads={cpus or 1}")
 
-    def start(self, shard: Shard) -> None:
+    def start(self, task: Task) -> None:
         actor = self._idle.pop() if self._idle else self._actor.remote(self._job)
-        self._running[actor.run.remote(shard)] = (shard.number, actor)
+        self._running[actor.run.remote(task)] = (task.number, actor)
 
-    def wait(self) -> list[tuple[int, Done | Failed]]:
+    def wait(self) -> list[tuple[int, Any]]:
         ended, _ = self._ray.wait(list(self._running), num_returns=1)
         return [self._receive(reference) for reference in ended]
 
@@ -61,10 +61,10 @@ class RayWorkers:
         if self._connected:
             self._ray.shutdown()
 
-    def _receive(self, reference: Any) -> tuple[int, Done | Failed]:
+    def _receive(self, reference: Any) -> tuple[int, Any]:
         number, actor = self._running.pop(reference)
         try:
-            result: Done | Failed = self._ray.get(reference)
+            result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             return number, Failed(f"their actor ended ({_first_line(error)})")
         self._idle.append(actor)

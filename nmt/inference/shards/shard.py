@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.errors import UserError, reason
+from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.inference.engines import LoadSettings
 from nmt.inference.load import load
@@ -51,34 +50,11 @@ class Done(NamedTuple):
     """Row of each line without a translation, counted from the first line of the shard, and the reason."""
 
 
-class Failed(NamedTuple):
-    """The reason why a worker has no result for a shard."""
-
-    reason: str
-    final: bool = False
-    """True if another attempt would fail in the same way."""
-
-
-Job = Callable[[Shard], Done]
-"""Translates a shard in a worker. It can be pickled."""
-
-
-def attempt(job: Job, shard: Shard) -> Done | Failed:
-    """Return the result of the job, or the reason why it failed. Workers call this, so that no error ends them."""
-    try:
-        return job(shard)
-    except UserError as error:
-        return Failed(str(error), final=True)
-    except Exception as error:
-        return Failed(f"{type(error).__name__}: {reason(error)}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class TranslateShard:
     """Function from a shard to its output lines. The model is loaded at the first call, in the process that calls.
 
-    A line that the model or the machine cannot hold gives an empty line
-    and a warning.
+    A line that the model or the machine cannot hold gives an empty line and a warning.
     """
 
     model: Path

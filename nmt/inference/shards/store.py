@@ -1,6 +1,7 @@
-"""The folder of finished shards. It lies beside the output and is deleted when the output is complete.
+"""Translate shards with workers, and keep the finished ones in a folder beside the output.
 
-``settings.json`` says which call wrote the shards. A shard of other lines of the input counts as missing.
+The folder is deleted when the output is complete. ``settings.json`` says which call wrote the shards. A shard of other
+lines of the input counts as missing.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from nmt.files.private import remove_leftovers
 from nmt.files.reading import read_json
 from nmt.files.records import Records
 from nmt.inference.shards.shard import Done, Shard
+from nmt.processes import Workers, run_tasks
 
 SETTINGS = "settings.json"
 BUSY = "is writing into it; wait until it ends, or choose another output="
@@ -90,6 +93,39 @@ def open_store(folder: Path, settings: Mapping[str, Any]) -> Iterator[ShardStore
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_shards(shards: Iterable[Shard], store: ShardStore, workers: Workers) -> Generator[Done]:
+    """Yield the results of the shards in order. ``store`` keeps each result as soon as it exists.
+
+    Shards that the store holds already are not translated again; see ``run_tasks`` for those that fail.
+    """
+    order = deque[tuple[int, str]]()  # number and fingerprint of each shard that was not yielded yet
+    finished = set[int]()
+
+    def unfinished() -> Iterator[Shard]:
+        for shard in shards:
+            order.append((shard.number, shard.fingerprint))
+            if store.load(*order[-1]) is None:
+                yield shard
+            else:
+                finished.add(shard.number)
+
+    def ready() -> Iterator[Done]:
+        while order and order[0][0] in finished:
+            number, fingerprint = order.popleft()
+            finished.remove(number)
+            done = store.load(number, fingerprint)
+            if done is None:
+                raise UserError(f"{store.folder}: shard {number} was changed; run the same command again")
+            yield done
+
+    with closing(run_tasks(unfinished(), workers)) as results:
+        for shard, done in results:
+            store.save(shard, done)
+            finished.add(shard.number)
+            yield from ready()
+    yield from ready()
 
 
 def _difference(name: str, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
