@@ -24,7 +24,7 @@ from nmt.machine import guard_forks
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
-from nmt.search.search import live_hypotheses, max_rows, search_all
+from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.text.links import Link, Links, links_from_python
 from nmt.text.specials import EOS
 from nmt.text.words import PieceWords
@@ -178,7 +178,7 @@ class Translator(Reader):
         count = len(sources) * live_hypotheses(options)
         engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
         engine = engine if stop is None else Stoppable(engine, stop)
-        results = search_all(engine, sources, options.with_spares(), max_tokens=self.max_tokens)
+        results = search(engine, sources, options.with_spares())
         return [
             self.to_translation(source, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
             for source, hypotheses in zip(sources, results, strict=True)

@@ -1,7 +1,6 @@
 """Greedy search, beam search and sampling over any ``Engine``, in NumPy only.
 
-``search`` translates one batch. ``search_all`` splits many sentences into batches of similar length and restores their
-order. The model stays behind the engine, so this package never imports torch.
+``search`` translates one batch. The model stays behind the engine, so this package never imports torch.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.search.penalties import length_penalty
 from nmt.search.sampling import sentence_seed
-from nmt.search.search import search, search_all, search_encoded
+from nmt.search.search import search, search_encoded
 
 __all__ = [
     "MAX_LENGTH_CEILING",
@@ -20,7 +19,6 @@ __all__ = [
     "SearchOptions",
     "length_penalty",
     "search",
-    "search_all",
     "search_encoded",
     "sentence_seed",
 ]

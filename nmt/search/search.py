@@ -1,4 +1,4 @@
-"""Entry points: ``search`` for one batch, ``search_all`` for many sentences, ``search_encoded`` for memories."""
+"""Entry points: ``search`` for one batch, ``search_encoded`` for memories; and how sentences are put into batches."""
 
 from __future__ import annotations
 
@@ -58,23 +58,6 @@ def search_encoded(
         [_add_alignment(engine, source, row, hypothesis, int(lengths[row])) for hypothesis in hypotheses]
         for row, hypotheses in enumerate(results)
     ]
-
-
-def search_all(
-    engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions, *, max_tokens: int = 4096
-) -> list[list[Hypothesis]]:
-    """Search like ``search``, for any number of sources: batches hold sources of similar length; the order is kept.
-
-    ``max_tokens`` is the maximum number of source pieces per batch, padding included. A longer source forms a batch
-    alone. A batch also has at most ``MAX_HYPOTHESES`` live hypotheses, so that a large beam fits in memory.
-    """
-    results: list[list[Hypothesis]] = [[] for _ in sources]
-    lengths = [len(ids) for ids in sources]
-    for rows in batches_by_length(lengths, max_tokens=max_tokens, max_rows=max_rows(options)):
-        batch = [sources[row] for row in rows]
-        for row, hypotheses in zip(rows, search(engine, batch, options), strict=True):
-            results[row] = hypotheses
-    return results
 
 
 def max_rows(options: SearchOptions) -> int:

@@ -140,14 +140,14 @@ def test_translation_of_a_very_long_line_is_limited_in_length(model: Path, pipe_
 def test_only_the_line_that_exhausts_memory_is_skipped(
     reason: str, model: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = translator.search_all
+    original = translator.search
 
     def search_short_lines(engine: Any, sources: list[list[int]], *args: Any, **kwargs: Any) -> Any:
         if any(len(ids) > 100 for ids in sources):
             raise RuntimeError(f"DefaultCPUAllocator: {reason}: you tried to allocate 9 bytes.")
         return original(engine, sources, *args, **kwargs)
 
-    monkeypatch.setattr(translator, "search_all", search_short_lines)
+    monkeypatch.setattr(translator, "search", search_short_lines)
     pipe_in(b"a cat\nthe dog\n" + b"dog " * 100 + b"\nthe dog\na cat\n")
     translate([f"model={model}"])
     out, error = (stream.decode() for stream in capfdbinary.readouterr())

@@ -44,6 +44,7 @@ class Reverser:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def decode(self, sources: Sources, stop: threading.Event | None) -> list[Translation]:
+        assert len(sources) <= 9  # max_rows
         with self.lock:
             self.running += 1
             self.alone += stop is None

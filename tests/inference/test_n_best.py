@@ -9,7 +9,7 @@ from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translation import Translation, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.search.search import search_all
+from nmt.search.search import search
 from nmt.text.tokenizer import Tokenizer
 
 LINES = ["a b", "b a a", "a", "b b b a", "a a a a a"]
@@ -31,7 +31,7 @@ def naive_texts(translator: Translator, line: str, options: SearchOptions) -> li
     texts: list[str] = []
     engine = translator.runtime.engine(trace=False)
     every = SearchOptions(beam_size=options.beam_size, n_best=options.beam_size, max_length=options.max_length)
-    [hypotheses] = search_all(engine, [translator.encode(line)], every)
+    [hypotheses] = search(engine, [translator.encode(line)], every)
     for hypothesis in hypotheses:
         text = translator.runtime.target.decode(hypothesis.tokens)
         if text not in texts:

@@ -65,7 +65,7 @@ def small_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     def source_lengths(arguments: Any) -> list[int]:
         return [len(ids) for ids in arguments[1]]
 
-    monkeypatch.setattr(translator, "search_all", limit(translator.search_all, source_lengths))
+    monkeypatch.setattr(translator, "search", limit(translator.search, source_lengths))
     by_length = limit(forced_decoding.batches_by_length, lambda arguments: list(arguments[0]))
     monkeypatch.setattr(forced_decoding, "batches_by_length", by_length)
 
@@ -150,7 +150,7 @@ def test_other_errors_are_raised_unchanged(monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(translator, "search_all", broken)
+    monkeypatch.setattr(translator, "search", broken)
     with pytest.raises(RuntimeError, match="^shapes differ$"):
         make_translator("bahdanau").texts(LINES, on_failure=lambda row, reason: None)
 

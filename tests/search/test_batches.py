@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from toy import ToyEngine, forced_weights, ragged_sources
 
-from nmt.search import SearchOptions, search, search_all
+from nmt.search import SearchOptions, search
 from nmt.search.sampling import _sample
-from nmt.search.search import batches_by_length
+from nmt.search.search import batches_by_length, max_rows
 from nmt.text.specials import EOS
 
 METHODS = {
@@ -58,13 +58,6 @@ def test_kept_weights_belong_to_the_predictions_of_their_tokens(method: str, max
     assert plain == [[best._replace(weights=None, alignment=None) for best in hypotheses] for hypotheses in kept]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_search_all_restores_the_order(method: str) -> None:
-    engine, sources, options = ToyEngine(pieces=8, seed=6), ragged_sources(9, 40), METHODS[method]
-    assert len(batches_by_length([len(ids) for ids in sources], max_tokens=20)) > 5
-    assert search_all(engine, sources, options, max_tokens=20) == search(engine, sources, options)
-
-
 def test_batches_contain_each_row_once_within_the_token_budget() -> None:
     lengths = np.random.default_rng(0).integers(1, 30, size=200).tolist()
     batches = batches_by_length(lengths, max_tokens=64)
@@ -78,7 +71,6 @@ def test_batches_contain_each_row_once_within_the_token_budget() -> None:
 def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
     engine = ToyEngine()
     assert search(engine, [], SearchOptions()) == []
-    assert search_all(engine, [], SearchOptions()) == []
     with pytest.raises(ValueError, match="source 1 is empty"):
         search(engine, [[EOS], []], SearchOptions())
 
@@ -86,15 +78,10 @@ def test_no_sources_give_no_results_and_an_empty_source_is_rejected() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_batch_has_a_limited_number_of_hypotheses(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each needs the scores of all pieces, so 1,000 hypotheses for each of 500 lines would not fit in memory."""
-    engine, sources, options = ToyEngine(pieces=8, seed=6), ragged_sources(9, 40), METHODS[method]
-    expected = search_all(engine, sources, options, max_tokens=10_000)
-    assert max(map(len, engine.steps)) == len(sources)
+    live = {"greedy": 1, "beam": 4, "sample": 3}[method]
     for limit in (1, 6, 20):
         monkeypatch.setattr(import_module("nmt.search.search"), "MAX_HYPOTHESES", limit)
-        engine = ToyEngine(pieces=8, seed=6)
-        assert search_all(engine, sources, options, max_tokens=10_000) == expected
-        live = {"greedy": 1, "beam": 4, "sample": 3}[method]
-        assert max(map(len, engine.steps)) == max(1, limit // live)
+        assert max_rows(METHODS[method]) == max(1, limit // live)
 
 
 def test_draws_need_less_memory_than_the_log_probabilities_of_a_batch() -> None:

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weights, naive_beam
 
-from nmt.search import SearchOptions, length_penalty, search, search_all
+from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.engine import BANNED
 from nmt.search.penalties import coverage_penalty
+from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
 
 EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(10_000, marks=pytest.mark.slow)])
@@ -109,9 +110,9 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(exa
     def check(sources: list[list[int]], seed: int, options: SearchOptions, max_tokens: int, random: Random) -> None:
         engine = ToyEngine(pieces=6, seed=seed)
         results = search(engine, sources, options)
-        order = random.sample(range(len(sources)), len(sources))
-        shuffled = search_all(engine, [sources[row] for row in order], options, max_tokens=max_tokens)
-        assert shuffled == [results[row] for row in order]
+        for rows in batches_by_length([len(source) for source in sources], max_tokens=max_tokens):
+            random.shuffle(rows)
+            assert search(engine, [sources[row] for row in rows], options) == [results[row] for row in rows]
         for source, hypotheses in zip(sources, results, strict=True):
             assert 1 <= len(hypotheses) <= options.n_best
             scores = [hypothesis.score for hypothesis in hypotheses]
