@@ -6,7 +6,6 @@ import io
 import json
 import os
 import platform
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import make_folder, open_own, write_lines
 from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
+from nmt.files.private import delete
 from nmt.files.reading import read_json
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.source_code import toolkit_version
@@ -192,10 +192,8 @@ def _clear(folder: Path) -> None:
     make_folder(folder)
     with lock_folder(folder):
         for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry.name != LOCK_FILE:
-                entry.unlink()
+            if entry.name != LOCK_FILE:
+                delete(entry)
 
 
 def _measured(folder: Path, summary: dict[str, Any]) -> dict[str, Any]:

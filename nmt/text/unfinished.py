@@ -14,7 +14,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, own_folder
 from nmt.files.private import NAME as LEFTOVER
-from nmt.files.private import remove_leftovers
+from nmt.files.private import delete, remove_leftovers
 from nmt.files.records import Records
 from nmt.text.account import NoPairs
 
@@ -42,8 +42,8 @@ class Unfinished:
             return
         for path in self.folder.iterdir():
             if path not in (self._records.folder, self.folder / LOCK_FILE):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(self._records.folder, ignore_errors=True)
+                delete(path)
+        delete(self._records.folder)
         self.write(JOB, job)
 
     def write(self, name: str, record: Mapping[str, Any]) -> None:
