@@ -83,8 +83,8 @@ class Bulk:
     max_rows: int
     process: int = field(default_factory=os.getpid, init=False)
 
-    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[Results]:
-        """Yield the translation, or failure, of each line of each group, in order.
+    def translate(self, groups: Iterable[Sequence[str]]) -> Generator[tuple[Sequence[str], Results]]:
+        """Yield each group, in order, with the translation or failure of each of its lines.
 
         The next group is taken while fewer than ``workers`` batches wait behind the oldest group. An error of
         ``groups`` is raised after the translations of the groups before it.
@@ -152,8 +152,8 @@ class Bulk:
     def _decode(self, group: _Group, rows: Sequence[int], stop: Event | None) -> Results:
         return self.decode([group.sources[row] for row in rows], stop)
 
-    def _collect(self, group: _Group, others: Iterable[_Group]) -> Results:
-        """Wait for a group and return its results."""
+    def _collect(self, group: _Group, others: Iterable[_Group]) -> tuple[Sequence[str], Results]:
+        """Wait for a group and return its lines and results."""
         if os.getpid() != self.process:
             raise UserError("translate_groups: began before this process was forked; call it again here")
         results = [group.refused.get(row, Translation("")) for row in range(len(group.lines))]
@@ -166,7 +166,7 @@ class Bulk:
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
                 results[row] = translation
-        return results
+        return group.lines, results
 
     def _decode_part(self, group: _Group, rows: Sequence[int], part: slice) -> Results:
         return self._decode(group, rows[part], None)

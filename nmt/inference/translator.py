@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -146,7 +145,6 @@ class Translator(Reader):
     def _translate_groups(
         self, groups: Iterable[Sequence[str]], options: SearchOptions, on_failure: OnFailure | None
     ) -> Generator[list[Translation]]:
-        waiting: deque[Sequence[str]] = deque()
         bulk = Bulk(
             encode=self._encode_checked,
             decode=partial(self._decode, options),
@@ -155,9 +153,8 @@ class Translator(Reader):
             max_rows=max_rows(options),
         )
         done = 0
-        with closing(bulk.translate(_remembered(_checked(groups), waiting))) as translated:
-            for results in translated:
-                lines = waiting.popleft()
+        with closing(bulk.translate(_checked(groups))) as translated:
+            for lines, results in translated:
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [*map(self._with_source_words, translations, lines)]
@@ -348,13 +345,6 @@ def with_source_words(translation: Translation, words: PieceWords) -> Translatio
     """Return the translation, and its n-best list, with the word of each source token."""
     n_best = [replace(hypothesis, source_words=words) for hypothesis in translation.n_best]
     return replace(translation, source_words=words, n_best=n_best)
-
-
-def _remembered(groups: Iterable[Sequence[str]], waiting: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the groups, and append each to ``waiting``."""
-    for lines in groups:
-        waiting.append(lines)
-        yield lines
 
 
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

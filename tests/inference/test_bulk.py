@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Sources, batch_tokens
+from nmt.inference.bulk import Bulk, Results, Sources, batch_tokens
 from nmt.inference.oversized import Failure, SourceTooLong
 from nmt.inference.translation import Translation
 
@@ -69,8 +69,8 @@ def reverse(line: str) -> str:
     return " ".join(line.split()[::-1])
 
 
-def texts(groups: Iterator[list[Translation]]) -> list[list[str]]:
-    return [[translation.text for translation in group] for group in groups]
+def texts(groups: Iterator[tuple[Sequence[str], Results]]) -> list[list[str]]:
+    return [[result.text for result in results if isinstance(result, Translation)] for _, results in groups]
 
 
 @given(st.lists(LINES, max_size=5), st.integers(1, 4), st.integers(0, 9))
@@ -117,7 +117,7 @@ def test_an_empty_group_is_answered_before_the_next_group_is_taken() -> None:
             assert len(answered) == 2 * number + 2  # both groups, before this one
 
     for group in Reverser().bulk(3).translate(groups()):
-        answered.append([translation.text for translation in group])
+        answered += texts(iter([group]))
     assert answered == [["4 3 2 1"] * 9, []] * 5
 
 
@@ -136,7 +136,7 @@ def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
 
     broken = Bulk(encode=encode, decode=decode, workers=workers, max_tokens=4, max_rows=9)
     groups = broken.translate([["1 2"] * 8, ["1 2", "6", "3"] * 3, ["1 2"] * 8])
-    assert len(next(groups)) == 8
+    assert len(next(groups)[1]) == 8
     with pytest.raises(ValueError, match="^broken$"):
         next(groups)
     assert list(groups) == []
@@ -160,8 +160,8 @@ def test_lines_that_are_too_long_are_failures_in_their_places(workers: int) -> N
     failure = Failure("7 pieces", SourceTooLong)
     groups = [["1 2"] * 8 + ["too long"], ["too long", "13"]]
     first, second = Reverser().bulk(workers).translate(groups)
-    assert first == [Translation("2 1")] * 8 + [failure]
-    assert second == [failure, Translation("13")]
+    assert first == (groups[0], [Translation("2 1")] * 8 + [failure])
+    assert second == (groups[1], [failure, Translation("13")])
 
 
 def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
