@@ -49,7 +49,7 @@ def build(kind: str, *, longest: int) -> Attention:
     words = [f"attention={stem}", *(f"attention.{setting}" for setting in settings)]
     words += [f"attention.key_size={SIZE}"] if "key_size" in _block(stem) else []
     words += [f"{part}.hidden_size={SIZE}" for part in ("encoder", "decoder")]
-    block: dict[str, Any] = train_config(words)["attention"]
+    block: dict[str, Any] = train_config(words).attention
     attention: Attention = construct(block, ATTENTION, state_size=SIZE, query_size=SIZE, max_length=longest)
     return attention
 

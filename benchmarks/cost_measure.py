@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
 def build(words: Sequence[str], size: int = SIZE) -> Attention:
     """Return the attention that these overrides select, with states and queries of this size."""
-    block = train_config([*words, f"encoder.hidden_size={size}", f"decoder.hidden_size={size}"])["attention"]
+    block = train_config([*words, f"encoder.hidden_size={size}", f"decoder.hidden_size={size}"]).attention
     attention: Attention = construct(block, ATTENTION, state_size=size, query_size=size, max_length=max(LENGTHS))
     return attention
 

@@ -28,6 +28,7 @@ from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.adapter import matrices
 from nmt.model.build import build_model, build_on_meta
+from nmt.settings import ModelSettings
 from nmt.text.files import read_lines
 
 CORPORA = ("tatoeba", "multi30k")
@@ -162,7 +163,7 @@ def write_untrained(base: Path) -> None:
         trained = load_folder(base)
         torch.manual_seed(1)
         sizes = {"source_vocabulary": len(trained.source), "target_vocabulary": len(trained.target)}
-        model = build_model(trained.config, **sizes, longest_source=trained.longest_source)
+        model = build_model(ModelSettings.of(trained.config), **sizes, longest_source=trained.longest_source)
         save_folder(
             folder,
             TrainedModel(
@@ -189,7 +190,9 @@ def write_report(args: argparse.Namespace, runs: Runs, directions: list[tuple[st
         f"learning rates: adapters {args.lr}, all weights {args.full_lr}; adapt.alpha=16, adapt.to: all parts",
         "loss: of the validation set of the corpus that the run was trained on, in nats per piece",
     )
-    model = build_on_meta(train_config([*SIZES, *args.settings]))
+    config = train_config([*SIZES, *args.settings])
+    size = config.tokenizer.vocab_size
+    model = build_on_meta(config, source_vocabulary=size, target_vocabulary=size, longest_source=8)
     total = sum(weight.numel() for weight in model.parameters())
     tables: list[str] = []
     shapes = [tuple(matrix.weight.shape) for matrix in matrices(model).values()]

@@ -34,6 +34,7 @@ from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
+from nmt.settings import plain
 from nmt.tasks.copy import WORDS
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
@@ -141,12 +142,12 @@ def write_report(args: argparse.Namespace, runs: Runs) -> None:
 def facts(args: argparse.Namespace) -> list[str]:
     """Return the size of the experiment as read from the configuration."""
     config = train_config(settings(args, LENGTHS[0], "bahdanau"))
-    data, training, sentences = config["data"], config["training"], config["batches"]["max_sentences"]
-    model = f"{config['encoder']['layers']} layers, encoder {config['encoder']['hidden_size']}, both directions"
+    data, training, batches = plain(config.data), config.training, config.batches
+    model = f"{config.encoder['layers']} layers, encoder {config.encoder['hidden_size']}, both directions"
     return [
         f"{data['train_pairs']:,} training sequences of 1 to L words, vocabulary {data['vocabulary']}, one seed",
-        f"{model}; optimizer.lr={config['optimizer']['lr']:g}; {training['max_steps']:,} updates of up to "
-        + (f"{sentences} sentences" if sentences else f"{config['batches']['max_tokens']:,} pieces"),
+        f"{model}; optimizer.lr={config.optimizer['lr']:g}; {training.max_steps:,} updates of up to "
+        + (f"{batches.max_sentences} sentences" if batches.max_sentences else f"{batches.max_tokens:,} pieces"),
     ]
 
 
@@ -228,13 +229,13 @@ def random_engine(args: argparse.Namespace, kind: str, length: int) -> Any:
     """Return the torch engine of an untrained model of the cell."""
     config = train_config(settings(args, length, kind))
     torch.manual_seed(1)
-    pieces = Tokenizer.train([" ".join(WORDS[:20])] * 20, vocab_size=config["tokenizer"]["vocab_size"])
+    pieces = Tokenizer.train([" ".join(WORDS[:20])] * 20, vocab_size=config.tokenizer.vocab_size)
     vocabulary = len(pieces)
     model = build_model(
         config, source_vocabulary=vocabulary, target_vocabulary=vocabulary, longest_source=length + 1
     ).eval()
     return Translator(
-        TrainedModel(model=model, source=pieces, target=pieces, config=config, longest_source=length + 1)
+        TrainedModel(model=model, source=pieces, target=pieces, config=plain(config), longest_source=length + 1)
     ).runtime.engine(trace=False)
 
 

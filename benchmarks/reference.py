@@ -16,6 +16,7 @@ from nmt.inference.onnx.model import exported_engines
 from nmt.inference.onnx.shortlist import FREQUENT
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.build import build_model
+from nmt.settings import plain
 from nmt.text.tokenizer import Tokenizer
 
 VOCABULARY = 8_000
@@ -60,7 +61,7 @@ def reference(
                 model=build_model(config, **sizes),
                 source=pieces,
                 target=pieces,
-                config=config,
+                config=plain(config),
                 longest_source=MAX_LENGTH,
             ),
         )

@@ -24,6 +24,7 @@ from safetensors.torch import load_file
 from nmt.config import train_config
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.model.build import build_model
+from nmt.settings import plain
 from nmt.text.tokenizer import Tokenizer
 
 TOKENS = [10_000, 100_000, 1_000_000]
@@ -88,7 +89,7 @@ def save_model(folder: Path, words: list[str]) -> Path:
             model=build_model(config, **sizes),
             source=tokenizer,
             target=tokenizer,
-            config=config,
+            config=plain(config),
             longest_source=MAX_LENGTH,
         ),
     )

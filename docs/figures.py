@@ -23,6 +23,7 @@ from torch.optim import Adam
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
+from nmt.settings import ModelSettings
 from nmt.text.specials import BOS, EOS
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -92,7 +93,9 @@ def train(attention: dict[str, Any]) -> tuple[Seq2Seq, float]:
     }
     size = FIRST + len(LETTERS)
     torch.manual_seed(1)
-    model = build_model(config, source_vocabulary=size, target_vocabulary=size, longest_source=LENGTH + 1)
+    model = build_model(
+        ModelSettings.of(config), source_vocabulary=size, target_vocabulary=size, longest_source=LENGTH + 1
+    )
     generator = torch.Generator().manual_seed(1)
     optimizer = Adam(model.parameters(), lr=0.005, betas=(0.9, 0.98))
     for update in range(UPDATES):

@@ -6,8 +6,9 @@ import functools
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from math import isnan
 from numbers import Integral, Real
@@ -58,6 +59,28 @@ class TypeCheck:
         """Return the value as messages show it."""
         return f"{value!r:.80}"
 
+    def group(self, value: Any, schema: type, key: str) -> Iterator[str]:
+        """Yield one message for each problem of a group of keys, found at ``key``: a dataclass or TypedDict."""
+        hints = get_type_hints(schema, include_extras=True)
+        yield from self.keys(value, hints, optional_keys(schema), key)
+
+    def keys(self, value: Any, hints: Mapping[str, Any], optional: Container[str], key: str) -> Iterator[str]:
+        """Yield the problems of a group whose keys have the types ``hints``."""
+        if not isinstance(value, Mapping):
+            yield f"{key}={self.show(value)}: must be a group of keys"
+            return
+        prefix = f"{key}." if key else ""
+        for name, item in value.items():
+            if name not in hints:
+                yield f"{prefix}{name}={self.show(item)}: no such key{suggestion(str(name), hints)}"
+            elif item == "???":
+                yield f"{prefix}{name}: must be given, as {prefix}{name}=…"
+            else:
+                yield from self.problems(item, hints[name], f"{prefix}{name}")
+        for name in hints:
+            if name not in value and name not in optional:
+                yield f"{prefix}{name}: missing"
+
     def _annotated(self, value: Any, schema: Any, name: str) -> Iterator[str]:
         inner, *notes = get_args(schema)
         messages = list(self.problems(value, inner, name))
@@ -95,6 +118,13 @@ class TypeCheck:
             types = (types[0],) * len(value)
         for index, (item, kind) in enumerate(zip(value, types, strict=True)):
             yield from self.problems(item, kind, f"{name}[{index}]")
+
+
+def optional_keys(schema: type) -> frozenset[str]:
+    """Return the keys of a dataclass or TypedDict that may be missing."""
+    if is_dataclass(schema):
+        return frozenset(field.name for field in fields(schema) if field.default is not MISSING)
+    return frozenset(getattr(schema, "__optional_keys__", ()))
 
 
 def check_arguments(constructor: Function) -> Function:

@@ -67,10 +67,12 @@ class Within:
 
 Count = Annotated[int, AtLeast(1)]
 NonNegative = Annotated[float, AtLeast(0)]
+Positive = Annotated[float, Above(0)]
 Share = Annotated[float, Within(0, 1)]
 # Far above any useful model. Larger numbers are typing errors, or attempts to exhaust the memory.
 Size = Annotated[int, AtLeast(1), AtMost(65_536)]
 """Numbers per state, key or embedding, and slots of a memory."""
+Threads = Annotated[int, AtLeast(1), AtMost(1024)]  # torch crashes silently with many more
 Layers = Annotated[int, AtLeast(1), AtMost(100)]
 PairCount = Annotated[int, AtLeast(1), AtMost(10_000_000)]
 """Generated sentence pairs, all of which are held in memory."""

@@ -18,6 +18,7 @@ from nmt.files.private import MARK
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
+from nmt.settings import ModelSettings
 from nmt.text.specials import EOS
 
 
@@ -70,7 +71,7 @@ def random_model(
     source, target = vocabulary if isinstance(vocabulary, tuple) else (vocabulary, vocabulary)
     torch.manual_seed(seed)
     model = build_model(
-        config,
+        ModelSettings.of(config),
         source_vocabulary=source,
         target_vocabulary=target,
         longest_source=longest_source,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, prepare
 from nmt.text.shard_writing import Sharding
 
 WORDS = "a man in blue shirt two dogs run through deep snow ein Mann läuft Hund Schnee".split()
-SETTINGS = {
-    **{"kind": "bpe", "vocab_size": 320, "joint": True, "character_coverage": 1.0},
-    **{"source_model": None, "target_model": None},
-}
+SETTINGS = TokenizerSettings(
+    kind="bpe", vocab_size=320, joint=True, character_coverage=1.0, source_model=None, target_model=None
+)
 
 
 def random_pairs(count: int, *, seed: int = 5, longest: int = 12) -> list[Pair]:
@@ -25,6 +27,6 @@ def random_pairs(count: int, *, seed: int = 5, longest: int = 12) -> list[Pair]:
     return [Pair(sentence(), sentence(), ((0, 0),) if row % 2 else None) for row in range(count)]
 
 
-def in_shards(folder: Path, pairs: list[Pair], *, size: int, workers: int = 1, **filters: object) -> Prepared:
+def in_shards(folder: Path, pairs: list[Pair], *, size: int, workers: int = 1, **filters: Any) -> Prepared:
     parts = {"train": pairs, "valid": pairs[:9]}
-    return prepare(parts, filters, SETTINGS, folder, sharding=Sharding(size, workers))
+    return prepare(parts, Filters(**filters), SETTINGS, folder, sharding=Sharding(size, workers))

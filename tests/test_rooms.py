@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
 BASE = ("errors", "progress", "machine", "bounds", "arguments")
-SINGLES = (*BASE, "processes", "plugins", "source_code", "writing", "evaluation", "score_hints")
+SINGLES = (*BASE, "processes", "plugins", "settings", "source_code", "writing", "evaluation", "score_hints")
 ROOMS = (
     *("files", "text", "tasks", "kernels", "attention", "self_attention", "model", "search", "alignment", "inference"),
     *("training", "config", "comparison", "commands"),

@@ -16,10 +16,10 @@ from setting_types import block_types, describe, is_group, members
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from nmt.config import schema
 from nmt.config.compose import config_dir
 from nmt.config.describe import YamlFile, group_choices
-from nmt.tasks.sources import is_prepared
+from nmt.tasks.sources import PreparedData, is_prepared
+from nmt.training.settings import Train
 
 logger = logging.getLogger(__name__)
 FENCE = re.compile(r"^```\{(configuration|groups)\}(?: (\w+))?\n```$", re.MULTILINE)
@@ -46,7 +46,7 @@ def fill_page(app: Sphinx, name: str, source: list[str]) -> None:
 def command_table(command: str) -> Iterator[str]:
     """Yield the lines of a table of the keys that belong to no group."""
     if command == "train":
-        settings: type = schema.Train
+        settings: type = Train
     else:
         settings = getattr(import_module(f"nmt.commands.{command}"), command.capitalize())
     file = YamlFile(config_dir() / f"{command}.yaml")
@@ -55,7 +55,7 @@ def command_table(command: str) -> Iterator[str]:
 
 def groups() -> Iterator[str]:
     """Yield the lines of one section per group of conf/train.yaml, and of the experiments."""
-    hints = get_type_hints(schema.Train, include_extras=True)
+    hints = get_type_hints(Train, include_extras=True)
     for group, default in YamlFile(config_dir() / "train.yaml").chosen:
         yield from [f"### {group}", "", f"The default is `{group}={'null' if default is None else default}`.", ""]
         files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
@@ -77,7 +77,7 @@ def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
         names = " and ".join(f"`{group}={parent.path.stem}`" for parent in file.parents)
         yield from [f"It has the keys of {names}, with these defaults:", ""]
     if is_prepared({"_target_": target}):
-        kind, target = schema.PreparedData, None
+        kind, target = PreparedData, None
     types = block_types(kind, target) if target else members(kind)
     yield from table(file, types, group)
 

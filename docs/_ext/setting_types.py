@@ -11,7 +11,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from nmt.bounds import Above, AtLeast, AtMost, Within
-from nmt.config.schema import Plugin
+from nmt.settings import Plugin
 
 WORDS = {int: "whole number", float: "number", bool: "`true` | `false`", str: "text"}
 
@@ -28,7 +28,7 @@ def block_types(kind: Any, target: str) -> dict[str, Any]:
     for plugin in notes:
         hints |= plugin.bounds
         if plugin.shared is not None:
-            hints |= get_type_hints(plugin.shared, include_extras=True)
+            hints |= plugin.shared.shared_keys()
     names = inspect.signature(function).parameters
     return {name: hint for name, hint in hints.items() if name in names or any(note.shared for note in notes)}
 

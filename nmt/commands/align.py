@@ -9,11 +9,11 @@ from functools import partial
 from itertools import islice
 
 from nmt.alignment.lost_words import LostWords
+from nmt.bounds import Threads
 from nmt.commands.models import load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
-from nmt.config.schema import Threads
 from nmt.errors import UserError, counted
 from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.bounds import Count
+from nmt.bounds import Count, Threads
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter
-from nmt.config.schema import Threads
 from nmt.errors import counted, print_message
 from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress

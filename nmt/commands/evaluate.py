@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Size
+from nmt.bounds import Size, Threads
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
-from nmt.config.schema import Threads
 from nmt.errors import UserError
 from nmt.evaluation import EvaluationSettings, ignore_case
 from nmt.inference.engines import EngineName, LoadSettings

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Count
+from nmt.bounds import Count, Threads
 from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
-from nmt.config.schema import Threads
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder
 from nmt.inference.engines import EngineName, LoadSettings

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from nmt.commands.streams import require_stdout
 from nmt.config.plain import compose_plain, config_dir
-from nmt.evaluation import EvaluationSettings
-from nmt.search.options import SearchOptions
+from nmt.settings import build
 
 Options = TypeVar("Options")
 Check = Callable[[dict[str, Any]], Iterable[str]]
@@ -38,11 +37,7 @@ def read_options(
     for key in ("input", "output"):
         if config.get(key) == "-" and "None" in str(schema.__annotations__[key]):
             config[key] = None  # stdin or stdout, as for other Unix commands
-    if "search" in config:
-        config["search"] = SearchOptions(**config["search"])
-    if "evaluation" in config:
-        config["evaluation"] = EvaluationSettings(**config["evaluation"])
-    return schema(**config)
+    return build(schema, config)
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:

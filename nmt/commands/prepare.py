@@ -15,11 +15,12 @@ from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
-from nmt.config.checks import tokenizer_conflicts
-from nmt.config.schema import DATA, TokenizerSettings
 from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
-from nmt.tasks.sources import SHARED, is_prepared, load_pairs, source_problems
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, is_prepared, load_pairs, source_problems
+from nmt.text.piece_training import TokenizerSettings
+from nmt.training.settings import DATA
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -74,7 +75,7 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
 
     trust = config["trust"] if isinstance(config["trust"], list) else []
     messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
-    yield from messages or tokenizer_conflicts(config["tokenizer"])
+    yield from messages or build(TokenizerSettings, config["tokenizer"]).conflicts()
     if is_prepared(config["data"]):
         folder = config["data"].get("folder")
         named = isinstance(folder, str) and folder != "???"  # Hydra's value of a key that must be given
@@ -82,7 +83,7 @@ def _problems(config: dict[str, Any]) -> Iterator[str]:
         yield f"data=prepared: {problem}; set data=text and give text files, or train on it with nmt-train"
         return
     messages = list(problems(config["data"], Annotated[Any, DATA], "data", trust))
-    yield from messages or source_problems(config["data"], needed=("train",), trust=trust)
+    yield from messages or source_problems(build(DataSettings, config["data"]), needed=("train",), trust=trust)
 
 
 def _prepare_into(folder: Path, options: Prepare) -> list[str]:
@@ -95,11 +96,12 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
     from nmt.text.survey import survey
     from nmt.text.unfinished import unfinished_folder
 
+    data, tokenizer = build(DataSettings, options.data), build(TokenizerSettings, options.tokenizer)
     with output_folder(folder) as temporary:
-        pairs = load_pairs(options.data, trust=options.trust)
+        pairs = load_pairs(data, trust=options.trust)
         surveyed = survey(pairs["train"])
         if surveyed.count <= options.shard_pairs:
-            prepared = prepare_text(pairs, options.data, options.tokenizer, temporary, surveyed=surveyed)
+            prepared = prepare_text(pairs, data, tokenizer, temporary, surveyed=surveyed)
             return [*_summary(prepared, folder)]
         if (shards := -(-surveyed.count // options.shard_pairs)) > MAX_SHARDS:
             least = -(-surveyed.count // MAX_SHARDS)
@@ -109,9 +111,7 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
         with unfinished_folder(folder) as unfinished:
             unfinished.begin(_job(options, surveyed))
             sharding = Sharding(options.shard_pairs, options.workers, unfinished)
-            prepared = prepare_text(
-                pairs, options.data, options.tokenizer, unfinished.folder, surveyed=surveyed, sharding=sharding
-            )
+            prepared = prepare_text(pairs, data, tokenizer, unfinished.folder, surveyed=surveyed, sharding=sharding)
             summary = [*_summary(prepared, folder)]
             unfinished.move_to(temporary)
         return summary
@@ -122,7 +122,7 @@ def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
     return {
         "text": surveyed.fingerprint,
-        "data": {key: value for key, value in options.data.items() if key in SHARED},
+        "data": {key: value for key, value in options.data.items() if key in DataSettings.shared_keys()},
         "tokenizer": options.tokenizer,
         "models": [name and checksum(Path(name)) for name in models],
         "shard_pairs": options.shard_pairs,

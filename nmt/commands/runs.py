@@ -15,7 +15,6 @@ from typing import Any
 
 from nmt.config.compose import config_dir
 from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
-from nmt.config.schema import Filters
 from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import checksum
@@ -30,8 +29,11 @@ from nmt.inference.run_files import (
     SUMMARY_FILE,
     has_checkpoint,
 )
+from nmt.settings import plain
 from nmt.source_code import changed_modules
-from nmt.tasks.sources import is_prepared
+from nmt.tasks.sources import DataSettings, PreparedData
+from nmt.training.groups import TrainingSettings
+from nmt.training.settings import Train
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run
@@ -134,7 +136,7 @@ def _launched_by(folder: Path) -> str | None:
         return None
 
 
-def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str, Any]) -> Path:
+def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSettings) -> Path:
     """Return ``folder``. Raises UserError where it is not the folder of an interrupted run.
 
     A finished run can be resumed too if ``arguments`` raise the limits in ``training`` that ended it.
@@ -148,7 +150,7 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: Mapping[str,
         reached = _reached_limits(folder)
         given = {key_of(word) for word in arguments}
         raised = [
-            f"training.{key}" in given and (training[key] is None or training[key] > made)
+            f"training.{key}" in given and ((limit := getattr(training, key)) is None or limit > made)
             for key, made in reached.items()
         ]
         if not raised or not all(raised):
@@ -210,21 +212,22 @@ def _read_arguments(file: Path) -> list[str]:
     return words
 
 
-def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: Sequence[str]) -> None:
+def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str]) -> None:
     """Raise UserError where ``config`` changes a setting that the run in ``folder`` cannot change any more.
 
     ``arguments`` are the overrides in ``config``. A run of an earlier version may lack keys that they do not set.
     """
     given = {key_of(word) for word in arguments}
     started = read_yaml(folder / CONFIG_FILE)
+    settings = plain(config)
     for block in ("guide", "adapt"):
-        if config.get(block) != started.get(block):
+        if settings[block] != started.get(block):
             raise UserError(
                 f"resume=true: {block}: not the same as when {folder} was started; remove it or start a new run"
             )
     stored = flatten(started)
-    for key, value in flatten(config).items():
-        if key.startswith((*TEXT_CHANGES, "tokenizer.")) and is_prepared(config["data"]):
+    for key, value in flatten(settings).items():
+        if key.startswith((*TEXT_CHANGES, "tokenizer.")) and isinstance(config.data, PreparedData):
             continue  # the prepared folder decides, whatever the configuration says
         if not key.startswith(FIXED):
             continue
@@ -243,12 +246,10 @@ def refuse_changed_settings(config: Mapping[str, Any], folder: Path, arguments: 
             )
 
 
-def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
+def refuse_other_settings(config: Train, folder: Path) -> None:
     """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
-    # A data block of another package may leave this key out; the run stores its value.
-    default = {"data.remove_invisible": Filters.remove_invisible}
-    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), default | flatten(config)
-    ignored = (*TEXT_CHANGES, "tokenizer.") if is_prepared(config["data"]) else ()
+    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), flatten(plain(config))
+    ignored = (*TEXT_CHANGES, "tokenizer.") if isinstance(config.data, PreparedData) else ()
     for key in sorted({*stored, *wanted}):
         if (
             key.partition(".")[0] in UNRELATED
@@ -260,17 +261,17 @@ def refuse_other_settings(config: Mapping[str, Any], folder: Path) -> None:
         raise UserError(f"{folder}: was trained with {before}, not {now}; choose another name=, or delete that folder")
 
 
-def refuse_other_text(data: Mapping[str, Any], folder: Path) -> None:
+def refuse_other_text(data: DataSettings | PreparedData, folder: Path) -> None:
     """Raise UserError where the finished run in ``folder`` was trained on prepared text that was replaced since."""
     from nmt.text.prepared_settings import text_checksum
 
-    if not is_prepared(data) or not (folder / SUMMARY_FILE).is_file():
+    if not isinstance(data, PreparedData) or not (folder / SUMMARY_FILE).is_file():
         return
     trained_on = read_json(folder / SUMMARY_FILE).get("text_checksum")  # missing in runs of earlier versions
-    current = text_checksum(Path(data["folder"]))
+    current = text_checksum(Path(data.folder))
     if None not in (trained_on, current) and trained_on != current:
         raise UserError(
-            f"{folder}: was trained before data.folder={data['folder']} was prepared again; choose another name=, "
+            f"{folder}: was trained before data.folder={data.folder} was prepared again; choose another name=, "
             "or delete that folder"
         )
 
@@ -295,18 +296,18 @@ def refuse_changed_code(folder: Path) -> None:
         )
 
 
-def given_files(config: Mapping[str, Any]) -> dict[str, int | str]:
+def given_files(config: Train) -> dict[str, int | str]:
     """Return the checksum of each file that the settings name: text, links, tokenizers, and models of other runs."""
-    names = {value for key in ("data", "tokenizer") for value in _texts(config.get(key)) if value}
-    folder = config["data"].get("folder")
+    data = plain(config.data)
+    names = {value for value in _texts([data, plain(config.tokenizer)]) if value}
+    folder = data.get("folder")
     checksums: dict[str, int | str] = {}
     for name in sorted(names):
         file = Path(folder if isinstance(folder, str) else "", name)
         if os.path.isfile(file):
             status = os.stat(file)
             checksums[name] = _checksum(str(file), status.st_size, status.st_mtime_ns)
-    guide = config.get("guide")
-    models = (config.get("init_from"), guide.get("model") if isinstance(guide, Mapping) else None)
+    models = (config.init_from, None if config.guide is None else config.guide.get("model"))
     for model in filter(None, models):
         from nmt.inference.adapter_file import model_fingerprint  # imports torch
 
@@ -329,7 +330,7 @@ def _checksum(file: str, size: int, modified_ns: int) -> int:
     return checksum(Path(file))
 
 
-def refuse_changed_files(config: Mapping[str, Any], folder: Path) -> None:
+def refuse_changed_files(config: Train, folder: Path) -> None:
     """Raise UserError where a file that ``config`` names has changed since the run in ``folder`` was started."""
     if not (folder / SUMMARY_FILE).is_file() and not has_checkpoint(folder):
         return

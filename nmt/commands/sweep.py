@@ -36,13 +36,14 @@ from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_F
 from nmt.source_code import toolkit_version
 from nmt.tasks.sources import missing_parts
 from nmt.training.launch import detect_launch
+from nmt.training.settings import Train
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
 
 RUN_FILES = (CONFIG_FILE, SUMMARY_FILE, MODEL_FILE)
 SHOWN = 8  # problems that are printed
-Train = Callable[[Sequence[str], Path], "TrainingResult"]
+TrainJob = Callable[[Sequence[str], Path], "TrainingResult"]
 Process = tuple[str, int]
 
 
@@ -50,7 +51,7 @@ class JobsFailed(UserError):
     """Some jobs of a sweep failed; the others have finished."""
 
 
-def sweep(arguments: Sequence[str], train: Train, *, needed: Sequence[str] = ()) -> None:
+def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = ()) -> None:
     """Run the sweep. Each job runs ``train``, unless an earlier call of the same sweep has finished it.
 
     Prints a table of all jobs and writes it into the folder of the sweep. Raises UserError, before any job starts, for
@@ -92,7 +93,7 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     for job in jobs:
         try:
             require_own(job.folder, known=(JOB_FILE,))
-            if missing := [*missing_parts(_job_config(job)["data"], needed)]:
+            if missing := [*missing_parts(_job_config(job).data, needed)]:
                 raise UserError(*missing)
         except UserError as error:
             for problem in error.problems:
@@ -106,14 +107,14 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
         raise UserError(*lines[:SHOWN], *others)
 
 
-def _job_config(job: Job) -> dict[str, Any]:
+def _job_config(job: Job) -> Train:
     """Return the checked configuration of a job. Raises UserError if its folder holds another run."""
     config = train_config(_arguments(job))
     if (job.folder / CONFIG_FILE).is_file():
         refuse_other_settings(config, job.folder)
         refuse_changed_code(job.folder)
         refuse_changed_files(config, job.folder)
-        refuse_other_text(config["data"], job.folder)
+        refuse_other_text(config.data, job.folder)
     return config
 
 
@@ -121,7 +122,7 @@ def _arguments(job: Job) -> list[str]:
     return [*job.fixed, *job.swept, f"runs={job.folder.parent}", f"name={job.folder.name}"]
 
 
-def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | None) -> float:
+def _run_job(job: Job, *, train: TrainJob, call: str, main: Process, total: int | None) -> float:
     """Train, resume or skip the job, write its record and return its objective.
 
     An error is recorded, and the other jobs go on. The objective is then NaN, except for sweepers such as Optuna, which
@@ -161,7 +162,7 @@ def _run_job(job: Job, *, train: Train, call: str, main: Process, total: int | N
     return float("nan") if record["objective"] is None else float(record["objective"])
 
 
-def _results(job: Job, train: Train) -> dict[str, Any]:
+def _results(job: Job, train: TrainJob) -> dict[str, Any]:
     """Return the results of the job, after training it where it has not finished."""
     _job_config(job)
     summary_file = job.folder / SUMMARY_FILE

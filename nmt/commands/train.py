@@ -33,9 +33,11 @@ from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.files.atomic import make_folder, write_lines
 from nmt.inference import run_files
 from nmt.machine import peak_memory_mb
+from nmt.settings import plain
 from nmt.source_code import code_of
 from nmt.training.launch import detect_launch, is_first, require_device
 from nmt.training.ranks import connected_processes, from_first, rank
+from nmt.training.settings import Train
 
 if TYPE_CHECKING:
     from nmt.training.run import TrainingResult
@@ -87,7 +89,7 @@ def train(arguments: list[str]) -> None:
     if result.stop_signal is not None:
         raise Interrupted(result.stop_signal)
     _print_summary(result)
-    trusted = result.config["trust"]
+    trusted = result.config.trust
     trust = [f"trust=[{','.join(trusted)}]"] if trusted else []
     print(f"translate with: nmt-translate {shlex.join([f'model={result.folder}', *trust])} < in.txt > out.txt")
 
@@ -138,7 +140,7 @@ class Start:
     """
 
     folder: Path
-    config: dict[str, Any]
+    config: Train
     arguments: list[str]
     chosen: bool = False
     existed: bool = False
@@ -149,12 +151,12 @@ class Start:
 def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
     """Check the arguments, and create the folder of a new run or find that of a run to resume."""
     config, launch = train_config(arguments), detect_launch()
-    if launch is not None and not config["resume"] and folder is None and (launch.restarts or launch.is_named):
-        place, restarted = (Path(config["runs"]), config["name"]), launch.restarts > 0
+    if launch is not None and not config.resume and folder is None and (launch.restarts or launch.is_named):
+        place, restarted = (Path(config.runs), config.name), launch.restarts > 0
         arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
-    runs, name = Path(config["runs"]), config["name"]
-    if config["resume"]:
+    runs, name = Path(config.runs), config.name
+    if config.resume:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
         if folder is None and starts_run(runs / name, arguments):
@@ -164,7 +166,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             folder, existed = runs / name, (runs / name).exists()
             make_folder(folder)
             return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
-        folder = run_to_resume(runs / name, arguments, config["training"])
+        folder = run_to_resume(runs / name, arguments, config.training)
         arguments = resumed_arguments(folder, arguments)
         config = train_config(arguments, resumed=folder)
         refuse_changed_settings(config, folder, arguments)
@@ -181,7 +183,7 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
 def _announce(start: Start) -> None:
     """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
     folder, config = start.folder, start.config
-    if config["resume"]:
+    if config.resume:
         print_message(f"run: {folder}, resumed")
         if changed := changed_code(folder):
             print_message(
@@ -189,7 +191,7 @@ def _announce(start: Start) -> None:
                 "the rest of its training uses the new code"
             )
         return
-    wanted = Path(config["runs"]) / config["name"]
+    wanted = Path(config.runs) / config.name
     why = f", because {wanted} exists" if start.chosen and folder != wanted else ""
     if start.not_resumed:
         why = ", from its beginning, because resume=true finds no checkpoint"
@@ -198,7 +200,7 @@ def _announce(start: Start) -> None:
         words = resume_command(start.unfinished, start.arguments)
         print_message(f"{start.unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
     if trains_on_the_same_text(config):
-        print_message(f"text: that of init_from={config['init_from']}; data= chooses other text")
+        print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
 
 
 def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult:
@@ -206,13 +208,13 @@ def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult
     from nmt.training.run import train_into
 
     # Now, because files may change while the text is prepared.
-    code = {**code_of(start.config), "files": given_files(start.config)} if rank() == 0 else None
+    code = {**code_of(plain(start.config)), "files": given_files(start.config)} if rank() == 0 else None
 
     def store_config(final: Mapping[str, Any]) -> None:
         (start.folder / run_files.SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
         write_lines(start.folder / run_files.CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
         write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
-        if not start.config["resume"]:  # a resumed run keeps the record of its start
+        if not start.config.resume:  # a resumed run keeps the record of its start
             write_lines(start.folder / run_files.CODE_FILE, [json.dumps(code)], durable=True)
 
     return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
@@ -248,7 +250,7 @@ def _print_summary(result: TrainingResult) -> None:
     from rich.text import Text
 
     folder, summary, peak_mb = result.folder, result.summary or {}, peak_memory_mb()
-    title = Text(f"{folder}: {describe_setting(result.config['attention'])}")
+    title = Text(f"{folder}: {describe_setting(result.config.attention)}")
     table = Table(title=title, title_justify="left", show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # never cut a signature

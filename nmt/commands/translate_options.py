@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from nmt.bounds import AtLeast, AtMost, Size
-from nmt.config.schema import Threads
+from nmt.bounds import AtLeast, AtMost, Size, Threads
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions

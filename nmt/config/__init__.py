@@ -1,4 +1,4 @@
-"""Configuration: composed by Hydra, checked, and returned as a plain dictionary."""
+"""Configuration: composed by Hydra, checked, and returned as dataclasses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from nmt.config.plain import config_dir
 
 if TYPE_CHECKING:
-    from nmt.config.compose import compose_config, to_yaml, train_config
+    from nmt.config.compose import compose_config, compose_train, to_yaml, train_config
     from nmt.config.init_from import read_yaml
 
-__all__ = ["compose_config", "config_dir", "read_yaml", "to_yaml", "train_config"]
+__all__ = ["compose_config", "compose_train", "config_dir", "read_yaml", "to_yaml", "train_config"]
 
 
 def __getattr__(name: str) -> Any:

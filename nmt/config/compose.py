@@ -19,10 +19,11 @@ from nmt.config.explain import ERRORS, explain, one_line
 from nmt.config.hints import setting_of
 from nmt.config.init_from import inherit_settings, key_of
 from nmt.config.plain import config_dir as config_dir
-from nmt.config.schema import PreparedTrain, Train
 from nmt.config.validate import problems
 from nmt.errors import UserError
+from nmt.settings import build, plain
 from nmt.tasks.sources import is_prepared
+from nmt.training.settings import PreparedTrain, Train
 
 # Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.
 PLAIN = re.compile(r"(?! )[\w/+.$%*@:?| -]*(?<! )", re.ASCII)
@@ -41,8 +42,14 @@ Quoting = Callable[[str], str]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
-    """Return the checked configuration of a training run, conf/train.yaml: see ``compose_config``.
+def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> Train:
+    """Return the checked settings of a training run: see ``compose_train``."""
+    config = compose_train(arguments, resumed=resumed)
+    return build(_schema(config), config)
+
+
+def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> dict[str, Any]:
+    """Return conf/train.yaml with the ``arguments``, checked: see ``compose_config``.
 
     With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
     the folder of a run that is being resumed.
@@ -60,6 +67,10 @@ def train_config(arguments: Sequence[str], *, resumed: Path | None = None) -> di
         return compose_config("train", arguments, check, inherit)
     except UserError as error:
         raise UserError(*(_with_sweep_advice(problem, arguments) for problem in error.problems)) from None
+
+
+def _schema(config: Mapping[str, Any]) -> type[Train]:
+    return PreparedTrain if is_prepared(config["data"]) else Train
 
 
 def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
@@ -139,8 +150,8 @@ def _chooses_text(config: Mapping[str, Any], arguments: Sequence[str]) -> bool:
 def train_problems(config: dict[str, Any]) -> list[str]:
     """Return all problems of a training configuration; conflicts are only looked for if every key is valid."""
     trust = config.get("trust") if isinstance(config.get("trust"), list) else []
-    schema = PreparedTrain if is_prepared(config["data"]) else Train
-    return list(problems(config, schema, "", trust or [])) or list(conflicts(config))
+    schema = _schema(config)
+    return list(problems(config, schema, "", trust or [])) or list(conflicts(config, schema))
 
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
@@ -157,8 +168,8 @@ def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequen
     return f"{problem} ({'conf' if folder == config_dir() else folder}/{file})"
 
 
-def to_yaml(config: Mapping[str, Any]) -> str:
-    return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
+def to_yaml(config: Mapping[str, Any] | Train) -> str:
+    return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
 
 def quoted(word: str) -> str:

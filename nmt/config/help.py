@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nmt.config.compose import compose_config, hydra_overrides, to_yaml, train_config
+from nmt.config.compose import compose_config, compose_train, hydra_overrides, to_yaml
 from nmt.config.describe import commented_yaml, describe_groups
 from nmt.errors import UserError
 
@@ -29,7 +29,7 @@ def settings_help(arguments: Sequence[str]) -> str:
 
 def checked_settings(arguments: Sequence[str]) -> str:
     """Return the checked configuration of a training run as YAML, with descriptions."""
-    return commented_yaml(to_yaml(train_config(arguments)), "train", hydra_overrides(arguments)[1])
+    return commented_yaml(to_yaml(compose_train(arguments)), "train", hydra_overrides(arguments)[1])
 
 
 def without_cfg(arguments: Sequence[str]) -> list[str]:

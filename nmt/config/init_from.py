@@ -13,7 +13,9 @@ from omegaconf import OmegaConf
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
+from nmt.settings import plain
 from nmt.tasks.sources import is_prepared
+from nmt.training.settings import Train
 
 # Changes of the text, which a prepared folder has made already.
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
@@ -53,13 +55,13 @@ def inherit_settings(
     return merged
 
 
-def trains_on_the_same_text(config: Mapping[str, Any]) -> bool:
+def trains_on_the_same_text(config: Train) -> bool:
     """Return whether ``config`` has the data source of the run in ``init_from``. Pairs from Python are always new."""
-    folder = config["init_from"]
-    if not isinstance(folder, str) or config["data"].get("_target_") == "nmt.tasks.from_python.from_python":
+    folder, data = config.init_from, plain(config.data)
+    if folder is None or data["_target_"] == "nmt.tasks.from_python.from_python":
         return False
     start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")
-    return isinstance(start.get("data"), dict) and _without_case(start["data"]) == config["data"]
+    return isinstance(start.get("data"), dict) and _without_case(start["data"]) == data
 
 
 def _stored_text(config: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:

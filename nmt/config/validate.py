@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, get_args, get_origin, is_typeddict
 
-from nmt.arguments import TypeCheck, annotations_of, base_constructors, parameters_of, suggestion
-from nmt.config.schema import Plugin
+from nmt.arguments import TypeCheck, annotations_of, base_constructors, optional_keys, parameters_of
 from nmt.errors import UserError
 from nmt.plugins import locate
+from nmt.settings import Plugin
 
 
 def problems(value: Any, schema: Any, key: str, trust: Sequence[str] = ()) -> Iterator[str]:
@@ -35,7 +35,7 @@ class ConfigCheck(TypeCheck):
             plugins = [self.plugin]  # constructs a part, such as the attention inside another one
         if is_dataclass(schema) or is_typeddict(schema):
             assert isinstance(schema, type)
-            yield from self._mapping(value, schema, name)
+            yield from self.group(value, schema, name)
         elif plugins:
             yield from self._plugin(value, plugins[0], name)
         else:
@@ -48,13 +48,6 @@ class ConfigCheck(TypeCheck):
 
     def show(self, value: Any) -> str:
         return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-    def _mapping(self, value: Any, schema: type, key: str) -> Iterator[str]:
-        if not isinstance(value, Mapping):
-            yield f"{key}={self.show(value)}: must be a group of keys"
-            return
-        hints = get_type_hints(schema, include_extras=True)
-        yield from self._keys(value, hints, _optional_keys(schema), key)
 
     def _plugin(self, value: Any, plugin: Plugin, key: str) -> Iterator[str]:
         """Yield the problems of a block with a ``_target_``, by the signature of that class or function."""
@@ -79,24 +72,9 @@ class ConfigCheck(TypeCheck):
         optional = point.defaults | {name for name, item in parameters.named.items() if item.default is not item.empty}
         yield from _dropped_arguments(target, point.supplied - named, key)
         if plugin.shared is not None:
-            hints |= get_type_hints(plugin.shared, include_extras=True)
-            optional |= _optional_keys(plugin.shared)
-        yield from replace(self, plugin=plugin)._keys(settings, hints, optional, key)
-
-    def _keys(
-        self, value: Mapping[str, Any], hints: Mapping[str, Any], optional: set[str] | frozenset[str], key: str
-    ) -> Iterator[str]:
-        prefix = f"{key}." if key else ""
-        for name, item in value.items():
-            if name not in hints:
-                yield f"{prefix}{name}={self.show(item)}: no such key{suggestion(str(name), hints)}"
-            elif item == "???":
-                yield f"{prefix}{name}: must be given, as {prefix}{name}=…"
-            else:
-                yield from self.problems(item, hints[name], f"{prefix}{name}")
-        for name in hints:
-            if name not in value and name not in optional:
-                yield f"{prefix}{name}: missing"
+            hints |= plugin.shared.shared_keys()
+            optional |= optional_keys(plugin.shared)
+        yield from replace(self, plugin=plugin).keys(settings, hints, optional, key)
 
 
 def _dropped_arguments(target: Callable[..., Any], names: Set[str], key: str) -> Iterator[str]:
@@ -113,9 +91,3 @@ def _dropped_arguments(target: Callable[..., Any], names: Set[str], key: str) ->
                 f"would use {name}={parameters[name].default}; add {name} or **rest to its constructor"
             )
         return
-
-
-def _optional_keys(schema: type) -> frozenset[str]:
-    if is_dataclass(schema):
-        return frozenset(field.name for field in fields(schema) if field.default is not MISSING)
-    return frozenset(getattr(schema, "__optional_keys__", ()))

@@ -23,6 +23,7 @@ from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_chec
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
+from nmt.settings import ModelSettings
 from nmt.source_code import changed_modules
 from nmt.text.invisible import KINDS, Invisible
 from nmt.text.tokenizer import Tokenizer
@@ -129,9 +130,10 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
             "longest_source": stored["longest_source"],
             "trust": trust,
         }
-        _check_shapes(stored["config"], stored["weights"], sizes)
+        settings = ModelSettings.of(stored["config"])
+        _check_shapes(settings, stored["weights"], sizes)
         with SkipInitialisation():
-            model = build_model(stored["config"], **sizes)
+            model = build_model(settings, **sizes)
         model.load_state_dict(stored["weights"])
         if infinite := non_finite(model.state_dict()):
             raise ValueError(f"{infinite}: contains infinite values or NaN; train again with a smaller learning rate")
@@ -169,13 +171,13 @@ def _check_types(stored: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}: not a tensor with a number for each element")
 
 
-def _check_shapes(config: Mapping[str, Any], weights: Mapping[str, torch.Tensor], sizes: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the weights are those that ``config`` declares.
+def _check_shapes(settings: ModelSettings, weights: Mapping[str, torch.Tensor], sizes: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the weights are those that ``settings`` declare.
 
-    The model is not allocated before this check: ``config`` may declare one of any size.
+    The model is not allocated before this check: ``settings`` may declare one of any size.
     """
     # Every layer has weights, and modules without weights are few.
-    declared = declared_shapes(config, parts=10 * len(weights) + 100, **sizes)
+    declared = declared_shapes(settings, parts=10 * len(weights) + 100, **sizes)
     for name in sorted(declared.keys() | weights.keys()):
         stored = tuple(weights[name].shape) if name in weights else None
         if stored != declared.get(name):

@@ -1,4 +1,4 @@
-"""Build a model from its plain configuration, top-down: each size is written once and passed on."""
+"""Build a model from its settings, top-down: each size is written once and passed on."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from nmt.model.encoder import LSTMEncoder
 from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
 from nmt.plugins import PluginPoint, construct, locate_all, setting
+from nmt.settings import Block, ModelSettings
 from nmt.text.specials import PAD
 
 guard_forks()
@@ -37,34 +38,33 @@ DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attent
 
 
 def build_model(
-    config: Mapping[str, Any],
+    settings: ModelSettings,
     *,
     source_vocabulary: int,
     target_vocabulary: int,
     longest_source: int,
     trust: Sequence[str] = (),
 ) -> Seq2Seq:
-    """Return the untrained model that ``config`` (its embeddings, encoder, attention, decoder) describes.
+    """Return the untrained model that ``settings`` describe.
 
     ``longest_source`` counts the pieces of the longest training source, ``</s>`` included: position encodings are
     scaled by it. Raises UserError if sizes do not fit each other, or, before anything is constructed, if one of the
     classes is not allowed.
     """
-    for name, point in (("encoder", ENCODER), ("attention", ATTENTION), ("decoder", DECODER)):
-        locate_all(config[name], point, trust=trust)
-    sizes = config["embeddings"]
-    shared = bool(sizes["shared"])
-    source = nn.Embedding(source_vocabulary, sizes["size"], padding_idx=PAD)
-    target = source if shared else nn.Embedding(target_vocabulary, sizes["size"], padding_idx=PAD)
+    for block, point in ((settings.encoder, ENCODER), (settings.attention, ATTENTION), (settings.decoder, DECODER)):
+        locate_all(block, point, trust=trust)
+    size = settings.embeddings.size
+    source = nn.Embedding(source_vocabulary, size, padding_idx=PAD)
+    target = source if settings.embeddings.shared else nn.Embedding(target_vocabulary, size, padding_idx=PAD)
     for embedding in (source, target):
         nn.init.normal_(embedding.weight, std=0.1)
         with torch.no_grad():
             embedding.weight[PAD] = 0
-    query_size = setting(config["decoder"], "hidden_size", DECODER, trust=trust)
+    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
     try:
-        encoder = _build_encoder(config, sizes["size"], trust)
-        attention = _build_attention(config, encoder.state_size, query_size, longest_source, trust)
-        decoder = _build_decoder(config, target, attention, encoder.state_size, encoder.layers, trust)
+        encoder = _build_encoder(settings, size, trust)
+        attention = _build_attention(settings, encoder.state_size, query_size, longest_source, trust)
+        decoder = _build_decoder(settings, target, attention, encoder.state_size, encoder.layers, trust)
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
@@ -72,23 +72,23 @@ def build_model(
     return model
 
 
-def _build_encoder(config: Mapping[str, Any], embedding_size: int, trust: Sequence[str]) -> LSTMEncoder:
-    encoder: LSTMEncoder = _construct(config, "encoder", ENCODER, trust, embedding_size=embedding_size)
+def _build_encoder(settings: ModelSettings, embedding_size: int, trust: Sequence[str]) -> LSTMEncoder:
+    encoder: LSTMEncoder = _construct("encoder", settings.encoder, ENCODER, trust, embedding_size=embedding_size)
     require_attributes(encoder, "encoder", contract.ENCODER)
     return encoder
 
 
 def _build_attention(
-    config: Mapping[str, Any], state_size: int, query_size: int | None, max_length: int, trust: Sequence[str]
+    settings: ModelSettings, state_size: int, query_size: int | None, max_length: int, trust: Sequence[str]
 ) -> Attention:
     sizes = {"state_size": state_size, "query_size": query_size, "max_length": max_length}
-    attention: Attention = _construct(config, "attention", ATTENTION, trust, **sizes)
+    attention: Attention = _construct("attention", settings.attention, ATTENTION, trust, **sizes)
     require_attributes(attention, "attention", contract.ATTENTION)
     return attention
 
 
 def _build_decoder(
-    config: Mapping[str, Any],
+    settings: ModelSettings,
     embedding: nn.Embedding,
     attention: Attention,
     state_size: int,
@@ -97,49 +97,44 @@ def _build_decoder(
 ) -> LSTMDecoder:
     parts = {"embedding": embedding, "attention": attention}
     sizes = {"state_size": state_size, "encoder_layers": encoder_layers}
-    decoder: LSTMDecoder = _construct(config, "decoder", DECODER, trust, **parts, **sizes)
+    decoder: LSTMDecoder = _construct("decoder", settings.decoder, DECODER, trust, **parts, **sizes)
     require_attributes(decoder, "decoder", contract.DECODER)
     return decoder
 
 
-def _construct(config: Mapping[str, Any], name: str, point: PluginPoint, trust: Sequence[str], **supplied: Any) -> Any:
+def _construct(name: str, block: Block, point: PluginPoint, trust: Sequence[str], **supplied: Any) -> Any:
     """Construct a part of the model. A ValueError of a class outside the toolkit gets the name of the class."""
     try:
-        return construct(config[name], point, trust=trust, **supplied)
+        return construct(block, point, trust=trust, **supplied)
     except ValueError as error:
-        target = config[name]["_target_"]
+        target = block["_target_"]
         if target.startswith("nmt."):
             raise
         raise ValueError(f"{name}._target_={target}: {error}") from error
 
 
-def declared_shapes(config: Mapping[str, Any], *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
+def declared_shapes(settings: ModelSettings, *, parts: int, **sizes: Any) -> dict[str, tuple[int, ...]]:
     """Return the shape of each weight of the model that ``build_model`` would return, without allocating it.
 
     Raises ValueError if the model would have more than ``parts`` modules and parameters: classes of other packages may
     accept ten million layers.
     """
     with torch.device("meta"), SkipInitialisation(), _limit_parts(parts):
-        model = build_model(config, **sizes)
+        model = build_model(settings, **sizes)
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
 
-def build_on_meta(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Seq2Seq:
-    """Return the model that ``config`` describes, without its numbers, with vocabularies of ``tokenizer.vocab_size``.
-
-    Raises UserError as ``build_model`` does.
-    """
-    size = config["tokenizer"]["vocab_size"]
+def build_on_meta(settings: ModelSettings, **sizes: Any) -> Seq2Seq:
+    """Return the model that ``build_model`` would return, without its numbers."""
     with torch.device("meta"), SkipInitialisation():
-        return build_model(config, source_vocabulary=size, target_vocabulary=size, longest_source=8, trust=trust)
+        return build_model(settings, **sizes)
 
 
-def require_memory(config: Mapping[str, Any], **sizes: Any) -> None:
-    """Raise UserError if the model that ``build_model`` would return is too large to be trained on this machine."""
-    with torch.device("meta"), SkipInitialisation():
-        model = build_model(config, **sizes)
+def require_memory(settings: ModelSettings, copies: int, **sizes: Any) -> None:
+    """Raise UserError if RAM cannot hold ``copies`` numbers for each weight of the model of ``build_model``."""
+    model = build_on_meta(settings, **sizes)
     parts = {"embeddings": model.embedding, "encoder": model.encoder, "attention": model.attention}
-    if problem := memory_problem({**parts, "decoder": model.decoder}, config):
+    if problem := memory_problem({**parts, "decoder": model.decoder}, settings, copies):
         raise UserError(problem)
 
 
@@ -175,33 +170,33 @@ def _limit_parts(limit: int) -> Iterator[None]:
             hook.remove()
 
 
-def size_problems(config: Mapping[str, Any], *, trust: Sequence[str] = ()) -> Iterator[str]:
+def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield what the constructors of encoder, attention and decoder refuse, or that the model is too large.
 
     They run on the meta device, which allocates nothing. If the encoder is refused, the others are checked with the
-    encoder size that the configuration gives. The vocabulary counts as large as ``tokenizer.vocab_size``.
+    encoder size that the settings give. ``copies`` is that of ``require_memory``.
     """
-    query_size = setting(config["decoder"], "hidden_size", DECODER, trust=trust)
+    query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
     if query_size is None:
-        yield f"decoder._target_={config['decoder']['_target_']}: must have a hidden_size, which attention is built for"
+        yield f"decoder._target_={settings.decoder['_target_']}: must have a hidden_size, which attention is built for"
         return
     with torch.device("meta"), SkipInitialisation():
-        embedding = nn.Embedding(config["tokenizer"]["vocab_size"], config["embeddings"]["size"])
+        embedding = nn.Embedding(vocabulary, settings.embeddings.size)
         encoder, layers = None, 1
         try:
-            encoder = _build_encoder(config, embedding.embedding_dim, trust)
+            encoder = _build_encoder(settings, embedding.embedding_dim, trust)
             state_size, layers = encoder.state_size, encoder.layers
         except ValueError as error:
             yield str(error)
-            state_size = setting(config["encoder"], "hidden_size", ENCODER, trust=trust)
+            state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)
         if state_size is None:
             return
         try:
-            attention = _build_attention(config, state_size, query_size, 8, trust)
-            decoder = _build_decoder(config, embedding, attention, state_size, layers, trust)
+            attention = _build_attention(settings, state_size, query_size, 8, trust)
+            decoder = _build_decoder(settings, embedding, attention, state_size, layers, trust)
         except ValueError as error:
             yield str(error)
             return
     parts = {"embeddings": embedding, "attention": attention, "decoder": decoder}
-    if encoder is not None and (problem := memory_problem({**parts, "encoder": encoder}, config)):
+    if encoder is not None and (problem := memory_problem({**parts, "encoder": encoder}, settings, copies)):
         yield problem

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import nn
 
 from nmt.machine import available_memory
+from nmt.settings import Block, ModelSettings, plain
 
 BYTES_PER_NUMBER = 4  # float32
 GIGABYTE = 10**9
 
 
-def memory_problem(parts: Mapping[str, nn.Module], config: Mapping[str, Any]) -> str | None:
-    """Return one line if the model of these parts is too large to be trained here, or None.
+def memory_problem(parts: Mapping[str, nn.Module], settings: ModelSettings, copies: int) -> str | None:
+    """Return one line if RAM cannot hold ``copies`` numbers for each weight of these parts, or None.
 
-    The parts may be on the meta device, where they take no memory. Each has the name of its group in ``config``. Only
-    weights, gradients and the optimizer's averages are counted, so a model may need more, but never less.
+    The parts may be on the meta device, where they take no RAM. Each has the name of its group in ``settings``.
+    Training needs more than weights, gradients and the optimizer's averages, but never less.
     """
     counts, counted = dict.fromkeys(parts, 0), set()
     for name, part in parts.items():
@@ -27,11 +27,11 @@ def memory_problem(parts: Mapping[str, nn.Module], config: Mapping[str, Any]) ->
                 counted.add(weight)
                 counts[name] += weight.numel()
     total, available = sum(counts.values()), available_memory()
-    needed = total * BYTES_PER_NUMBER * _copies(config)
+    needed = total * BYTES_PER_NUMBER * copies
     if available is None or needed <= available:
         return None
     largest = max(counts, key=lambda name: counts[name])
-    sizes = {key: value for key, value in config[largest].items() if type(value) is int}
+    sizes = {key: value for key, value in plain(getattr(settings, largest)).items() if type(value) is int}
     key = max(sizes, key=lambda key: sizes[key], default=None)
     place = largest if key is None else f"{largest}.{key}={sizes[key]}"
     return (
@@ -40,14 +40,11 @@ def memory_problem(parts: Mapping[str, nn.Module], config: Mapping[str, Any]) ->
     )
 
 
-def _copies(config: Mapping[str, Any]) -> int:
-    """Return how many numbers per weight are in main memory: on a GPU, the model is only built there.
+def numbers_per_weight(optimizer: Block, device: str, *, frozen: bool) -> int:
+    """Return the float32 values in RAM for each weight: weight, gradient and moments; on a GPU, only the new weight.
 
-    An adapter freezes the weights, so they have no gradients and no averages.
+    An adapter leaves the weights ``frozen``: they have no gradients and no moments.
     """
-    if config.get("adapt") is not None:
+    if frozen or (device != "cpu" and torch.cuda.is_available()):
         return 1
-    if config.get("device") != "cpu" and torch.cuda.is_available():
-        return 1
-    averages = 2 if "betas" in config["optimizer"] else 0  # Adam and its relatives
-    return 2 + averages
+    return 4 if "betas" in optimizer else 2  # Adam and its relatives have two moments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
@@ -11,6 +11,7 @@ from nmt.arguments import TypeCheck
 from nmt.bounds import AtLeast, AtMost, Count
 from nmt.errors import UserError
 from nmt.search.engine import Integers
+from nmt.settings import PYTHON_ONLY
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
@@ -39,7 +40,7 @@ class SearchOptions:
     """Sample from the k most likely pieces only; null: from all."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
-    keep_weights: bool = False
+    keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
     def __post_init__(self) -> None:

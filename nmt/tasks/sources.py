@@ -1,7 +1,7 @@
 """Data sources: callables that yield the sentence pairs of each part (train, valid, test).
 
 A ``data`` block names one by ``_target_``. It is called with the block's other keys, except those that all sources
-share (``Filters`` in ``nmt.config.schema``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
+share (``DataSettings``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
 instance is called without arguments to get the pairs, and its constructor can check the settings before any work
 starts. A pair is ``(source, target)`` or a ``Pair``. Texts may hold any characters; ``write_corpus`` says which are
 replaced.
@@ -10,6 +10,7 @@ replaced.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -17,27 +18,41 @@ from typing import Any
 from nmt.arguments import is_missing
 from nmt.errors import UserError
 from nmt.plugins import PluginPoint, construct, locate
+from nmt.settings import Block, PluginSettings
 from nmt.tasks.from_python import column_problem, rows_as_pairs
 from nmt.text import prepared_settings
-from nmt.text.invisible import Invisible, remove_invisible
+from nmt.text.filters import Filters
+from nmt.text.invisible import remove_invisible
 from nmt.text.languages import language_problems
 from nmt.text.pair import MissingPair, Pair
 from nmt.text.words import count_words
 
 PARTS = ("train", "valid", "test")
-SHARED = ("lowercase", "remove_invisible", "max_length", "max_ratio", "drop_identical", "duplicates", "languages")
 SOURCES = ("tasks.grammar", "tasks.copy", "text.parallel", "tasks.from_python", "tasks.tables", "tasks.hub")
 DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
 PREPARED = "nmt.text.prepare.open_prepared"  # the target of conf/data/prepared.yaml: prepared text needs no data source
 
 
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(PluginSettings, Filters):
+    """conf/data/*.yaml: a data source, and the settings that all of them share."""
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """conf/data/prepared.yaml: a folder that nmt-prepare wrote."""
+
+    _target_: str
+    folder: str
+
+
 def is_prepared(data: Mapping[str, Any]) -> bool:
-    """Return whether the ``data`` block names a folder that nmt-prepare wrote."""
+    """Return whether the ``data`` of a configuration names a folder that nmt-prepare wrote."""
     return data.get("_target_") == PREPARED
 
 
 def load_pairs(
-    data: Mapping[str, Any], *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
+    data: DataSettings, *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
 ) -> dict[str, Iterable[Pair]]:
     """Return the sentence pairs of every part, lower-cased and without invisible characters if ``data`` says so.
 
@@ -45,91 +60,87 @@ def load_pairs(
     returns anything else, or if a ``needed`` part is missing.
     """
     try:
-        parts = construct(_block(data), DATA_SOURCE, trust=trust)
+        parts = construct(data.block, DATA_SOURCE, trust=trust)
         return _by_part(parts() if callable(parts) else parts, data, needed)
     except ValueError as error:
-        raise UserError(f"data._target_={data['_target_']}: {error}") from None
+        raise UserError(f"data._target_={data.block['_target_']}: {error}") from None
 
 
 def given_pairs(
-    parts: Mapping[str, Any], data: Mapping[str, Any], *, needed: Iterable[str] = ("train",)
+    parts: Mapping[str, Any], data: DataSettings, *, needed: Iterable[str] = ("train",)
 ) -> dict[str, Iterable[Pair]]:
     """Return the pairs of the ``parts`` that a program gave, as ``load_pairs`` does for a data source."""
     for part in needed:
         if part not in parts:
             raise UserError(f"{part}=: must be given, with the sentence pairs of this part")
-    columns = data["columns"]
+    columns = data.block["columns"]
     if problem := column_problem(columns):
         raise UserError(problem)
     return _by_part({part: rows_as_pairs(rows, part, columns) for part, rows in parts.items()}, data, needed)
 
 
-def _by_part(parts: Any, data: Mapping[str, Any], needed: Iterable[str]) -> dict[str, Iterable[Pair]]:
+def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str, Iterable[Pair]]:
+    place = f"data._target_={data.block['_target_']}"
     iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
     if not iterable or not set(parts) <= set(PARTS):
-        raise UserError(f"data._target_={data['_target_']}: must return sentence pairs by part ({', '.join(PARTS)})")
+        raise UserError(f"{place}: must return sentence pairs by part ({', '.join(PARTS)})")
     for part in needed:
         if part not in parts:
-            raise UserError(f"data._target_={data['_target_']}: returned no {part} part; it is needed")
+            raise UserError(f"{place}: returned no {part} part; it is needed")
     checked = {part: CheckedPairs(parts[part], part, data) for part in PARTS if part in parts}
     return {part: pairs if part == "train" and pairs.is_lazy else list(pairs) for part, pairs in checked.items()}
 
 
-def source_problems(data: Mapping[str, Any], *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
+def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
     """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
-    yield from _missing_files(data, needed)
-    weights = data["train"].get("weights") if isinstance(data.get("train"), Mapping) else None
-    if data.get("duplicates") is not None and any(weight > 1 for weight in weights or ()):
-        duplicates = f"data.duplicates={data['duplicates']}"
-        yield f"{duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
-    if data.get("languages") is not None:
-        yield from language_problems(data["languages"])
-    if not isinstance(locate(data["_target_"], DATA_SOURCE, trust=trust), type):
+    yield from _missing_files(data.block, needed)
+    train = data.block.get("train")
+    weights = train.get("weights") if isinstance(train, Mapping) else None
+    if data.duplicates is not None and any(weight > 1 for weight in weights or ()):
+        yield (
+            f"data.duplicates={data.duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
+        )
+    if data.languages is not None:
+        yield from language_problems(data.languages)
+    if not isinstance(locate(data.block["_target_"], DATA_SOURCE, trust=trust), type):
         return
     try:
-        construct(_block(data), DATA_SOURCE, trust=trust)
+        construct(data.block, DATA_SOURCE, trust=trust)
     except ValueError as error:
         yield from str(error).splitlines()
 
 
-def missing_parts(data: Mapping[str, Any], needed: Sequence[str]) -> Iterator[str]:
+def missing_parts(data: DataSettings | PreparedData, needed: Sequence[str]) -> Iterator[str]:
     """Yield a problem for each ``needed`` part that has no files or that prepared text does not have."""
-    yield from _missing_files(data, needed)
-    if needed and is_prepared(data):
-        yield from prepared_settings.missing_parts(Path(data["folder"]), needed)
+    if isinstance(data, DataSettings):
+        yield from _missing_files(data.block, needed)
+    elif needed:
+        yield from prepared_settings.missing_parts(Path(data.folder), needed)
 
 
-def _missing_files(data: Mapping[str, Any], needed: Iterable[str]) -> Iterator[str]:
+def _missing_files(block: Block, needed: Iterable[str]) -> Iterator[str]:
     for part in needed:
-        files = data.get(part)
+        files = block.get(part)
         if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
             yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
-
-
-def _block(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in SHARED}
 
 
 class CheckedPairs:
     """The pairs of one part, checked and lower-cased on the way. Raises UserError for an item that is not a pair."""
 
-    def __init__(self, pairs: Iterable[Any], part: str, data: Mapping[str, Any]) -> None:
+    def __init__(self, pairs: Iterable[Any], part: str, data: DataSettings) -> None:
         self._pairs, self._part, self._data = pairs, part, data
         self.is_lazy = not isinstance(pairs, Sequence | Iterator)  # can be iterated twice without being in memory
 
     def __iter__(self) -> Iterator[Pair]:
         try:
-            yield from _checked(
-                self._pairs,
-                self._part,
-                lowercase=bool(self._data.get("lowercase")),
-                invisible=self._data.get("remove_invisible", "bom"),
-            )
+            yield from _checked(self._pairs, self._part, self._data)
         except ValueError as error:  # raised by a generator of the source
-            raise UserError(f"data._target_={self._data['_target_']}: {error}") from None
+            raise UserError(f"data._target_={self._data.block['_target_']}: {error}") from None
 
 
-def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Invisible | None) -> Iterator[Pair]:
+def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
+    invisible = data.remove_invisible
     for number, item in enumerate(pairs, start=1):
         fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
         if not fits or not all(isinstance(side, str) for side in item[:2]):
@@ -146,7 +157,7 @@ def _checked(pairs: Iterable[Any], part: str, *, lowercase: bool, invisible: Inv
         if invisible is not None and not (pair.source.isascii() and pair.target.isascii()):
             source, target = (remove_invisible(side, invisible) for side in pair[:2])
             pair = pair._replace(source=source, target=target)
-        yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if lowercase else pair
+        yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair
 
 
 def _place(number: int, part: str, item: object) -> str:

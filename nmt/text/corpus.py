@@ -15,7 +15,7 @@ from nmt.files.atomic import replace_file
 from nmt.text.account import Account
 from nmt.text.corpus_checks import check_table
 from nmt.text.corpus_format import SCHEMA, corpus_errors, open_arrow
-from nmt.text.filters import PairFilters
+from nmt.text.filters import NO_FILTERS, Filters
 from nmt.text.links import Link, Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
@@ -31,20 +31,15 @@ def write_corpus(
     pairs: Iterable[Pair],
     source: Tokenizer,
     target: Tokenizer,
-    *,
-    max_length: int | None,
-    max_ratio: float | None,
-    keep_empty: bool = False,
+    filters: Filters = NO_FILTERS,
+    account: Account | None = None,
 ) -> Account:
-    """Write a corpus to ``path`` atomically and return how many pairs were kept and dropped.
+    """Write the pairs that the filters keep to ``path``, atomically, and return the counts, added to ``account``.
 
-    A pair is dropped if a side is empty (unless ``keep_empty``, for test sets), if a side is longer than
-    ``max_length`` pieces (not counting ``</s>``), or if the longer side has more than ``max_ratio`` times the pieces
-    of the shorter one. The texts are stored unchanged, except that lone surrogates, which UTF-8 cannot encode, become
-    U+FFFD. Raises UserError if no pair is left or the disk is full.
+    The texts are stored unchanged, except that lone surrogates, which UTF-8 cannot encode, become U+FFFD. Raises
+    UserError if no pair is left or the disk is full.
     """
-    filters = PairFilters(max_length=max_length, max_ratio=max_ratio, keep_empty=keep_empty)
-    account = Account()
+    account = account or Account()
     write_batches(path, encoded_batches(pairs, source, target, filters, account), SCHEMA, account)
     return account
 
@@ -58,7 +53,7 @@ def write_batches(path: str | Path, batches: Iterable[Any], schema: Any, account
 
 
 def encoded_batches(
-    pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
+    pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, account: Account
 ) -> Iterator[Any]:
     """Yield record batches of the pairs that the filters keep, and count all pairs in ``account``."""
     normalises = source.normalises or target.normalises

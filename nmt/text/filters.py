@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
+from nmt.bounds import AtLeast, Count
 from nmt.errors import counted
+from nmt.text.invisible import Invisible
 from nmt.text.languages import is_foreign
 from nmt.text.pair import MissingPair, Pair
 
@@ -14,35 +15,27 @@ Duplicates = Literal["exact", "near"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairFilters:
-    """The filters of a part: long and unequal pairs, empty sides unless ``keep_empty``, identical sides on request.
+class Filters:
+    """The settings of every data source: changes of all text, and the filters of the training part.
 
     ``max_length`` is the longest side in pieces, without ``</s>``. ``max_ratio`` is that of the longer to the shorter
     side, in pieces. ``languages`` are the codes of both sides; lines in other languages are dropped.
     """
 
-    max_length: int | None = None
-    max_ratio: float | None = None
-    keep_empty: bool = False
+    lowercase: bool = False
+    remove_invisible: Invisible | None = "bom"
+    max_length: Count | None = None
+    max_ratio: Annotated[float, AtLeast(1)] | None = None
     drop_identical: bool = False
+    duplicates: Duplicates | None = None
     languages: tuple[str, str] | None = None
-
-    @classmethod
-    def of_training(cls, data: Mapping[str, Any]) -> PairFilters:
-        """Return the filters of the training part that a ``data`` block describes."""
-        return cls(
-            max_length=data.get("max_length"),
-            max_ratio=data.get("max_ratio"),
-            drop_identical=bool(data.get("drop_identical")),
-            languages=data.get("languages"),
-        )
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
         """Return why a pair whose sides have ``source`` and ``target`` pieces is dropped, or None."""
         if isinstance(pair, MissingPair):
             return "a text is missing"
         if not (source and target):
-            return None if self.keep_empty else "empty source" if source == 0 else "empty target"
+            return "empty source" if source == 0 else "empty target"
         if self.drop_identical and pair.source.split() == pair.target.split():
             return "identical sides"
         if self.max_length is not None and max(source, target) > self.max_length:
@@ -56,4 +49,12 @@ class PairFilters:
         return None
 
 
-TEST_FILTERS = PairFilters(keep_empty=True)  # a validation or test set keeps all pairs that have two texts
+class TestFilters(Filters):
+    """Those of a validation or test set, which keeps all pairs that have two texts, also empty ones."""
+
+    def reason(self, pair: Pair, source: int, target: int) -> str | None:
+        return super().reason(pair, source, target) if source and target or isinstance(pair, MissingPair) else None
+
+
+NO_FILTERS = Filters()
+TEST_FILTERS = TestFilters()

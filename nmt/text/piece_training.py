@@ -6,10 +6,12 @@ import io
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import sentencepiece
 
+from nmt.bounds import AtLeast, AtMost
 from nmt.errors import UserError
 from nmt.machine import can_allocate, describe_limits
 from nmt.text.specials import BOS, EOS, PAD, UNK
@@ -19,6 +21,50 @@ STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that 
 UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
 THREADS_MB = 16 * (8 + 64)  # of addresses: SentencePiece starts 16 threads, each with a stack and a heap
 CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
+
+
+Pieces = Annotated[int, AtLeast(5), AtMost(1_000_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """conf/tokenizer/*.yaml: how the tokenizers of both sides are trained, or the models that they are."""
+
+    kind: Literal["bpe", "unigram"]
+    vocab_size: Pieces
+    joint: bool
+    source_vocab_size: Pieces | None = None
+    target_vocab_size: Pieces | None = None
+    character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
+    normalisation: Literal["nfkc"] | None = None
+    source_model: str | None
+    target_model: str | None
+
+    def model_of(self, side: str) -> tuple[str, str | None]:
+        """Return the key of the user's model of a side, and the file that it names, or None."""
+        key = "source_model" if self.joint or side == "source" else "target_model"
+        return f"tokenizer.{key}", getattr(self, key)
+
+    def size_of(self, side: str) -> tuple[str, int]:
+        """Return the key that sets the vocabulary size of a side, and the size."""
+        size = None if self.joint else getattr(self, f"{side}_vocab_size")
+        return ("tokenizer.vocab_size", self.vocab_size) if size is None else (f"tokenizer.{side}_vocab_size", size)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a message where a joint vocabulary is given a model of the target side, or a size of one side."""
+        if not self.joint:
+            return
+        for key in ("source_vocab_size", "target_vocab_size"):
+            if (size := getattr(self, key)) is not None:
+                yield (
+                    f"tokenizer.{key}={size}: a joint vocabulary has one size; set tokenizer.vocab_size={size}, or "
+                    "tokenizer.joint=false"
+                )
+        if self.target_model is not None:
+            yield (
+                f"tokenizer.target_model={self.target_model}: a joint vocabulary reads tokenizer.source_model only; "
+                "remove tokenizer.target_model or set tokenizer.joint=false"
+            )
 
 
 class WrongSize(UserError):

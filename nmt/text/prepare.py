@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
 from nmt.progress import Progress
+from nmt.settings import build, plain
 from nmt.text.account import Account
-from nmt.text.corpus import Corpus, encoded_batches, write_batches
-from nmt.text.corpus_format import SCHEMA
+from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import without_duplicates
-from nmt.text.filters import TEST_FILTERS, PairFilters
+from nmt.text.filters import TEST_FILTERS, Filters
 from nmt.text.invisible import Invisible
 from nmt.text.overlap import Overlap
 from nmt.text.pair import Pair
-from nmt.text.piece_training import WrongSize
+from nmt.text.piece_training import TokenizerSettings, WrongSize
 from nmt.text.prepared_settings import (
     FIX,
     PARTS,
@@ -42,7 +41,7 @@ SHOWN = 80  # characters of the pieces of a sentence
 EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A prepared folder: tokenizers (one object for a joint vocabulary), corpora, and an account of each part."""
 
@@ -51,7 +50,7 @@ class Prepared:
     corpora: dict[str, Corpus]
     lowercase: bool
     remove_invisible: Invisible | None
-    tokenizer: dict[str, Any]  # the settings of its tokenizers
+    tokenizer: TokenizerSettings
     accounts: dict[str, Account]  # of each part; empty for text that an earlier version prepared
     checksum: int  # changes with the text, the tokenizers and the settings
     sampled: int | None = None  # training pairs that a tokenizer learned from, if not from all
@@ -59,8 +58,8 @@ class Prepared:
 
 def prepare(
     parts: Mapping[str, Iterable[Pair]],
-    data: Mapping[str, Any],
-    tokenizer: Mapping[str, Any],
+    filters: Filters,
+    tokenizer: TokenizerSettings,
     folder: Path,
     *,
     given: tuple[Tokenizer, Tokenizer] | None = None,
@@ -69,8 +68,8 @@ def prepare(
 ) -> Prepared:
     """Train tokenizers on the training pairs (or take ``given`` ones) and write ``folder``/PART.arrow.
 
-    ``data`` holds the filters. They apply to the training part only: a test set stays complete. A training part with
-    more pairs than ``sharding.pairs`` is written in shards, and iterated twice unless ``surveyed`` is its survey.
+    The filters apply to the training part only: a test set stays complete. A training part with more pairs than
+    ``sharding.pairs`` is written in shards, and iterated twice unless ``surveyed`` is its survey.
     """
     surveyed = surveyed or survey(parts["train"])
     make_folder(folder)
@@ -80,34 +79,40 @@ def prepare(
     for name, model in zip(TOKENIZER_FILES, (source, target), strict=True):
         write_bytes(folder / name, model.to_bytes())
     sampled = None if given or surveyed.is_complete else len(surveyed.sample)
-    filters = PairFilters.of_training(data)
     accounts: dict[str, Account] = {part: Account() for part in parts}
     checksums: dict[str, int] = {}
     others = {part: list(pairs) for part, pairs in parts.items() if part != "train"}
     overlap = Overlap(others)
     encoding = Progress("pair", title="encoding the training text", total=lambda: surveyed.count)
     for part, others_pairs in others.items():
-        _write_part(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
+        write_corpus(folder / f"{part}.arrow", others_pairs, source, target, TEST_FILTERS, accounts[part])
     if surveyed.count > sharding.pairs:
         surveyed.sample.clear()
         writer = ShardWriter(folder, source, target, filters)
         train = overlap.watch(encoding.watch(unchanged(parts["train"], surveyed)))
-        accounts["train"], checksums = write_shards(writer, train, sharding, data.get("duplicates"))
+        accounts["train"], checksums = write_shards(writer, train, sharding, filters.duplicates)
     else:
         pairs = surveyed.sample if surveyed.is_complete else unchanged(parts["train"], surveyed)
-        distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), data.get("duplicates"), accounts["train"])
-        _write_part(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
+        distinct = without_duplicates(overlap.watch(encoding.watch(pairs)), filters.duplicates, accounts["train"])
+        write_corpus(folder / "train.arrow", distinct, source, target, filters, accounts["train"])
     overlap.count(accounts)
-    settings: dict[str, Any] = {
-        "lowercase": bool(data.get("lowercase")),
-        "remove_invisible": data.get("remove_invisible", "bom"),
-        "tokenizer": dict(tokenizer),
+    settings = {
+        "lowercase": filters.lowercase,
+        "remove_invisible": filters.remove_invisible,
+        "tokenizer": plain(tokenizer),
+        "accounts": {part: account.as_dict() for part, account in accounts.items()},
     }
-    counts = {part: account.as_dict() for part, account in accounts.items()}
-    stored = write_settings(folder, {**settings, "accounts": counts}, checksums)
-    corpora = {part: _open_part(folder, part, stored["checksums"]) for part in parts}
+    stored = write_settings(folder, settings, checksums)
     return Prepared(
-        source, target, corpora, **settings, accounts=accounts, checksum=stored["checksum"], sampled=sampled
+        source=source,
+        target=target,
+        corpora={part: _open_part(folder, part, stored["checksums"]) for part in parts},
+        lowercase=filters.lowercase,
+        remove_invisible=filters.remove_invisible,
+        tokenizer=tokenizer,
+        accounts=accounts,
+        checksum=stored["checksum"],
+        sampled=sampled,
     )
 
 
@@ -133,7 +138,7 @@ def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[st
     for part, account in prepared.accounts.items():
         for side, counts in (("source", account.source), ("target", account.target)):
             advice = exchanged or _advice(prepared.tokenizer, part, side, given)
-            own = given is not None or _model_key(prepared.tokenizer, side) is not None
+            own = given is not None or prepared.tokenizer.model_of(side)[1] is not None
             reasons = problems(counts, tokenizers[side], advice)
             if own and not reasons and not exchanged and splits_to_letters(counts, tokenizers[side]):
                 many = f"{counts.tokens_per_word:.1f} tokens per word, almost one per letter"
@@ -144,7 +149,7 @@ def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[st
 
 def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:
     """Return the fix if the tokenizers read the text much better the other way round."""
-    if given is None and None in (prepared.tokenizer["source_model"], prepared.tokenizer["target_model"]):
+    if given is None and None in (prepared.tokenizer.source_model, prepared.tokenizer.target_model):
         return None  # at least one has learned from this text
     corpus = prepared.corpora["train"].head()
     rows = range(0, len(corpus), max(1, len(corpus) // EXCHANGE_PAIRS))
@@ -155,31 +160,20 @@ def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:
     return f"exchange {models or 'the source and the target of the text in data='}"
 
 
-def _model_key(settings: Mapping[str, Any], side: str) -> str | None:
-    """Return the key of the user's own SentencePiece model for a side, or None if it was trained."""
-    key = "source_model" if settings["joint"] else f"{side}_model"
-    return None if settings[key] is None else f"tokenizer.{key}"
-
-
-def _advice(settings: Mapping[str, Any], part: str, side: str, given: str | None) -> str:
+def _advice(settings: TokenizerSettings, part: str, side: str, given: str | None) -> str:
     """Return what to change where a tokenizer cannot read a side of a part."""
     if given is not None:
         return f"start from a model that knows this text, or train a new one without {given}"
-    if key := _model_key(settings, side):
+    key, model = settings.model_of(side)
+    if model is not None:
         return f"choose another {key}, or remove it to train one on this text"
     if part != "train":
         return f"the training text has no such characters: give {part} text in the same language, or train on such text"
     return "raise tokenizer.character_coverage"
 
 
-def _write_part(
-    file: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
-) -> None:
-    write_batches(file, encoded_batches(pairs, source, target, filters, account), SCHEMA, account)
-
-
 def _tokenizers(
-    settings: Mapping[str, Any], sample: Sequence[Pair], unfinished: Unfinished | None
+    settings: TokenizerSettings, sample: Sequence[Pair], unfinished: Unfinished | None
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return trained tokenizers. They are those of a call that was killed, if it got that far."""
     if unfinished is None:
@@ -209,14 +203,14 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
     accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
     return Prepared(
-        source,
-        target,
-        corpora,
-        settings["lowercase"],
-        settings.get("remove_invisible"),  # earlier versions had none
-        settings["tokenizer"],
-        accounts,
-        settings_checksum(settings),
+        source=source,
+        target=target,
+        corpora=corpora,
+        lowercase=settings["lowercase"],
+        remove_invisible=settings.get("remove_invisible"),  # earlier versions had none
+        tokenizer=build(TokenizerSettings, settings["tokenizer"]),
+        accounts=accounts,
+        checksum=settings_checksum(settings),
     )
 
 
@@ -238,31 +232,29 @@ def _open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     return source, source if source.to_bytes() == target.to_bytes() else target
 
 
-def train_tokenizers(settings: Mapping[str, Any], pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
+def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
     """Return the source and target tokenizers, one object if ``joint``; given SentencePiece models are used as is.
 
     Raises UserError where a text cannot have as many pieces. It names the sides, and for each a size that works.
     """
     texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
-    if settings["joint"]:
+    if settings.joint:
         texts = {"source": [side for pair in pairs for side in pair[:2]]}
     tokenizers, wrong_sizes = list[Tokenizer](), list[str]()
     for side, lines in texts.items():
-        if (model := settings[f"{side}_model"]) is not None:
+        if (model := settings.model_of(side)[1]) is not None:
             tokenizers.append(Tokenizer.from_file(Path(model)))
             continue
-        key = "vocab_size" if settings["joint"] else f"{side}_vocab_size"
-        size = settings.get(key) or settings["vocab_size"]
         try:
-            tokenizers.append(_train(settings, lines, size))
+            tokenizers.append(_train(settings, lines, settings.size_of(side)[1]))
         except WrongSize as error:
-            wrong_sizes.append(_size_advice(settings, lines, error, key))
+            wrong_sizes.append(_size_advice(settings, lines, error, side))
     if wrong_sizes:
         raise UserError(*wrong_sizes)
     return tokenizers[0], tokenizers[-1]
 
 
-def _size_advice(settings: Mapping[str, Any], lines: Sequence[str], error: WrongSize, key: str) -> str:
+def _size_advice(settings: TokenizerSettings, lines: Sequence[str], error: WrongSize, side: str) -> str:
     """Return which sizes the text of one side can have, and one that was tried and works."""
     limits, working = [error], None
     while working is None and limits[-1].limit not in [limit.size for limit in limits]:
@@ -270,19 +262,20 @@ def _size_advice(settings: Mapping[str, Any], lines: Sequence[str], error: Wrong
             working = len(_train(settings, lines, limits[-1].limit))
         except WrongSize as other:
             limits.append(other)
-    text = "this text" if settings["joint"] else f"the {key.partition('_')[0]} text"
-    given = f"tokenizer.{key if settings.get(key) else 'vocab_size'}={error.size}"
+    text = "this text" if settings.joint else f"the {side} text"
+    given = f"{settings.size_of(side)[0]}={error.size}"
     if working is None:
         return f"{given}: {text} is too small for its characters; give more text, or set tokenizer.kind=bpe"
+    key = "tokenizer.vocab_size" if settings.joint else f"tokenizer.{side}_vocab_size"
     bound = "yields at most" if working < error.size else "needs at least"
-    return f"{given}: {text} {bound} {counted(working, 'piece')}; set tokenizer.{key}={working}"
+    return f"{given}: {text} {bound} {counted(working, 'piece')}; set {key}={working}"
 
 
-def _train(settings: Mapping[str, Any], lines: Sequence[str], size: int) -> Tokenizer:
+def _train(settings: TokenizerSettings, lines: Sequence[str], size: int) -> Tokenizer:
     return Tokenizer.train(
         lines,
         vocab_size=size,
-        kind=settings["kind"],
-        character_coverage=settings["character_coverage"],
-        normalisation=settings.get("normalisation"),
+        kind=settings.kind,
+        character_coverage=settings.character_coverage,
+        normalisation=settings.normalisation,
     )

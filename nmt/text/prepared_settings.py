@@ -8,30 +8,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt.arguments import TypeCheck
 from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
 from nmt.text.account import Account
 from nmt.text.invisible import KINDS
+from nmt.text.piece_training import TokenizerSettings
 
 PARTS = ("train", "valid", "test")
 TOKENIZER_FILES = ("source.model", "target.model")
 SETTINGS_FILE = "settings.json"
 FORMAT = 2
 FIX = "prepare the text again with nmt-prepare"
-TOKENIZER_SETTINGS: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "vocab_size": (int,),
-    "joint": (bool,),
-    "character_coverage": (float, int),
-    "source_model": (str, type(None)),
-    "target_model": (str, type(None)),
-    "normalisation": (str, type(None)),
-    "source_vocab_size": (int, type(None)),
-    "target_vocab_size": (int, type(None)),
-}
-NEW_SETTINGS = {"normalisation", "source_vocab_size", "target_vocab_size"}  # earlier versions did not write them
 
 
 def write_settings(
@@ -68,10 +58,7 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
         isinstance(settings.get("lowercase"), bool)
         and settings.get("remove_invisible") in KINDS
         and isinstance(tokenizer, dict)
-        and tokenizer.keys() | NEW_SETTINGS == TOKENIZER_SETTINGS.keys()  # earlier versions had none
-        and all(type(value) in TOKENIZER_SETTINGS[name] for name, value in tokenizer.items())
-        and tokenizer["kind"] in ("bpe", "unigram")
-        and tokenizer.get("normalisation") in (None, "nfkc")
+        and not any(TypeCheck().group(tokenizer, TokenizerSettings, "tokenizer"))
         and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
         and isinstance(checksums, dict)
         and all(type(number) is int for number in checksums.values())

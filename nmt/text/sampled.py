@@ -44,7 +44,7 @@ def sampled_pieces(prepared: Prepared, dropout: float | None, *, seed: int) -> S
     """
     if dropout is None:
         return None
-    if (kind := prepared.tokenizer["kind"]) != "bpe":
+    if (kind := prepared.tokenizer.kind) != "bpe":
         raise UserError(f"batches.bpe_dropout={dropout}: the text has {kind} pieces, which have no merges; remove it")
     for tokenizer in (prepared.source, prepared.target):
         tokenizer.sample("", dropout=dropout, seed=seed)  # raises UserError if a model that was given is not BPE

@@ -14,7 +14,7 @@ from nmt.files.checksum import checksum
 from nmt.processes import ProcessWorkers, run_tasks
 from nmt.text.account import Account
 from nmt.text.duplicates import without_duplicates
-from nmt.text.filters import Duplicates, PairFilters
+from nmt.text.filters import Duplicates, Filters
 from nmt.text.pair import Pair
 from nmt.text.shards import SHARD_PAIRS, shard_name, write_shard
 from nmt.text.tokenizer import Tokenizer
@@ -55,7 +55,7 @@ class ShardWriter:
     folder: Path
     source: Tokenizer
     target: Tokenizer
-    filters: PairFilters
+    filters: Filters
 
     def __call__(self, shard: ShardPairs) -> dict[str, Any]:
         account, file = Account(), self.folder / shard_name("train", shard.number)

@@ -17,7 +17,7 @@ from nmt.files.checksum import verify_file
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, encoded_batches, write_batches
 from nmt.text.corpus_format import FIX, SCHEMA, SHARD_KEY, corpus_errors, open_arrow
-from nmt.text.filters import PairFilters
+from nmt.text.filters import Filters
 from nmt.text.links import Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
@@ -69,7 +69,7 @@ def shard_name(part: str, number: int) -> str:
 
 
 def write_shard(
-    path: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: PairFilters, account: Account
+    path: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, account: Account
 ) -> None:
     """Write the pairs that the filters keep as one shard, and count all pairs. Without any, no file is written."""
     batches = list(encoded_batches(pairs, source, target, filters, account))

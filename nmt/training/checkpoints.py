@@ -17,6 +17,7 @@ from nmt.errors import UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
+from nmt.training.groups import TrainingSettings
 from nmt.training.merit import LOSS, Merit, merit
 from nmt.training.optional import warn
 from nmt.training.ranks import from_first, rank
@@ -72,14 +73,14 @@ class BestCheckpoints(ModelCheckpoint):
 
     monitor: str
 
-    def __init__(self, folder: Path, training: Mapping[str, Any]) -> None:
-        monitor = training["monitor"]
+    def __init__(self, folder: Path, training: TrainingSettings) -> None:
+        monitor = training.monitor
         super().__init__(
             dirpath=folder,
             filename="best-{epoch}-{" + monitor + ":.3f}",
             monitor=monitor,
             mode="min" if monitor == LOSS else "max",
-            save_top_k=max(training["keep_best"], training["average_checkpoints"] or 1),
+            save_top_k=max(training.keep_best, training.average_checkpoints or 1),
             enable_version_counter=False,
         )
         self.losses: dict[str, float] = {}  # validation loss by path, as ``best_k_models`` has the monitored score

@@ -17,6 +17,7 @@ from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
 from nmt.text.sharing import EpochBatches
 from nmt.text.windows import epoch_batches
+from nmt.training.groups import BatchSettings
 from nmt.training.ranks import rank, world_size
 
 
@@ -47,7 +48,7 @@ class CorpusBatches(pl.LightningDataModule):
         train: Corpus,
         valid: Corpus,
         *,
-        batches: Mapping[str, Any],
+        batches: BatchSettings,
         seed: int,
         max_steps: int | None = None,
         pieces: SampledPieces | None = None,
@@ -99,7 +100,7 @@ class CorpusBatches(pl.LightningDataModule):
         elif self._resumed is not None:
             loader.load_state_dict(self._resumed)
         if self.max_steps is not None:
-            loader.batches.limit((self.max_steps - self._epoch_start["updates"]) * self.batches["accumulate"])
+            loader.batches.limit((self.max_steps - self._epoch_start["updates"]) * self.batches.accumulate)
         return loader
 
     def batches_per_epoch(self) -> int:
@@ -125,7 +126,7 @@ class CorpusBatches(pl.LightningDataModule):
 
     def _updates(self, loader: EpochLoader) -> int:
         """Return the number of updates in the epoch of the loader."""
-        return math.ceil(len(loader) / int(self.batches["accumulate"]))
+        return math.ceil(len(loader) / self.batches.accumulate)
 
     def _train_loader(self) -> EpochLoader:
         return self._share(self.train, shuffle=True, rank=rank(), world_size=world_size())
@@ -140,8 +141,8 @@ class CorpusBatches(pl.LightningDataModule):
     def _share(self, corpus: Corpus, *, shuffle: bool, rank: int, world_size: int) -> EpochLoader:
         sampler = epoch_batches(
             corpus,
-            max_tokens=self.batches["max_tokens"],
-            max_sentences=self.batches["max_sentences"],
+            max_tokens=self.batches.max_tokens,
+            max_sentences=self.batches.max_sentences,
             shuffle=shuffle,
             seed=self.seed,
             rank=rank,

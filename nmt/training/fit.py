@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytorch_lightning as pl
 import torch
@@ -22,6 +22,7 @@ from nmt.text.sampled import sampled_pieces
 from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights
 from nmt.training.checkpoints import BestCheckpoints, Diverged, EpochCheckpoints
 from nmt.training.data import CorpusBatches
+from nmt.training.groups import TrainingSettings
 from nmt.training.guide import build_guide
 from nmt.training.last_checkpoint import LastCheckpoint, Stopped
 from nmt.training.merit import LOSS, merit
@@ -32,6 +33,7 @@ from nmt.training.patience import Patience
 from nmt.training.progress import LiveProgress
 from nmt.training.quiet import without_advice
 from nmt.training.ranks import first_before_others, rank
+from nmt.training.settings import Train
 from nmt.training.signals import stop_on_signal
 from nmt.training.trainer import build_trainer
 
@@ -71,7 +73,7 @@ class _Session(NamedTuple):
 
 
 def fit(
-    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
+    config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
 ) -> Fitted | None:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
@@ -84,21 +86,19 @@ def fit(
     return _save_best(session, config, folder, problem) if rank() == 0 else None
 
 
-def _start(
-    config: Mapping[str, Any], prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None
-) -> _Session:
+def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None) -> _Session:
     """Build the model, its data and the trainer."""
-    training = config["training"]
-    pl.seed_everything(config["seed"], workers=True, verbose=False)
+    training = config.training
+    pl.seed_everything(config.seed, workers=True, verbose=False)
     best = BestCheckpoints(folder / CHECKPOINTS, training)
-    limits = {"max_steps": training["max_steps"], "every": training["checkpoint_every"]}
+    limits = {"max_steps": training.max_steps, "every": training.checkpoint_every}
     last = LastCheckpoint(folder / CHECKPOINTS / LAST_CHECKPOINT, best, **limits)
     with first_before_others():
         trained = new_model(config, prepared, checkpoint=last.path if resume else None)
         refuse_longer(trained.model.attention, prepared)
-        guide = build_guide(config, prepared)
+        guide = build_guide(config.guide, prepared, trust=config.trust)
     if rank() != 0:
-        torch.manual_seed(config["seed"] + (rank() << 32))  # each rank drops out other units
+        torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
     progress = LiveProgress()
     callbacks = [progress, best, last, *_optional_callbacks(training, best, folder)]
     with without_advice():
@@ -107,10 +107,10 @@ def _start(
     data = CorpusBatches(
         prepared.corpora["train"],
         prepared.corpora["valid"],
-        batches=config["batches"],
-        seed=config["seed"],
-        max_steps=training["max_steps"],
-        pieces=sampled_pieces(prepared, config["batches"].get("bpe_dropout"), seed=config["seed"]),
+        batches=config.batches,
+        seed=config.seed,
+        max_steps=training.max_steps,
+        pieces=sampled_pieces(prepared, config.batches.bpe_dropout, seed=config.seed),
         text=prepared.checksum,
     )
     if rank() == 0 and not resume and (problem := too_few_updates(config, data)):
@@ -118,36 +118,37 @@ def _start(
     return _Session(trained, best, last, progress, trainer, task, data)
 
 
-def too_few_updates(config: Mapping[str, Any], data: CorpusBatches) -> str | None:
+def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     """Return why the run ends before the learning rate has warmed up, with the fix, or None if it does not."""
-    warmup, training = config["schedule"].get("warmup_steps"), config["training"]
+    warmup, training = config.schedule.block.get("warmup_steps"), config.training
     if not isinstance(warmup, int):
         return None
-    per_epoch = math.ceil(data.batches_per_epoch() / int(config["batches"]["accumulate"]))
+    per_epoch = math.ceil(data.batches_per_epoch() / config.batches.accumulate)
     wanted = WARMUPS * warmup
     limits = {"max_epochs": (per_epoch, math.ceil(wanted / per_epoch)), "max_steps": (1, wanted)}
-    updates = {key: training[key] * factor for key, (factor, _) in limits.items() if training[key] is not None}
+    counts = {"max_epochs": training.max_epochs, "max_steps": training.max_steps}
+    updates = {key: count * limits[key][0] for key, count in counts.items() if count is not None}
     key = min(updates, key=updates.__getitem__, default="")
     if not key or updates[key] >= warmup:
         return None
     return (
-        f"training.{key}={training[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
+        f"training.{key}={counts[key]}: ends after {counted(updates[key], 'update')}, before the learning rate has "
         f"warmed up (schedule.warmup_steps={warmup}); set training.{key}={limits[key][1]}, or smaller "
         "batches.max_tokens and schedule.warmup_steps"
     )
 
 
-def _optional_callbacks(training: Mapping[str, Any], best: BestCheckpoints, folder: Path) -> Iterator[pl.Callback]:
+def _optional_callbacks(training: TrainingSettings, best: BestCheckpoints, folder: Path) -> Iterator[pl.Callback]:
     """Yield the callbacks of the settings that are not null."""
-    if (interval := training["keep_every_n_epochs"]) is not None:
+    if (interval := training.keep_every_n_epochs) is not None:
         yield EpochCheckpoints(folder / CHECKPOINTS, interval)
-    if (patience := training["patience"]) is not None:
+    if (patience := training.patience) is not None:
         yield Patience(best.monitor, mode=best.mode, patience=patience)
-    if (decay := training["ema_decay"]) is not None:
+    if (decay := training.ema_decay) is not None:
         yield MovingAverage(decay)
 
 
-def _run(session: _Session, config: Mapping[str, Any], *, resume: bool) -> str | None:
+def _run(session: _Session, config: Train, *, resume: bool) -> str | None:
     """Train until the end or a signal. Return the reason if the loss diverged."""
     last = session.last
     try:
@@ -163,7 +164,7 @@ def _run(session: _Session, config: Mapping[str, Any], *, resume: bool) -> str |
     return None
 
 
-def _save_best(session: _Session, config: Mapping[str, Any], folder: Path, problem: str | None) -> Fitted:
+def _save_best(session: _Session, config: Train, folder: Path, problem: str | None) -> Fitted:
     """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
     trained, best, last, progress, trainer, task, data = session
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
@@ -175,12 +176,12 @@ def _save_best(session: _Session, config: Mapping[str, Any], folder: Path, probl
         average = _average(config, best, task, data, trainer)
     weights = kept.weights if average is None or not average.kept else average.weights
     trained.model.load_state_dict(weights)
-    device = choose_device(config["device"])  # Lightning moves the model away after training
+    device = choose_device(config.device)  # Lightning moves the model away after training
     trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
     if problem is not None:
         raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
     stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
-    early = stopped and not reached_limit(config["training"], trainer.current_epoch, trainer.global_step)
+    early = stopped and not reached_limit(config.training, trainer.current_epoch, trainer.global_step)
     return Fitted(
         trained,
         progress.elapsed,
@@ -196,35 +197,35 @@ def _save_best(session: _Session, config: Mapping[str, Any], folder: Path, probl
 
 
 def _average(
-    config: Mapping[str, Any], best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
+    config: Train, best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
 ) -> Average | None:
     """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
 
     It is to be kept if it validates at least as well as the best checkpoint.
     """
-    if (count := config["training"]["average_checkpoints"]) is None:
+    if (count := config.training.average_checkpoints) is None:
         return None
     models = best.read_best(count, task.model)
     if len(models) < 2:
         return None
     weights = average_weights([model.weights for model in models])
-    task.to(choose_device(config["device"]))
+    task.to(choose_device(config.device))
     scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
     kept = math.isfinite(scores[LOSS]) and merit(scores, best.monitor) >= best.best_merit()
     return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)
 
 
-def reached_limit(training: Mapping[str, Any], epochs: int, updates: int) -> bool:
+def reached_limit(training: TrainingSettings, epochs: int, updates: int) -> bool:
     """Return whether a run that has made these epochs and updates ended by ``max_epochs`` or ``max_steps``."""
     return any(
         most is not None and made >= most
-        for made, most in ((epochs, training["max_epochs"]), (updates, training["max_steps"]))
+        for made, most in ((epochs, training.max_epochs), (updates, training.max_steps))
     )
 
 
-def _explain_divergence(error: Diverged, config: Mapping[str, Any]) -> str:
-    rate, clip_norm = config["optimizer"].get("lr"), config["training"]["clip_norm"]
+def _explain_divergence(error: Diverged, config: Train) -> str:
+    rate, clip_norm = config.optimizer.get("lr"), config.training.clip_norm
     fixes = ["lower optimizer.lr" + (f" (now {rate})" if rate is not None else "")]
-    fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config["schedule"] else []
+    fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config.schedule.block else []
     fixes += ["set training.clip_norm=1" if clip_norm is None else "lower training.clip_norm"]
     return f"{error}: training cannot continue; {', '.join(fixes[:-1])}, or {fixes[-1]}"

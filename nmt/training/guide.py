@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
 from nmt.bounds import Count, NonNegative
 from nmt.plugins import PluginPoint, construct, locate
+from nmt.settings import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 
@@ -30,7 +30,7 @@ class Guide(ABC):
         self.decay_steps = decay_steps
 
     @staticmethod
-    def problems(settings: Mapping[str, Any]) -> Iterator[str]:
+    def problems(settings: Block) -> Iterator[str]:
         """Yield what is wrong with the settings, before any text is prepared."""
         yield from ()
 
@@ -69,16 +69,15 @@ def normalise(alignment: Tensor) -> Tensor:
     return weights / weights.sum(2, keepdim=True).clamp(min=SMALLEST**2)  # with a smaller bound, gradients overflow
 
 
-def build_guide(config: Mapping[str, Any], prepared: Prepared) -> Guide | None:
-    """Return the guide that ``config['guide']`` describes, for the training text, or None.
+def build_guide(block: Block | None, prepared: Prepared, *, trust: Sequence[str]) -> Guide | None:
+    """Return the guide that the block describes, for the training text, or None.
 
     Raises UserError if the text has no such targets, or if the settings do not fit the text.
     """
-    block, trust = config.get("guide"), config["trust"]
     return None if block is None else construct(block, GUIDE, trust=trust, prepared=prepared, trusted=trust)
 
 
-def guide_problems(block: Mapping[str, Any], *, trust: Sequence[str]) -> Iterator[str]:
+def guide_problems(block: Block, *, trust: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with the block ``guide`` of a configuration."""
     guide = locate(block["_target_"], GUIDE, trust=trust)
     yield from guide.problems(block)  # type: ignore[attr-defined]

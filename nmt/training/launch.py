@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nmt.errors import UserError
+from nmt.training.settings import Train
 
 INTERACTIVE = ("bash", "interactive")  # names of Slurm jobs in which people start programs by hand
 
@@ -76,7 +76,7 @@ def is_first() -> bool:
     return launch is None or launch.rank == 0
 
 
-def require_device(config: Mapping[str, Any], launch: Launch | None) -> None:
+def require_device(config: Train, launch: Launch | None) -> None:
     """Raise UserError if several processes would train on the one device that ``device`` names."""
-    if launch is not None and ":" in config["device"]:
-        raise UserError(f"device={config['device']}: each process has its own device; set device=cuda")
+    if launch is not None and ":" in config.device:
+        raise UserError(f"device={config.device}: each process has its own device; set device=cuda")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
-from nmt.evaluation import choose_tokenizer, corpus_scores, stored_tokenizer
+from nmt.evaluation import choose_tokenizer, corpus_scores
 from nmt.inference.model_folder import TrainedModel, non_finite, pack
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
@@ -32,6 +31,7 @@ from nmt.training.metrics import MetricsFile
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
 from nmt.training.ranks import gather, rank, world_size
 from nmt.training.schedules import Plateau
+from nmt.training.settings import Train
 
 
 class TranslationTask(pl.LightningModule):
@@ -40,23 +40,21 @@ class TranslationTask(pl.LightningModule):
     ``cached``: the updates of an adapted model are added to its weights once per step.
     """
 
-    def __init__(
-        self, trained: TrainedModel, *, config: Mapping[str, Any], valid: Corpus, guide: Guide | None = None
-    ) -> None:
+    def __init__(self, trained: TrainedModel, *, config: Train, valid: Corpus, guide: Guide | None = None) -> None:
         super().__init__()
         self.trained = trained
         self.model = trained.model
         self.guide = guide
         self.config = config
-        self.settings = config["training"]
+        self.settings = config.training
         self.divergence: str | None = None  # of a validation; all ranks raise it together
         self.target_pieces = 0  # in the last batch, of all ranks together
         self.interval = IntervalMeans()
         self.accumulated_pieces = 0  # since the last update
-        count = self.settings["decode_sentences"]
+        count = self.settings.decode_sentences
         self.sources = valid.sources()[:count]
         self.references = valid.targets()[:count]
-        self.tokenizer = choose_tokenizer(self.references, stored_tokenizer(config)).tokenizer
+        self.tokenizer = choose_tokenizer(self.references, config.evaluation.tokenizer).tokenizer
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs. A moving average of the weights needs no guide, which may hold corpora."""
@@ -76,7 +74,7 @@ class TranslationTask(pl.LightningModule):
             features, alignment = self.model.aligned_features(*inputs)
             given = self.guide.targets(batch)
             losses["guide_loss"], counts["guide_loss"] = alignment_loss(alignment, given), int(guided_pieces(given))
-        targets, smoothing = (batch.target_out, batch.target_mask), self.settings["label_smoothing"]
+        targets, smoothing = (batch.target_out, batch.target_mask), self.settings.label_smoothing
         loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
         return {"train_loss": loss} | losses, counts
 
@@ -156,14 +154,15 @@ class TranslationTask(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Return the configured optimizer and schedule in Lightning's form."""
-        trust = self.config["trust"]
+        trust = self.config.trust
         parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
-        optimizer = build_optimizer(self.config, parameters, trust=trust)
-        schedule = build_schedule(self.config, optimizer, total_steps=self._total_steps, trust=trust)
+        optimizer = build_optimizer(self.config.optimizer, parameters, trust=trust)
+        block, monitor = self.config.schedule.block, self.settings.monitor
+        schedule = build_schedule(block, optimizer, total_steps=self._total_steps, monitor=monitor, trust=trust)
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         # Lightning would skip the epoch in which a run is resumed, so on_validation_end calls step() instead.
-        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": self.settings["monitor"]}
+        never = {"interval": "epoch", "frequency": sys.maxsize, "monitor": self.settings.monitor}
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **never}}
 
     def _total_steps(self) -> int:
@@ -172,12 +171,12 @@ class TranslationTask(pl.LightningModule):
         Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
         again from its first batch.
         """
-        epochs, steps = self.settings["max_epochs"], self.settings["max_steps"]
+        epochs, steps = self.settings.max_epochs, self.settings.max_steps
         updates = None if epochs is None else self.trainer.datamodule.updates_until(epochs)  # type: ignore[attr-defined]
         return int(min(limit for limit in (steps, updates) if limit is not None))
 
     def _steps_every_update(self, schedule: LRScheduler) -> bool:
-        interval = self.config["schedule"].get("interval", "update")
+        interval = self.config.schedule.interval
         return interval == "update" and not isinstance(schedule, ReduceLROnPlateau)
 
     @property
@@ -188,7 +187,7 @@ class TranslationTask(pl.LightningModule):
         """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
         if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
             return
-        metrics, monitor = self.trainer.callback_metrics, self.settings["monitor"]
+        metrics, monitor = self.trainer.callback_metrics, self.settings.monitor
         progress = merit(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
         self.lr_scheduler_step(self.schedule, progress)
 
@@ -197,7 +196,7 @@ class TranslationTask(pl.LightningModule):
         try:
             step_schedule(scheduler, metric)
         except REFUSALS as error:
-            target = self.config["schedule"]["_target_"]
+            target = self.config.schedule.block["_target_"]
             raise UserError(f"schedule: {target} fails at update {self.global_step}: {error}") from error
 
     def on_train_start(self) -> None:
@@ -218,10 +217,10 @@ class TranslationTask(pl.LightningModule):
         if self.guide is not None and checkpoint.get("guide", self.guide.fingerprint) != self.guide.fingerprint:
             raise UserError("guide.model: this model has changed since the run started; start a new run")
         self.interval = IntervalMeans(**checkpoint.get("interval", {}))
-        epoch, most = checkpoint["epoch"] + 1, self.settings["max_epochs"]
+        epoch, most = checkpoint["epoch"] + 1, self.settings.max_epochs
         if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
-        updates, most = checkpoint["global_step"], self.settings["max_steps"]
+        updates, most = checkpoint["global_step"], self.settings.max_steps
         if most is not None and updates > most:
             raise UserError(
                 f"training.max_steps={most}: the run has already made {updates} updates; give {updates} or more"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,48 +15,60 @@ from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
+from nmt.model.needed_memory import numbers_per_weight
+from nmt.settings import plain
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import KEYS
+from nmt.training.groups import AdaptSettings
 from nmt.training.ranks import rank
+from nmt.training.settings import Train
 
 
-def new_model(config: Mapping[str, Any], prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
+def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
     """Return an untrained model for the prepared corpora, or one with the weights of ``init_from``.
 
     With ``adapt`` these weights are frozen and have trainable low-rank updates. A resumed run restores what it trains
     from ``checkpoint`` later. It needs ``init_from`` for frozen weights only.
     """
     longest, base = prepared.corpora["train"].longest_source()[0] + 1, None
-    start, place, adapted = None, config["init_from"], config.get("adapt")
+    start, place, adapted = None, config.init_from, config.adapt
     if place is not None and adapted is not None:
         base = Base(Path(place), model_fingerprint(Path(place)))  # before loading: the file may be replaced meanwhile
     if checkpoint is not None and place is not None:
         longest = _resumed(checkpoint, base)
     if place is not None and (checkpoint is None or base is not None):
-        start = load_folder(Path(place), trust=config["trust"], key="init_from")
+        start = load_folder(Path(place), trust=config.trust, key="init_from")
         _refuse_other_tokenizer(start, prepared, place)
         longest = start.longest_source
-    sizes = {
+    sizes: dict[str, Any] = {
         "source_vocabulary": len(prepared.source),
         "target_vocabulary": len(prepared.target),
         "longest_source": longest,
-        "trust": config["trust"],
+        "trust": config.trust,
     }
-    require_memory(config, **sizes)  # the vocabulary of prepared text is known only now
+    copies = numbers_per_weight(config.optimizer, config.device, frozen=adapted is not None)
+    require_memory(config, copies, **sizes)  # the vocabulary of prepared text is known only now
     model = build_model(config, **sizes)
-    if start is not None:
+    if start is not None and place is not None:
         _copy_weights(model, start.model, place)
     trained = TrainedModel(
         model=model,
         source=prepared.source,
         target=prepared.target,
-        config=dict(config),
+        config=stored_settings(config, prepared),
         longest_source=longest,
         base=base,
     )
     if adapted is not None:
         _adapt(trained, adapted, announce=checkpoint is None and rank() == 0)
     return trained
+
+
+def stored_settings(config: Train, prepared: Prepared) -> dict[str, Any]:
+    """Return the settings as config.yaml and the model store them, with those of prepared text."""
+    settings: dict[str, Any] = plain(replace(config, tokenizer=prepared.tokenizer))
+    settings["data"] |= {"lowercase": prepared.lowercase, "remove_invisible": prepared.remove_invisible}
+    return settings
 
 
 def _resumed(checkpoint: Path, base: Base | None) -> int:
@@ -71,11 +82,11 @@ def _resumed(checkpoint: Path, base: Base | None) -> int:
     return longest
 
 
-def _adapt(trained: TrainedModel, settings: Mapping[str, Any], *, announce: bool) -> None:
+def _adapt(trained: TrainedModel, settings: AdaptSettings, *, announce: bool) -> None:
     """Freeze the model and add updates to it, and print how many numbers are trained."""
     total = sum(weight.numel() for weight in trained.model.parameters())
     try:
-        adapt(trained.model, rank=settings["rank"], alpha=settings["alpha"], parts=settings["to"])
+        adapt(trained.model, rank=settings.rank, alpha=settings.alpha, parts=settings.to)
     except ValueError as error:
         raise UserError(str(error)) from None
     trainable = sum(weight.numel() for weight in trained.model.parameters() if weight.requires_grad)

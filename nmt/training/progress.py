@@ -126,7 +126,7 @@ class LiveProgress(pl.Callback):
 def _most_batches(trainer: pl.Trainer, task: pl.LightningModule) -> int | None:
     """Return the number of batches after which the run ends at the latest; None without such a limit."""
     settings: Any = task.settings
-    epochs, steps = settings["max_epochs"], settings["max_steps"]
+    epochs, steps = settings.max_epochs, settings.max_steps
     by_epochs = None if epochs is None else epochs * trainer.datamodule.batches_per_epoch()  # type: ignore[attr-defined]
     by_steps = None if steps is None else steps * trainer.accumulate_grad_batches
     return min((limit for limit in (by_epochs, by_steps) if limit is not None), default=None)

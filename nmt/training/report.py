@@ -18,7 +18,7 @@ from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.alignment.word_weights import piece_weights, word_weights
 from nmt.errors import counted, print_message
-from nmt.evaluation import Choice, choose_tokenizer, corpus_scores, stored_tokenizer
+from nmt.evaluation import Choice, EvaluationSettings, choose_tokenizer, corpus_scores
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
@@ -31,6 +31,7 @@ from nmt.text.words import count_words
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.optional import optional, warn
+from nmt.training.settings import Train
 
 GROUP = 4096  # test sentences that are translated at once: their alignments are in memory
 PICTURES = 6  # heatmaps of the test set, as PNG
@@ -39,13 +40,13 @@ MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures
 
 
 def report(
-    config: Mapping[str, Any], fitted: Fitted, test: Corpus | None, folder: Path, origin: Mapping[str, Any]
+    config: Train, fitted: Fitted, test: Corpus | None, folder: Path, origin: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write every result file of a run into ``folder`` and return the contents of ``summary.json``.
 
     ``origin`` is the ``provenance`` of the run and the checksum of its text.
     """
-    attention = config["attention"]["_target_"].rpartition(".")[2]
+    attention = config.attention["_target_"].rpartition(".")[2]
     if (folder / run_files.METRICS_FILE).is_file():
         with optional(f"{folder}/{run_files.CURVE_FILE}"):
             save_curve(
@@ -64,25 +65,28 @@ def report(
         "averaged_epochs": average.epochs if average is not None and average.kept else None,
         "valid_best": average.score if average is not None and average.kept else fitted.best,
         "attention": attention,
-        "seed": config["seed"],
+        "seed": config.seed,
         "settings": run_files.CONFIG_FILE,
         "signatures": {},
         **origin,
     }
     if test is not None:
-        summary.update(test_report(config, Translator(fitted.trained, check_text=False), test, folder))
+        translator = Translator(fitted.trained, check_text=False)
+        summary.update(test_report(translator, test, folder, config.search, config.evaluation))
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
 
 
-def test_report(config: Mapping[str, Any], translator: Translator, test: Corpus, folder: Path) -> dict[str, Any]:
+def test_report(
+    translator: Translator, test: Corpus, folder: Path, search: SearchOptions, evaluation: EvaluationSettings
+) -> dict[str, Any]:
     """Translate the test set by beam search and score it. A model with attention also aligns and draws it."""
     sources, references, golds = _test_set(test)
     write_lines(folder / run_files.SOURCES, sources)
     write_lines(folder / run_files.REFERENCES, references)
-    hypotheses, own_links = _translate(translator, sources, SearchOptions(**config["search"]))
+    hypotheses, own_links = _translate(translator, sources, search)
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
-    tokenizer = choose_tokenizer(references, stored_tokenizer(config)).tokenizer
+    tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
     scores = corpus_scores(hypotheses, references, tokenizer=tokenizer)
     print_hints(Choice(tokenizer), hypotheses, references, tokenizer=tokenizer, finished=False)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from nmt.errors import UserError, counted, print_message
-from nmt.evaluation import choose_tokenizer, stored_tokenizer
+from nmt.evaluation import choose_tokenizer
 from nmt.files.locks import lock_folder
 from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
@@ -18,17 +19,21 @@ from nmt.inference.run_files import CHECKPOINTS
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
 from nmt.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
-from nmt.tasks.sources import given_pairs, is_prepared, load_pairs
+from nmt.settings import plain
+from nmt.tasks.sources import PreparedData, given_pairs, load_pairs
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average
 from nmt.training.export import export_run
 from nmt.training.fit import Fitted, fit
+from nmt.training.groups import TrainingSettings
 from nmt.training.merit import NEAR_ZERO, PERCENT
+from nmt.training.new_model import stored_settings
 from nmt.training.precision import has_bfloat16_lstm, slowdown
 from nmt.training.provenance import provenance
 from nmt.training.ranks import first_before_others, rank
 from nmt.training.report import report
+from nmt.training.settings import Train
 from nmt.training.tracker import Tracker, open_tracker
 
 NEEDED_BYTES = 256 << 20  # for the smallest model, its threads and its learning curve
@@ -44,7 +49,7 @@ class TrainingResult(NamedTuple):
     """
 
     folder: Path
-    config: dict[str, Any]
+    config: Train
     summary: dict[str, Any] | None
     seconds: float
     stop_signal: int | None = None
@@ -53,7 +58,7 @@ class TrainingResult(NamedTuple):
 
 def train_into(
     folder: Path,
-    config: Mapping[str, Any],
+    config: Train,
     *,
     pairs: Mapping[str, Any] | None = None,
     store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
@@ -61,9 +66,8 @@ def train_into(
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
-    ``config`` is a checked configuration as ``nmt.config.train_config`` returns it. ``pairs`` are the sentence pairs of
-    each part where ``config`` has ``data=python``. ``store_config`` is called before training with the final
-    configuration, which includes the settings of prepared text. Raises UserError for anything that the user can fix.
+    With ``data=python``, ``pairs`` are the sentence pairs of each part. ``store_config`` is called before training with
+    the settings that config.yaml stores. Raises UserError for anything that the user can fix.
     """
     try:
         if rank() != 0:
@@ -71,12 +75,12 @@ def train_into(
         with lock_folder(folder, must_stay=True):
             for place in (folder, folder / CHECKPOINTS):
                 remove_leftovers(place, locked=True)
-            with open_tracker(config, folder) as tracker:
+            with open_tracker(config.logger, folder, resume=config.resume, trust=config.trust) as tracker:
                 return _train(folder, config, pairs, store_config, log, tracker)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
-        tokens = config["batches"]["max_tokens"]
+        tokens = config.batches.max_tokens
         raise UserError(
             f"batches.max_tokens={tokens}: not enough memory{describe_limits()}; lower it, or the sizes of the model"
         ) from None
@@ -85,7 +89,7 @@ def train_into(
 @flushed_denormals()
 def _train(
     folder: Path,
-    config: Mapping[str, Any],
+    config: Train,
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
     log: Callable[[str], None],
@@ -95,58 +99,54 @@ def _train(
     if not can_allocate(NEEDED_BYTES):  # OpenMP ends the process if it cannot start a thread
         raise MemoryError
     keep_freed_memory()
-    device = choose_device(config["device"])
-    if config["threads"] is not None:
-        torch.set_num_threads(torch_threads(config["threads"]))
+    device = choose_device(config.device)
+    if config.threads is not None:
+        torch.set_num_threads(torch_threads(config.threads))
     if device.type == "cpu" and rank() == 0:
         log(f"threads: {torch.get_num_threads()}")
-    if config["precision"] == "bf16" and device.type == "cpu":
+    if config.precision == "bf16" and device.type == "cpu":
         _check_bfloat16(config, log)
     with first_before_others():
-        prepared = _prepared_text(folder, config if rank() == 0 else {**config, "resume": True}, pairs, log)
-    config = {
-        **config,
-        "data": {**config["data"], "lowercase": prepared.lowercase, "remove_invisible": prepared.remove_invisible},
-        "tokenizer": {**config["tokenizer"], **prepared.tokenizer},
-    }
+        prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs, log)
+    stored = stored_settings(config, prepared)
     if rank() == 0:
-        store_config(config)
+        store_config(stored)
         _log_tokenizer(config, prepared, log)
     # The code that trains may change until the end.
-    origin = {**provenance(config["device"]), "text_checksum": prepared.checksum}
+    origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
     if tracker is not None:
-        tracker.start(config, folder, resumed=config["resume"])
-    fitted = fit(config, prepared, folder, resume=config["resume"], tracker=tracker)
+        tracker.start(stored, folder, resumed=config.resume)
+    fitted = fit(config, prepared, folder, resume=config.resume, tracker=tracker)
     if fitted is None:
         return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:
         seconds = time.perf_counter() - started
         return TrainingResult(folder, config, None, seconds, fitted.stop_signal, fitted.best is not None)
-    _log_outcome(fitted, config["training"], log)
+    _log_outcome(fitted, config.training, log)
     test = prepared.corpora.get("test")
     if test is not None:
         log("translating the test set …")
     summary = report(config, fitted, test, folder, origin)
     if tracker is not None:
         tracker.log_summary(summary)
-    if config["export"] and config.get("adapt") is None:  # the graphs would hold the whole model
-        export_run(fitted.trained, folder, trust=config["trust"], log=log)
+    if config.export and config.adapt is None:  # the graphs would hold the whole model
+        export_run(fitted.trained, folder, trust=config.trust, log=log)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 
-def _log_tokenizer(config: Mapping[str, Any], prepared: Prepared, log: Callable[[str], None]) -> None:
+def _log_tokenizer(config: Train, prepared: Prepared, log: Callable[[str], None]) -> None:
     """Log which tokenizer the scores use, where the script of the references chose it."""
     parts = [prepared.corpora[part] for part in ("valid", "test") if part in prepared.corpora]
-    choices = [choose_tokenizer(part.targets(), stored_tokenizer(config)) for part in parts]
+    choices = [choose_tokenizer(part.targets(), config.evaluation.tokenizer) for part in parts]
     for reason in {choice.tokenizer: choice.reason for choice in choices}.values():
         if reason is not None:
             log(reason)
 
 
-def _check_bfloat16(config: Mapping[str, Any], log: Callable[[str], None]) -> None:
+def _check_bfloat16(config: Train, log: Callable[[str], None]) -> None:
     """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
-    if any("LSTM" in config[part]["_target_"] for part in ("encoder", "decoder")) and not has_bfloat16_lstm():
+    if any("LSTM" in block["_target_"] for block in (config.encoder, config.decoder)) and not has_bfloat16_lstm():
         raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
     if (ratio := slowdown()) > SLOW_BFLOAT16:
         log(
@@ -154,12 +154,12 @@ def _check_bfloat16(config: Mapping[str, Any], log: Callable[[str], None]) -> No
         )
 
 
-def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str], None]) -> None:
+def _log_outcome(fitted: Fitted, training: TrainingSettings, log: Callable[[str], None]) -> None:
     """Log what decided when training ended and which weights were kept, if it was not just the highest score."""
-    monitor = training["monitor"]
+    monitor = training.monitor
     if fitted.early:
         log(
-            f"stopped early: {monitor} did not improve in {counted(training['patience'], 'validation')} "
+            f"stopped early: {monitor} did not improve in {counted(training.patience or 0, 'validation')} "
             f"(training.patience); the model of epoch {fitted.kept} is kept"
         )
     if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
@@ -169,36 +169,36 @@ def _log_outcome(fitted: Fitted, training: Mapping[str, Any], log: Callable[[str
 
 
 def _prepared_text(
-    folder: Path, config: Mapping[str, Any], given: Mapping[str, Any] | None, log: Callable[[str], None]
+    folder: Path, config: Train, given: Mapping[str, Any] | None, log: Callable[[str], None]
 ) -> Prepared:
     """Open prepared text, or prepare it in ``folder``/data."""
-    if is_prepared(config["data"]) or config["resume"]:
-        place = Path(config["data"]["folder"]) if is_prepared(config["data"]) else folder / "data"
+    if isinstance(config.data, PreparedData) or config.resume:
+        place = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
         prepared = open_prepared(place, needed=NEEDED_PARTS)
         _refuse_shared(config, f"data.folder={place}", prepared.source, prepared.target)
-        if not config["resume"]:
+        if not config.resume:
             for part, account in prepared.accounts.items():
                 for line in account.overlap_lines():
                     log(f"{part}: {line}")
             _warn_of_text(prepared, None, log)
         return prepared
     tokenizers = None
-    if config["init_from"] is not None:
-        start = load_folder(Path(config["init_from"]), trust=config["trust"], key="init_from")
+    if config.init_from is not None:
+        start = load_folder(Path(config.init_from), trust=config.trust, key="init_from")
         tokenizers = (start.source, start.target)
-        _refuse_shared(config, f"init_from={config['init_from']}", *tokenizers)
+        _refuse_shared(config, f"init_from={config.init_from}", *tokenizers)
         _refuse_other_tokenizers(config, start.config.get("tokenizer", {}))
     if given is None:
-        pairs = load_pairs(config["data"], needed=NEEDED_PARTS, trust=config["trust"])
+        pairs = load_pairs(config.data, needed=NEEDED_PARTS, trust=config.trust)
     else:
-        pairs = given_pairs(given, config["data"], needed=NEEDED_PARTS)
-    prepared = prepare(pairs, config["data"], config["tokenizer"], folder / "data", given=tokenizers)
+        pairs = given_pairs(given, config.data, needed=NEEDED_PARTS)
+    prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", given=tokenizers)
     for part, account in prepared.accounts.items():
         for line in account.lines():
             log(f"{part}: {line}")
     for line in piece_lines(prepared):
         log(line)
-    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config['init_from']}", log)
+    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config.init_from}", log)
     return prepared
 
 
@@ -209,20 +209,20 @@ def _warn_of_text(prepared: Prepared, given: str | None, log: Callable[[str], No
             log(f"warning: {problem}")
 
 
-def _refuse_shared(config: Mapping[str, Any], place: str, source: Tokenizer, target: Tokenizer) -> None:
+def _refuse_shared(config: Train, place: str, source: Tokenizer, target: Tokenizer) -> None:
     """Raise UserError where one embedding table is to serve the two vocabularies of ``place``."""
-    if config["embeddings"]["shared"] and source.to_bytes() != target.to_bytes():
+    if config.embeddings.shared and source.to_bytes() != target.to_bytes():
         raise UserError(
             f"embeddings.shared=true: needs one vocabulary for both sides, but {place} has two; "
             "set embeddings.shared=false"
         )
 
 
-def _refuse_other_tokenizers(config: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+def _refuse_other_tokenizers(config: Train, inherited: Mapping[str, Any]) -> None:
     """Raise UserError where ``config`` describes other tokenizers than those of the model in ``init_from``."""
-    for key, value in config["tokenizer"].items():
+    for key, value in plain(config.tokenizer).items():
         if key in inherited and value != inherited[key]:
             raise UserError(
                 f"tokenizer.{key}={value}: differs from tokenizer.{key}={inherited[key]} of the tokenizers in "
-                f"init_from={config['init_from']}; use the same value"
+                f"init_from={config.init_from}; use the same value"
             )

@@ -6,9 +6,8 @@ the memory to be close to the contexts that it computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
 from nmt.inference.adapter_file import model_fingerprint
 from nmt.inference.model_folder import load_folder
+from nmt.settings import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.training.guide import Guide, normalise
@@ -57,7 +57,7 @@ class Teacher(Guide):
         self.model = teacher.model.eval().requires_grad_(False)
 
     @staticmethod
-    def problems(settings: Mapping[str, Any]) -> Iterator[str]:
+    def problems(settings: Block) -> Iterator[str]:
         """Yield a message if there is no such model."""
         if not model_fingerprint(Path(settings["model"])):
             yield f"guide.model={settings['model']}: has no model; name a folder that nmt-train has finished"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from nmt.errors import UserError, reason
 from nmt.files.atomic import write_lines
 from nmt.files.reading import read_json
 from nmt.plugins import PluginPoint, construct
+from nmt.settings import Block
 from nmt.training.optional import optional
 
 LOGGER = PluginPoint(
@@ -50,11 +51,11 @@ class Tracker(Logger):
     def version(self) -> str:
         return ""
 
-    def start(self, config: Mapping[str, Any], folder: Path, *, resumed: bool) -> None:
+    def start(self, settings: Mapping[str, Any], folder: Path, *, resumed: bool) -> None:
         """Send the configuration, and store the tracker's number of this run in ``folder``."""
         with self._optional():
             if not resumed:
-                self.logger.log_hyperparams(dict(config))
+                self.logger.log_hyperparams(dict(settings))
             identifier = str(self.logger.version)
             self.started = True
             write_lines(folder / TRACKER_FILE, [json.dumps({"logger": self.place, "id": identifier})])
@@ -107,22 +108,21 @@ class Tracker(Logger):
 
 
 @contextmanager
-def open_tracker(config: Mapping[str, Any], folder: Path) -> Iterator[Tracker | None]:
-    """Yield the tracker that ``config['logger']`` describes, or None, and close it at the end.
+def open_tracker(block: Block | None, folder: Path, *, resume: bool, trust: Sequence[str]) -> Iterator[Tracker | None]:
+    """Yield the tracker that the block describes, or None, and close it at the end.
 
     A resumed run continues in the log of its first start. Raises UserError if the logger refuses its settings.
     """
-    block = config.get("logger")
     if block is None:
         yield None
         return
     place = block["_target_"]
-    identifier = _stored_identifier(folder / TRACKER_FILE, place) if config["resume"] else None
+    identifier = _stored_identifier(folder / TRACKER_FILE, place) if resume else None
     supplied: dict[str, Any] = {"name": folder.name, "run_name": folder.name, "id": identifier, "run_id": identifier}
     # Not a key of the configuration, which people share: the address may hold a password.
     supplied["tracking_uri"] = os.environ.get("MLFLOW_TRACKING_URI", LOCAL_MLFLOW)
     try:
-        logger = construct(block, LOGGER, trust=config["trust"], **supplied)
+        logger = construct(block, LOGGER, trust=trust, **supplied)
     except UserError:
         raise
     except Exception as error:  # each tracker raises its own
@@ -144,8 +144,8 @@ def _stored_identifier(file: Path, place: str) -> str | None:
     return identifier if isinstance(identifier, str) and IDENTIFIER.fullmatch(identifier) else None
 
 
-def tracker_problems(config: Mapping[str, Any]) -> Iterator[str]:
+def tracker_problems(block: Block) -> Iterator[str]:
     """Yield a message if the package of the logger is not installed."""
-    extra = EXTRAS.get((config.get("logger") or {}).get("_target_", "").rpartition(".")[2])
+    extra = EXTRAS.get(block["_target_"].rpartition(".")[2])
     if extra is not None and find_spec(extra) is None:
         yield f"logger={extra}: needs the extra {extra}; in the clone: pip install '.[{extra}]'"

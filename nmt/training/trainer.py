@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from nmt.training.launch import Launch
 from nmt.training.metrics import MetricsFile, TensorBoardFiles
 from nmt.training.precision import Bfloat16
 from nmt.training.ranks import current_launch, rank
+from nmt.training.settings import Train
 
 
 class _Trainer(pl.Trainer):
@@ -38,12 +39,12 @@ class _Trainer(pl.Trainer):
 
 
 def build_trainer(
-    config: Mapping[str, Any], folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
+    config: Train, folder: Path, callbacks: list[pl.Callback], trackers: Sequence[Logger] = ()
 ) -> pl.Trainer:
     """Return the trainer of this process. Only rank 0 has loggers."""
-    settings = config["training"]
-    minutes = settings["max_minutes"]
-    device = choose_device(config["device"])
+    settings = config.training
+    minutes = settings.max_minutes
+    device = choose_device(config.device)
     launch = current_launch()
     environment = _environment(launch)
     loggers = [MetricsFile(folder), TensorBoardFiles(folder), *trackers] if rank() == 0 else []
@@ -54,12 +55,12 @@ def build_trainer(
     return _Trainer(
         **placement,
         accelerator="gpu" if device.type == "cuda" else "cpu",
-        max_epochs=settings["max_epochs"] or -1,
+        max_epochs=settings.max_epochs or -1,
         max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
-        accumulate_grad_batches=config["batches"]["accumulate"],
-        gradient_clip_val=settings["clip_norm"],
+        accumulate_grad_batches=config.batches.accumulate,
+        gradient_clip_val=settings.clip_norm,
         callbacks=[*callbacks, LearningRateMonitor("epoch")] if loggers else callbacks,
-        plugins=[AtomicCheckpoints(), Bfloat16(device) if config["precision"] == "bf16" else Precision(), environment],
+        plugins=[AtomicCheckpoints(), Bfloat16(device) if config.precision == "bf16" else Precision(), environment],
         logger=loggers,
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=1,  # a new order for each epoch

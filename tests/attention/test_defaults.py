@@ -61,7 +61,7 @@ def test_variants_are_the_ones_we_know() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("stem", STEMS)
 def test_hydra_composes_the_same_settings(stem: str) -> None:
-    composed = train_config([f"attention={stem}"])["attention"]
+    composed = train_config([f"attention={stem}"]).attention
     assert {key: value for key, value in composed.items() if key != "inner"} == read_block(stem)
 
 

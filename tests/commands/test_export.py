@@ -19,15 +19,16 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import prepare
 from nmt.text.tokenizer import Tokenizer
 
 Pipe = Callable[[bytes], None]
-TOKENIZER = {
-    **{"kind": "bpe", "vocab_size": 300, "joint": True, "character_coverage": 1.0},
-    **{"source_model": None, "target_model": None},
-}
+TOKENIZER = TokenizerSettings(
+    kind="bpe", vocab_size=300, joint=True, character_coverage=1.0, source_model=None, target_model=None
+)
 TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
@@ -235,11 +236,11 @@ def test_shortlist_is_learnt_from_a_corpus(
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
-    prepare({"train": pairs}, {}, TOKENIZER, tmp_path / "other", given=(other, other))
+    prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "other", given=(other, other))
     with pytest.raises(UserError, match="corpus=.*: its tokenizers differ from the model's"):
         export([f"model={model}", "shortlist=5", f"corpus={tmp_path}/other"])
     corpus = tmp_path / "corpus"
-    prepare({"train": pairs}, {}, TOKENIZER, corpus, given=(trained.source, trained.target))
+    prepare({"train": pairs}, Filters(), TOKENIZER, corpus, given=(trained.source, trained.target))
     content = (corpus / "train.arrow").read_bytes()
     (corpus / "train.arrow").write_bytes(content.replace(b"hund", b"Hund"))
     with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):

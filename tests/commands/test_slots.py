@@ -18,6 +18,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
+from nmt.settings import ModelSettings
 
 LINES = ["the dog sees a cat", "a red house", "the small cat sleeps"]
 USED = 2
@@ -28,7 +29,7 @@ def small(nested: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model whose attention has only the first rows of the weights."""
     trained = load_folder(nested)
     config = trained.config | {"attention": trained.config["attention"] | {"slots": USED}}
-    model = build_model(config, source_vocabulary=300, target_vocabulary=300, longest_source=20)
+    model = build_model(ModelSettings.of(config), source_vocabulary=300, target_vocabulary=300, longest_source=20)
     weights = trained.model.state_dict()
     model.load_state_dict({name: weights[name][:USED] if "attention.W" in name else weights[name] for name in weights})
     folder = tmp_path_factory.mktemp("small")

@@ -143,7 +143,7 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_p
         if count(source) and count(target):
             links = {(draw.randrange(count(source)), draw.randrange(count(target))) for _ in range(3)}
             pairs.append(Pair(source, target, tuple(sorted(links))))
-    write_corpus(tmp_path / "train.arrow", pairs, trained.source, trained.target, max_length=None, max_ratio=None)
+    write_corpus(tmp_path / "train.arrow", pairs, trained.source, trained.target)
     corpus = Corpus.open(tmp_path / "train.arrow")
     prepared: Any = SimpleNamespace(source=trained.source, target=trained.target, corpora={"train": corpus})
     guide = GoldLinks(prepared=prepared)

@@ -437,7 +437,7 @@ def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.Mo
     from nmt.training.run import fit
 
     def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
-        if config["attention"]["_target_"].endswith("MemoryAttention"):
+        if config.attention["_target_"].endswith("MemoryAttention"):
             raise UserError("loss=nan: training cannot continue")
         return fit(config, *args, **kwargs)
 
@@ -460,7 +460,7 @@ def test_failed_baseline_is_reported_with_its_cause(report: Path, monkeypatch: p
     from nmt.training.run import fit
 
     def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
-        if config["attention"]["_target_"].endswith("MemoryAttention"):
+        if config.attention["_target_"].endswith("MemoryAttention"):
             raise UserError("loss=nan: training cannot continue")
         return fit(config, *args, **kwargs)
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import pytest
 
-from nmt.config import compose_config, config_dir, to_yaml, train_config
+from nmt.config import compose_config, compose_train, config_dir, to_yaml, train_config
 from nmt.config.compose import train_problems
-from nmt.config.schema import ATTENTION
 from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.model.build import build_model
+from nmt.training.settings import ATTENTION
 
 GROUPS = ("data", "tokenizer", "embeddings", "encoder", "attention", "decoder", "batches", "optimizer", "schedule")
 GROUPS += ("training", "search")
@@ -39,9 +39,9 @@ def test_every_attention_works_inside_multi_head(inner: str) -> None:
     if inner == "multi_head":
         return
     config = train_config(["attention=multi_head", f"attention@attention.inner={inner}"])
-    assert config["attention"]["inner"] == train_config([f"attention={inner}"])["attention"]
+    assert config.attention["inner"] == train_config([f"attention={inner}"]).attention
     model = build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
-    assert f"nmt.attention.{type(model.attention.inner).__name__}" == config["attention"]["inner"]["_target_"]
+    assert f"nmt.attention.{type(model.attention.inner).__name__}" == config.attention["inner"]["_target_"]
 
 
 EXPERIMENTS = sorted(
@@ -62,7 +62,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             Path(file[1].partition("=")[2]).write_text("a\n")
         folder = [f"data.folder={tmp_path}"] if all(missing) else []
         config = train_config([*words, *folder])
-    assert config["name"] == name.replace("/", "_")
+    assert config.name == name.replace("/", "_")
     build_model(config, **sizes)
 
 
@@ -219,7 +219,7 @@ def test_config_dir_may_have_any_name(tmp_path: Path) -> None:
     (folder / "search").mkdir(parents=True)
     (folder / "search" / "größer.yaml").write_text((config_dir() / "search" / "beam.yaml").read_text("utf-8"), "utf-8")
     words = ["--config-dir", str(folder), "search=größer", "search.beam_size=9"]
-    assert train_config(words)["search"]["beam_size"] == 9
+    assert train_config(words).search.beam_size == 9
 
 
 def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None:
@@ -235,17 +235,17 @@ def test_choices_of_config_dir_are_suggested_and_located(tmp_path: Path) -> None
 
 
 def test_quoted_number_is_text() -> None:
-    assert train_config(['name="2024"'])["name"] == "2024"
+    assert train_config(['name="2024"']).name == "2024"
 
 
 def test_patience_may_be_null() -> None:
-    assert train_config(["training.patience=null"])["training"]["patience"] is None
+    assert train_config(["training.patience=null"]).training.patience is None
 
 
 def test_null_overrides_a_setting_inherited_from_init_from(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(to_yaml(train_config(["attention.slots=5", "decoder=lstm"])), "utf-8")
     words = [f"init_from={tmp_path}", "attention.renormalise=null"]
-    attention = train_config(words)["attention"]
+    attention = train_config(words).attention
     assert (attention["slots"], attention["renormalise"]) == (5, None)
 
 
@@ -257,7 +257,7 @@ def test_model_keeps_its_change_of_the_text(stored: str | None, expected: str | 
     if stored is None:
         text = re.sub(r"\n  remove_invisible: .*", "", text)
     (tmp_path / "config.yaml").write_text(text, "utf-8")
-    assert train_config([f"init_from={tmp_path}"])["data"]["remove_invisible"] == expected
+    assert compose_train([f"init_from={tmp_path}"])["data"]["remove_invisible"] == expected
 
 
 def test_removed_size_takes_the_default_of_its_class() -> None:
@@ -269,7 +269,7 @@ def test_removed_size_takes_the_default_of_its_class() -> None:
 
 
 def test_decoder_without_hidden_size_is_rejected() -> None:
-    config = train_config([])
+    config = compose_train([])
     sizes = dict.fromkeys(("encoder_size", "decoder_size", "decoder_layers"), 8)
     config["decoder"] = {"_target_": "nmt.model.Bridge", **sizes}
     (problem,) = train_problems(config)
@@ -292,7 +292,7 @@ def test_all_problems_of_an_optional_block_are_reported() -> None:
 
 
 def test_missing_key_is_reported() -> None:
-    config = train_config([])
+    config = compose_train([])
     del config["training"]["patience"]
     (problem,) = train_problems(config)
     assert problem.startswith("training.patience: missing")

@@ -58,7 +58,7 @@ def test_key_of_a_swept_group_may_be_set_where_the_default_lacks_it() -> None:
     multirun = read_multirun(["attention=luong,local", "attention.score=dot"])
     assert multirun.jobs is not None
     for job in multirun.jobs:
-        assert train_config([*job.fixed, *job.swept])["attention"]["score"] == "dot"
+        assert train_config([*job.fixed, *job.swept]).attention["score"] == "dot"
 
 
 @pytest.mark.parametrize(

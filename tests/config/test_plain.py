@@ -183,6 +183,6 @@ def test_sweeps_of_any_names_are_read_as_typed(word: str, values: list[Any]) -> 
     "name", ["1e5", "1_000", "0x10", "007", "1.10", "no", "yes", "on", "true", "2024", "inf", "NaN"]
 )
 def test_names_that_look_like_numbers_are_taken_as_typed(name: str) -> None:
-    assert train_config([f"name={name}"])["name"] == name
+    assert train_config([f"name={name}"]).name == name
     assert read_options("translate", Translate, [f"model={name}", f"trust=[a,{name}]"]).model == name
     assert read_options("translate", Translate, ["model=x", f"trust=[a, {name}]"]).trust == ["a", name]

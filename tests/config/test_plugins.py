@@ -15,7 +15,8 @@ import pytest
 from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.model.build import ATTENTION, ENCODER
-from nmt.tasks.sources import load_pairs
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, load_pairs
 from nmt.training.optimizers import OPTIMIZER, SCHEDULE
 
 pytestmark = pytest.mark.attack("classes that a file names")
@@ -53,7 +54,7 @@ def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Otherwise the tests of refused targets would prove nothing."""
     calls = record_calls(monkeypatch, target)
     if target.endswith("generate"):
-        load_pairs(train_config(["data=copy", "data.train_pairs=9"])["data"])
+        load_pairs(train_config(["data=copy", "data.train_pairs=9"]).data)
     else:
         train_config(["attention=none"])
     assert calls == [target]
@@ -210,4 +211,4 @@ def test_wrong_setting_of_a_plugin_is_named(words: list[str], settings: list[str
 )
 def test_wrong_result_of_a_data_source_is_reported(package: str, function: str, problem: str) -> None:
     data = {"_target_": f"{package}.{function}", "lowercase": False}
-    assert message(data, lambda block: load_pairs(block, trust=[package])).startswith(problem)
+    assert message(data, lambda block: load_pairs(build(DataSettings, block), trust=[package])).startswith(problem)

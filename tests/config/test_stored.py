@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config import read_yaml, to_yaml, train_config
+from nmt.config import compose_train, read_yaml, to_yaml
 from nmt.config.compose import train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError
@@ -23,7 +23,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
 
 def test_every_configuration_comes_back(tmp_path: Path) -> None:
     for words in ([], ["attention=multi_head"], ["name='1e-3'"], ["name='no'"], ["name='0o17'"], ["optimizer.lr=1e-9"]):
-        config = train_config(words)
+        config = compose_train(words)
         (tmp_path / "config.yaml").write_text(to_yaml(config))
         assert read_yaml(tmp_path / "config.yaml") == config
 
@@ -62,7 +62,7 @@ def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.thorough
 def test_every_replaced_setting_of_an_inherited_run_is_refused_or_valid(tmp_path: Path) -> None:
-    config = train_config(["attention=multi_head"])
+    config = compose_train(["attention=multi_head"])
     inherited = {key: config[key] for key in ("embeddings", "encoder", "attention", "decoder", "tokenizer", "data")}
     refused = 0
     for path in places(inherited):

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.commands.runs import new_folder, run_to_resume
+from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.files.atomic import (
     create_folder,
@@ -292,7 +293,7 @@ def test_links_inside_are_refused_when_a_folder_is_opened(precious: Path, tmp_pa
 def resume(run: Path) -> AbstractContextManager[None]:
     (run / CHECKPOINTS).mkdir(exist_ok=True)
     (run / CHECKPOINTS / LAST_CHECKPOINT).touch()
-    return nullcontext(run_to_resume(run, [], {}))
+    return nullcontext(run_to_resume(run, [], train_config([]).training))
 
 
 @attack_links

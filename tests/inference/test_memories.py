@@ -20,7 +20,7 @@ from builders import random_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.config import config_dir, train_config
+from nmt.config import compose_train, config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.inference import memories
@@ -49,7 +49,7 @@ OPTIONS = {
 
 def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
-    config = train_config([f"encoder={encoder}", *sizes, *words])
+    config = compose_train([f"encoder={encoder}", *sizes, *words])
     model = random_model(config, longest_source=300, seed=seed, scale=2)
     config["data"]["lowercase"] = False
     return Translator(

@@ -21,6 +21,7 @@ from nmt.inference.translator import Translator
 from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
+from nmt.settings import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.attack("forged model.pt")
@@ -152,8 +153,8 @@ def test_a_missing_surplus_or_wrong_weight_is_named(tmp_path: Path, stored: dict
 def test_skipped_initialisation_changes_nothing_else(tokenizer: Tokenizer) -> None:
     sizes = {"source_vocabulary": 9, "target_vocabulary": 9, "longest_source": 5}
     with SkipInitialisation():
-        skipped = build_model(tiny_config(MULTI_HEAD), **sizes)  # type: ignore[arg-type]
-    built = build_model(tiny_config(MULTI_HEAD), **sizes)  # type: ignore[arg-type]
+        skipped = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)  # type: ignore[arg-type]
+    built = build_model(ModelSettings.of(tiny_config(MULTI_HEAD)), **sizes)  # type: ignore[arg-type]
     assert [(name, weight.shape) for name, weight in skipped.named_parameters()] == [
         (name, weight.shape) for name, weight in built.named_parameters()
     ]

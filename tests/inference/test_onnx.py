@@ -21,7 +21,7 @@ from builders import random_model
 from torch import Tensor
 
 from nmt.attention.base import Memory
-from nmt.config import config_dir, train_config
+from nmt.config import compose_train, config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.inference import bulk
@@ -59,7 +59,7 @@ def exported(
 ) -> tuple[Translator, Translator]:
     """Export one random model for ``engines``. Return its translators by torch and by onnxruntime."""
     sizes = ["encoder.hidden_size=16", "decoder.hidden_size=16", "embeddings.size=8"]
-    config = train_config([*sizes, *words])
+    config = compose_train([*sizes, *words])
     config["data"]["lowercase"] = False
     model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
     trained = TrainedModel(
@@ -127,7 +127,7 @@ def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
 
 
 def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:
-    config = train_config(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
+    config = compose_train(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
     trained = TrainedModel(
         model=random_model(config).double().train(),
         source=TOKENIZER,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders import random_model
 
-from nmt.config import train_config
+from nmt.config import compose_train
 from nmt.inference.engines import LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
@@ -48,7 +48,7 @@ MODELS = {
 )
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)
-    config = train_config([*MODELS[request.param], "embeddings.size=32"])
+    config = compose_train([*MODELS[request.param], "embeddings.size=32"])
     config["data"]["lowercase"] = False
     model = random_model(config, vocabulary=400, longest_source=200, scale=2, eos_bias=2)
     trained = TrainedModel(model=model, source=TOKENIZER, target=TOKENIZER, config=config, longest_source=200)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import train_config
+from nmt.config import compose_train
 from nmt.inference import forced_decoding, translator
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
@@ -17,6 +17,7 @@ from nmt.inference.oversized import SourceTooLong, run_in_halves
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
+from nmt.settings import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
@@ -41,10 +42,10 @@ def on_failure(failures: Failures) -> Callable[[int, str], None]:
 
 def make_translator(attention: str) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
-    config = train_config([f"attention={attention}", *sizes])
+    config = compose_train([f"attention={attention}", *sizes])
     config["data"]["lowercase"] = False
     torch.manual_seed(11)
-    model = build_model(config, source_vocabulary=290, target_vocabulary=290, longest_source=40)
+    model = build_model(ModelSettings.of(config), source_vocabulary=290, target_vocabulary=290, longest_source=40)
     return Translator(
         TrainedModel(model=model.eval(), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=40)
     )

@@ -26,7 +26,7 @@ from nmt.text.tokenizer import Tokenizer
 TEXT = ["a small dog sees red houses", "ein kleiner Hund sieht rote Häuser", "two cats sleep here today"]
 LINES = ["a dog", "two cats sleep here today", "houses", "a small dog sees red houses today"]
 ATTENTIONS = {
-    path.stem: train_config([f"attention={path.stem}"])["attention"]
+    path.stem: train_config([f"attention={path.stem}"]).attention
     for path in sorted((config_dir() / "attention").glob("*.yaml"))
 }
 TRANSFORMERS = {f"transformer {kind}": kind for kind in ("softmax", "linear")}

@@ -19,6 +19,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
+from nmt.settings import ModelSettings
 
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}
@@ -49,7 +50,7 @@ def refusals(group: str, target: str) -> list[str]:
     config = tiny_config(LUONG)
     config[group] = {**config[group], "_target_": target}
     with pytest.raises(UserError) as built:
-        build_model(config, **SIZES, trust=["mine"])
+        build_model(ModelSettings.of(config), **SIZES, trust=["mine"])
     with pytest.raises(UserError) as checked:
         train_config(["attention=luong", f"{group}._target_={target}", "trust=[mine]"])
     return [str(error.value) for error in (built, checked)]

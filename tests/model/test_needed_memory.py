@@ -17,6 +17,8 @@ from nmt.errors import UserError
 from nmt.machine import available_memory
 from nmt.model import needed_memory
 from nmt.model.build import require_memory
+from nmt.model.needed_memory import numbers_per_weight
+from nmt.settings import ModelSettings
 
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}
@@ -32,14 +34,16 @@ def test_model_is_refused_only_if_its_weights_do_not_fit(
     monkeypatch: pytest.MonkeyPatch, shared: bool, optimizer: dict[str, Any], copies: int
 ) -> None:
     """Weights and gradients, and for Adam two averages, in 4 bytes each."""
-    config = {**tiny_config(LUONG, shared=shared), "optimizer": optimizer, "device": "cpu"}
+    config = tiny_config(LUONG, shared=shared)
+    settings = ModelSettings.of(config)
+    assert numbers_per_weight(optimizer, "cpu", frozen=False) == copies
     parameters = sum(weight.numel() for weight in random_model(config).parameters())
     for enough in (copies * 4 * parameters, None):
         set_memory(monkeypatch, enough)
-        require_memory(config, **SIZES)
+        require_memory(settings, copies, **SIZES)
     set_memory(monkeypatch, copies * 4 * parameters - 1)
     with pytest.raises(UserError, match=f"training a model of {parameters:,} parameters needs .* lower the sizes"):
-        require_memory(config, **SIZES)
+        require_memory(settings, copies, **SIZES)
 
 
 @pytest.mark.parametrize(

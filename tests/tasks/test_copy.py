@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from nmt.errors import UserError
+from nmt.settings import build
 from nmt.tasks.copy import generate
-from nmt.tasks.sources import load_pairs
+from nmt.tasks.sources import DataSettings, load_pairs
 
 SIZES = {"train_pairs": 2000, "valid_pairs": 50, "test_pairs": 70}
 
@@ -75,4 +76,4 @@ def test_negative_sizes_are_rejected(key: str) -> None:
 
 def test_configuration_selects_the_copy_task() -> None:
     data = {"_target_": "nmt.tasks.copy.generate", **SIZES, "seed": 3, "lowercase": False}
-    assert load_pairs(data) == generate(**SIZES, seed=3)
+    assert load_pairs(build(DataSettings, data)) == generate(**SIZES, seed=3)

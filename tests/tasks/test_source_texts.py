@@ -15,8 +15,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.tasks.sources import load_pairs
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, load_pairs
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 
@@ -40,10 +43,9 @@ SURROGATES = ["\ud800", "\udfff", "\ud83d\ude00"]
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 LINES = st.lists(CHARACTERS | st.sampled_from(HARD), max_size=20).map("".join)  # what a text file can hold
 TEXTS = st.lists(CHARACTERS | st.sampled_from([*HARD, *SURROGATES, "\n"]), max_size=20).map("".join)
-SETTINGS = {
-    **{"kind": "bpe", "vocab_size": 290, "joint": True, "character_coverage": 1.0},
-    **{"source_model": None, "target_model": None},
-}
+SETTINGS = TokenizerSettings(
+    kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None
+)
 WORDS = ("the dog sees a cat", "der Hund sieht eine Katze")
 
 
@@ -64,12 +66,12 @@ def plugin() -> Iterator[ModuleType]:
 
 def load(plugin: ModuleType, parts: dict[str, Any], **data: Any) -> dict[str, list[Pair]]:
     plugin.parts = parts  # type: ignore[attr-defined]
-    return load_pairs({"_target_": "plugin_pairs.source", **data}, trust=["plugin_pairs"])
+    return load_pairs(build(DataSettings, {"_target_": "plugin_pairs.source", **data}), trust=["plugin_pairs"])
 
 
 def through_a_folder(parts: dict[str, list[Pair]], tokenizer: Tokenizer) -> Prepared:
     with tempfile.TemporaryDirectory() as folder:
-        prepare(parts, {}, SETTINGS, Path(folder), given=(tokenizer, tokenizer))
+        prepare(parts, Filters(), SETTINGS, Path(folder), given=(tokenizer, tokenizer))
         return open_prepared(Path(folder))  # the map remains valid without the file
 
 
@@ -122,7 +124,7 @@ def test_every_line_of_a_file_survives(tokenizer: Tokenizer, pairs: list[tuple[s
             (Path(folder) / side).write_bytes(b"".join(f"{line}\n".encode() for line in lines))
             files[side] = side
         data = {"_target_": "nmt.text.parallel.ParallelFiles", "folder": folder, "train": files, "valid": files}
-        parts = load_pairs(data)
+        parts = load_pairs(build(DataSettings, data))
     prepared = through_a_folder({"train": [Pair(*WORDS)], "valid": parts["valid"]}, tokenizer)
     # A carriage return at the end belongs to the line break, and a byte order mark begins the file.
     lines = [tuple(side.removesuffix("\r") for side in pair) for pair in pairs]

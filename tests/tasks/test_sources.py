@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import UserError
-from nmt.tasks.sources import load_pairs
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, load_pairs
 from nmt.text.pair import Pair
 
 SOURCES = """
@@ -36,7 +37,8 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     monkeypatch.syspath_prepend(tmp_path)
 
     def load_from(name: str, **settings: object) -> dict[str, list[Pair]]:
-        return load_pairs({"_target_": f"outside_sources.{name}", **settings}, trust=["outside_sources"])
+        data = build(DataSettings, {"_target_": f"outside_sources.{name}", **settings})
+        return load_pairs(data, trust=["outside_sources"])
 
     yield load_from
 

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
-from nmt.tasks.sources import given_pairs, load_pairs
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, given_pairs, load_pairs
 from nmt.tasks.tables import Table
 from nmt.text.corpus import Corpus
 from nmt.text.pair import MissingPair, Pair
@@ -32,6 +33,10 @@ from nmt.text.prepare import open_prepared
 PAIRS = [("the dog sees a cat", "der Hund sieht eine Katze"), ("", "x"), ('a "red" house', "ein\u2028rotes Haus")] * 5
 TABLES = "nmt.tasks.tables.Tables"
 HUB = "nmt.tasks.hub.Hub"
+
+
+def python_data(columns: list[str] | None) -> DataSettings:
+    return build(DataSettings, {"_target_": "nmt.tasks.from_python.from_python", "columns": columns})
 
 
 def write(folder: Path, name: str, *, header: bool = False, nested: bool = False) -> str:
@@ -63,7 +68,7 @@ def test_written_pairs_are_read_in_order_and_again(tmp_path: Path, name: str, he
     write(tmp_path, name, header=header, nested=nested)
     columns = ["en", "de"] if header else None
     data = {"_target_": TABLES, "train": name, "valid": name, "columns": columns, "folder": str(tmp_path)}
-    parts = load_pairs(data)
+    parts = load_pairs(build(DataSettings, data))
     expected = [Pair(*pair) for pair in PAIRS]
     assert not isinstance(parts["train"], list)  # a large table is not in memory
     assert list(parts["train"]) == list(parts["train"]) == parts["valid"] == expected
@@ -128,7 +133,11 @@ def test_damaged_tables_are_named_with_their_line(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as caught:
-        list(load_pairs({"_target_": TABLES, "train": str(tmp_path / name), "columns": columns})["train"])
+        list(
+            load_pairs(build(DataSettings, {"_target_": TABLES, "train": str(tmp_path / name), "columns": columns}))[
+                "train"
+            ]
+        )
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -195,10 +204,10 @@ def test_raw_quotes_in_tab_separated_text_stay(tmp_path: Path) -> None:
 def test_a_header_that_nobody_named_is_mentioned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.tsv").write_text("id\ten\tde\n1\ta\tb\n")
     data = {"_target_": TABLES, "train": "a.tsv", "folder": str(tmp_path)}
-    load_pairs(data)
+    load_pairs(build(DataSettings, data))
     assert "a.tsv:1: read as a pair, but looks like a header; set data.columns=[en,de]" in capsys.readouterr().err
     (tmp_path / "a.tsv").write_text("it is in German\tes ist auf Deutsch\nno\tnein\n")
-    load_pairs(data)
+    load_pairs(build(DataSettings, data))
     assert not capsys.readouterr().err
 
 
@@ -214,7 +223,7 @@ def test_pairs_without_text_are_dropped_and_counted(
     nested: list[Any] = [{"translation": row if row["en"] or row["de"] else None} for row in rows]
     if source in ("python", "tuples"):
         given: Any = MISSING if source == "tuples" else [{"en": x, "de": y} for x, y in MISSING]
-        parts = given_pairs({"train": given}, {"columns": ["en", "de"]})
+        parts = given_pairs({"train": given}, python_data(["en", "de"]))
     else:
         name = f"a.{'parquet' if source in ('parquet', 'struct') else 'jsonl'}"
         written: list[Any] = nested if source in ("nested", "struct") else rows
@@ -224,7 +233,7 @@ def test_pairs_without_text_are_dropped_and_counted(
             pa.parquet.write_table(pa.Table.from_pylist(written), tmp_path / name)
         else:
             (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in written))
-        parts = load_pairs({**data, "train": name})
+        parts = load_pairs(build(DataSettings, {**data, "train": name}))
     expected = [None, ("b", "B"), None, ("d", "D"), None, ("", "E"), None]
     assert [None if isinstance(pair, MissingPair) else tuple(pair[:2]) for pair in parts["train"]] == expected
     if source == "parquet":
@@ -239,10 +248,10 @@ def test_pairs_without_text_are_dropped_and_counted(
 def test_missing_values_of_pandas_are_dropped() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     rows = [("a", pandas.NA), ("b", pandas.NaT), ("c", "C")]
-    parts = given_pairs({"train": rows}, {"columns": None})
+    parts = given_pairs({"train": rows}, python_data(None))
     assert list(parts["train"]) == [MissingPair("", "")] * 2 + [Pair("c", "C")]
     with pytest.raises(UserError, match="pair 1 of part train is .'a', 3.; must be"):
-        list(given_pairs({"train": [("a", 3)]}, {"columns": None})["train"])
+        list(given_pairs({"train": [("a", 3)]}, python_data(None))["train"])
 
 
 def test_parquet_columns_that_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -335,7 +344,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"^data=hub: the package datasets is not installed; install it with pip"):
-        load_pairs({"_target_": HUB, "path": "x", "columns": ["en", "de"]})
+        load_pairs(build(DataSettings, {"_target_": HUB, "path": "x", "columns": ["en", "de"]}))
 
 
 def test_the_end_of_a_name_decides_its_format(tmp_path: Path) -> None:
@@ -346,7 +355,7 @@ def test_the_end_of_a_name_decides_its_format(tmp_path: Path) -> None:
             pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / name)
         else:
             (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        assert list(load_pairs(data)["train"]) == [Pair(*pair) for pair in PAIRS]
+        assert list(load_pairs(build(DataSettings, data))["train"]) == [Pair(*pair) for pair in PAIRS]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not UTF-8")

@@ -155,7 +155,7 @@ def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
         pytest.skip(f"{root}: Multi30k not found; set NMT_SHARED_DATA")
     pairs = read_pairs(root / "train.en.gz", root / "train.de.gz")
     tokenizer = Tokenizer.train((text for pair in pairs for text in pair[:2]), vocab_size=8000)
-    write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer)
     corpus = Corpus.open(tmp_path / "c.arrow")
     for row in range(0, len(corpus), 97):
         for ids, text in zip(corpus.ids(row), pairs[row][:2], strict=True):
@@ -169,7 +169,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     path: Path = tmp_path_factory.mktemp("corpus") / "c.arrow"
     pairs = [Pair("a man runs", "ein Mann"), Pair("a", "ein Hund läuft"), Pair("dogs run", "Hunde")]
     tokenizer = Tokenizer.train([text for pair in pairs for text in pair[:2]] * 9, vocab_size=290)
-    write_corpus(path, pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(path, pairs, tokenizer, tokenizer)
     return Corpus.open(path)
 
 

@@ -19,6 +19,7 @@ from nmt.files import atomic
 from nmt.text import corpus as corpus_module
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.corpus_format import FORMAT, FORMAT_KEY, SCHEMA
+from nmt.text.filters import TEST_FILTERS, Filters
 from nmt.text.links import Links
 from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
@@ -52,7 +53,7 @@ def gold(pair: Pair) -> Links:
 def test_a_written_corpus_is_read_back(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "ROWS_PER_WRITE", 7)  # many record batches
     pairs = random_pairs(50)
-    account = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    account = write_corpus(tmp_path / "c.arrow", iter(pairs), tokenizer, tokenizer)
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert len(corpus) == account.kept == account.total == 50
     for row, pair in enumerate(pairs):
@@ -76,7 +77,7 @@ def test_reading_copies_at_most_the_file(
     tmp_path: Path, tokenizer: Tokenizer, mapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nmt.text.corpus, "MAPPED_BYTES", 0 if mapped else 1 << 30)
-    write_corpus(tmp_path / "c.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(tmp_path / "c.arrow", random_pairs(20_000), tokenizer, tokenizer)
     before = pa.total_allocated_bytes()
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert all(corpus.ids(row)[0].base is not None for row in range(0, 20_000, 999))
@@ -94,7 +95,7 @@ def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenize
         Pair("a", "a a a a"),
         Pair("a", "a a a"),
     ]
-    account = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=80, max_ratio=3)
+    account = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, Filters(max_length=80, max_ratio=3))
     assert account.kept == 2
     assert account.dropped == {
         "empty source": 1,
@@ -110,9 +111,7 @@ def test_dropped_pairs_are_counted_by_reason(tmp_path: Path, tokenizer: Tokenize
 
 def test_empty_sides_are_kept_on_request(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pairs = [Pair("", "ein Mann", ()), Pair("a", " ", ()), Pair("man " * 9, "a", ((8, 0),), ((7, 0),))]
-    account = write_corpus(
-        tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None, keep_empty=True
-    )
+    account = write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, TEST_FILTERS)
     corpus = Corpus.open(tmp_path / "c.arrow")
     assert account.kept == len(corpus) == 3
     assert corpus.ids(0)[0].tolist() == corpus.ids(1)[1].tolist() == []
@@ -123,22 +122,22 @@ def test_empty_sides_are_kept_on_request(tmp_path: Path, tokenizer: Tokenizer) -
 def test_an_empty_corpus_is_rejected_and_not_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with pytest.raises(UserError, match=r"0 of 3 pairs kept \(2 empty source, 1 longer than 1 piece\)"):
         pairs = [Pair("", "a"), Pair("", ""), Pair("a man", "a")]
-        write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, max_length=1, max_ratio=None)
+        write_corpus(tmp_path / "c.arrow", pairs, tokenizer, tokenizer, Filters(max_length=1))
     with pytest.raises(UserError, match="no pairs were given"):
-        write_corpus(tmp_path / "c.arrow", [], tokenizer, tokenizer, max_length=None, max_ratio=None)
+        write_corpus(tmp_path / "c.arrow", [], tokenizer, tokenizer)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_write_keeps_the_old_corpus(tmp_path: Path, tokenizer: Tokenizer) -> None:
     path = tmp_path / "c.arrow"
-    write_corpus(path, random_pairs(3), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(path, random_pairs(3), tokenizer, tokenizer)
 
     def interrupted():  # type: ignore[no-untyped-def]
         yield from random_pairs(10_000)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_corpus(path, interrupted(), tokenizer, tokenizer, max_length=None, max_ratio=None)
+        write_corpus(path, interrupted(), tokenizer, tokenizer)
     assert len(Corpus.open(path)) == 3
     assert list(tmp_path.iterdir()) == [path]
 
@@ -152,7 +151,7 @@ def test_a_full_disk_is_reported(tokenizer: Tokenizer, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("nmt.text.corpus.replace_file", on_full_disk)
     with pytest.raises(UserError, match=r"^/dev/full: cannot write: No space left on device;"):
-        write_corpus("train.arrow", random_pairs(20_000), tokenizer, tokenizer, max_length=None, max_ratio=None)
+        write_corpus("train.arrow", random_pairs(20_000), tokenizer, tokenizer)
 
 
 def test_files_that_are_not_a_corpus_are_rejected(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -162,7 +161,7 @@ def test_files_that_are_not_a_corpus_are_rejected(tmp_path: Path, tokenizer: Tok
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=f"{name}: not a corpus"):
             Corpus.open(tmp_path / name)
-    write_corpus(tmp_path / "complete", random_pairs(3), tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(tmp_path / "complete", random_pairs(3), tokenizer, tokenizer)
     (tmp_path / "truncated").write_bytes((tmp_path / "complete").read_bytes()[:-100])
     with pytest.raises(UserError, match="truncated: not a corpus"):
         Corpus.open(tmp_path / "truncated")

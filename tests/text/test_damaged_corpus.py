@@ -16,14 +16,15 @@ import pytest
 from nmt.errors import UserError
 from nmt.text.corpus import Corpus
 from nmt.text.corpus_format import SCHEMA
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 
 pytestmark = pytest.mark.attack("forged corpora")
-TOKENIZER = {
-    **{"kind": "bpe", "vocab_size": 290, "joint": False, "character_coverage": 1.0},
-    **{"source_model": None, "target_model": None},
-}
+TOKENIZER = TokenizerSettings(
+    kind="bpe", vocab_size=290, joint=False, character_coverage=1.0, source_model=None, target_model=None
+)
 PAIRS = [
     Pair("the dog sees a cat", "der Hund sieht eine Katze", ((0, 0), (1, 1)), ((3, 3),)),
     Pair("a red house", "ein rotes Haus", ((0, 0),)),
@@ -35,7 +36,7 @@ PAIRS = [
 def folder(tmp_path: Path) -> Path:
     """Return a prepared folder with three parts and two vocabularies."""
     parts = {"train": PAIRS * 20, "valid": PAIRS, "test": PAIRS[:2]}
-    prepare(parts, {}, TOKENIZER, tmp_path / "prepared")
+    prepare(parts, Filters(), TOKENIZER, tmp_path / "prepared")
     return tmp_path / "prepared"
 
 
@@ -145,7 +146,7 @@ assert sum(int(side.sum()) for row in range(len(corpus)) for side in corpus.ids(
 def test_corpus_in_use_can_be_shortened(tmp_path: Path, way: str) -> None:
     """Unless it is so large that it is memory-mapped: then the system ends the process."""
     pairs = [Pair("the dog sees a cat " * 10, "der Hund sieht eine Katze " * 10, (), ())] * 2000
-    prepare({"train": pairs}, {}, TOKENIZER, tmp_path / "prepared")
+    prepare({"train": pairs}, Filters(), TOKENIZER, tmp_path / "prepared")
     file = tmp_path / "prepared" / "train.arrow"
     assert file.stat().st_size > 500_000
     run = subprocess.run(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.tasks.sources import given_pairs
+from nmt.settings import build
+from nmt.tasks.sources import DataSettings, given_pairs
 from nmt.text.invisible import KINDS, Invisible, remove_invisible
 from nmt.text.pair import Pair
 
@@ -56,5 +57,5 @@ def test_examples(kind: Invisible | None, line: str, changed: str) -> None:
 @pytest.mark.parametrize(("setting", "target"), [({}, "c\u00add"), ({"remove_invisible": "all"}, "cd")])
 def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
     data = {"_target_": "nmt.tasks.from_python.from_python", "columns": None, **setting}
-    parts = given_pairs({"train": [("\ufeffa \ufeffb", "c\u00add", [(1, 0)])]}, data)
+    parts = given_pairs({"train": [("\ufeffa \ufeffb", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
     assert list(parts["train"]) == [Pair("a b", target, [(1, 0)])]  # type: ignore[arg-type]

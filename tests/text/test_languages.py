@@ -11,7 +11,7 @@ from sharded import in_shards
 from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.text import languages
-from nmt.text.filters import PairFilters
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
 
 ENGLISH = "A man in a blue shirt is standing on a ladder cleaning a window."
@@ -39,8 +39,8 @@ def package() -> None:
     ],
 )
 def test_sides_in_other_languages_are_dropped(pair: tuple[str, str], reason: str | None) -> None:
-    assert PairFilters(languages=("en", "de")).reason(Pair(*pair), 9, 9) == reason
-    assert PairFilters().reason(Pair(*pair), 9, 9) is None
+    assert Filters(languages=("en", "de")).reason(Pair(*pair), 9, 9) == reason
+    assert Filters().reason(Pair(*pair), 9, 9) is None
 
 
 @pytest.mark.usefixtures("package")

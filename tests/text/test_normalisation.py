@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sharded import SETTINGS
 
 from nmt.commands.prepare import prepare as prepare_command
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
@@ -33,7 +35,7 @@ def test_changed_pairs_are_counted_and_stored_as_given(tmp_path: Path) -> None:
     counts = []
     for normalisation in (None, "nfkc"):
         folder = tmp_path / str(normalisation)
-        prepare({"train": pairs}, {}, {**SETTINGS, "normalisation": normalisation}, folder)
+        prepare({"train": pairs}, Filters(), replace(SETTINGS, normalisation=normalisation), folder)
         prepared = open_prepared(folder)
         assert prepared.corpora["train"].sources() == [pair.source for pair in pairs]
         counts.append(prepared.accounts["train"].normalised)

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.text.account import Account
+from nmt.text.filters import Duplicates, Filters
 from nmt.text.overlap import Overlap
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shard_writing import Sharding
 
-SETTINGS = {
-    "kind": "bpe", "vocab_size": 290, "joint": True, "character_coverage": 1.0, "source_model": None,
-    "target_model": None, "normalisation": None,
-}  # fmt: skip
+SETTINGS = TokenizerSettings(
+    kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None
+)
 PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.sampled_from(["x", "y", " y", ""])))
 
 
@@ -37,12 +38,14 @@ def test_counts_are_those_of_a_plain_search(train: list[Pair], valid: list[Pair]
 
 @pytest.mark.parametrize("shard_pairs", [1000, 7])
 @pytest.mark.parametrize("duplicates", [None, "exact"])
-def test_preparing_stores_and_prints_the_counts(tmp_path: Path, shard_pairs: int, duplicates: str | None) -> None:
+def test_preparing_stores_and_prints_the_counts(
+    tmp_path: Path, shard_pairs: int, duplicates: Duplicates | None
+) -> None:
     train = [Pair(f"a small dog {row}", f"ein Hund {row}") for row in range(20)] * 2
     valid = [train[3], train[3], train[19], Pair("a small dog 4", "etwas anderes"), Pair("new", "neu")]
     parts = {"train": train, "valid": iter(valid)}
-    data = {"duplicates": duplicates}
-    prepared = prepare(parts, data, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
+    filters = Filters(duplicates=duplicates)
+    prepared = prepare(parts, filters, SETTINGS, tmp_path / "data", sharding=Sharding(shard_pairs))
     for account in (prepared.accounts["valid"], open_prepared(tmp_path / "data").accounts["valid"]):
         assert (account.in_train, account.sources_in_train) == (3, 4)
         assert account.lines()[1] == "4 of 5 sources also in train, 3 with the same target"

@@ -79,7 +79,7 @@ def test_a_sampled_source_is_not_longer_than_the_longest_of_the_corpus(prepared:
 
 def test_pieces_without_merges_are_refused(prepared: Prepared) -> None:
     assert sampled_pieces(prepared, None, seed=1) is None
-    unigram = replace(prepared, tokenizer={**prepared.tokenizer, "kind": "unigram"})
+    unigram = replace(prepared, tokenizer=replace(prepared.tokenizer, kind="unigram"))
     with pytest.raises(UserError, match=r"^batches\.bpe_dropout=0\.1: the text has unigram pieces"):
         sampled_pieces(unigram, 0.1, seed=1)
     given_model = Tokenizer.train(["a man in a blue shirt"] * 5, vocab_size=274, kind="unigram")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.text.corpus import Corpus
 from nmt.text.corpus_format import SCHEMA, SHARD_KEY
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shard_writing import Sharding
@@ -36,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_shards_hold_the_pairs_of_one_file(folder: Path, tmp_path: Path) -> None:
-    plain = prepare({"train": PAIRS}, {"max_length": 60}, SETTINGS, tmp_path / "plain")
+    plain = prepare({"train": PAIRS}, Filters(max_length=60), SETTINGS, tmp_path / "plain")
     sharded = open_prepared(folder)
     plain_corpus, many = plain.corpora["train"], sharded.corpora["train"]
     assert isinstance(many, ShardedCorpus) and len(many.paths) == 7
@@ -147,8 +149,8 @@ def test_shards_without_a_kept_pair_are_left_out(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data.train: 0 of 30 pairs kept \(30 empty source\); relax the filters"):
         prepare(
             {"train": [Pair("", "x")] * 30},
-            {},
-            {**SETTINGS, "source_model": str(tmp_path / "data" / "source.model")},
+            Filters(),
+            replace(SETTINGS, source_model=str(tmp_path / "data" / "source.model")),
             tmp_path / "data",
             sharding=Sharding(10),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import train_tokenizers
 
-SETTINGS: dict[str, Any] = {
-    "kind": "bpe", "vocab_size": 2000, "joint": False, "character_coverage": 1.0, "source_model": None,
-    "target_model": None, "normalisation": None, "source_vocab_size": None, "target_vocab_size": None,
-}  # fmt: skip
+SETTINGS = TokenizerSettings(
+    kind="bpe", vocab_size=2000, joint=False, character_coverage=1.0, source_model=None, target_model=None
+)
 
 
 def text(generator: random.Random, letters: int, words: int) -> str:
@@ -34,17 +35,17 @@ def text(generator: random.Random, letters: int, words: int) -> str:
     st.sampled_from([5, 300, 600, 2000]),
 )
 def test_following_the_advice_ends_in_success(
-    seed: int, kind: str, joint: bool, letters: tuple[int, int], size: int
+    seed: int, kind: Literal["bpe", "unigram"], joint: bool, letters: tuple[int, int], size: int
 ) -> None:
     generator = random.Random(seed)
     pairs = [Pair(*(text(generator, count, 9) for count in letters)) for _ in range(generator.randrange(1, 40))]
-    chosen = SETTINGS | {"kind": kind, "joint": joint, "vocab_size": size}
+    chosen = replace(SETTINGS, kind=kind, joint=joint, vocab_size=size)
     try:
         train_tokenizers(chosen, pairs)
     except UserError as error:
         advice = dict(re.findall(r"; set tokenizer\.(\w+)=(\d+)$", "\n".join(error.problems), re.MULTILINE))
         assert len(advice) == len(error.problems)
-        for tokenizer in train_tokenizers(chosen | {key: int(value) for key, value in advice.items()}, pairs):
+        for tokenizer in train_tokenizers(replace(chosen, **{key: int(value) for key, value in advice.items()}), pairs):
             assert joint or len(tokenizer) in {int(value) for value in advice.values()} | {size}
 
 
@@ -52,7 +53,7 @@ def test_both_sides_are_named_in_one_message() -> None:
     generator = random.Random(3)
     pairs = [Pair("a small dog", text(generator, 900, 9)) for _ in range(40)]
     with pytest.raises(UserError) as caught:
-        train_tokenizers(SETTINGS | {"vocab_size": 400}, pairs)
+        train_tokenizers(replace(SETTINGS, vocab_size=400), pairs)
     source, target = caught.value.problems
     many = r"tokenizer\.vocab_size=400: the source text yields at most (\d+) pieces"
     assert re.fullmatch(rf"{many}; set tokenizer\.source_vocab_size=\1", source)

@@ -15,6 +15,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from tiny import SMALL
 
 from nmt.commands.train import train
+from nmt.config import train_config
 from nmt.text.batches import Batch
 from nmt.training import fit
 from nmt.training.averaging import Average, average_weights, describe_average, validate_weights
@@ -157,6 +158,6 @@ def test_average_is_kept_if_it_is_at_least_as_good(
     task: Any = SimpleNamespace(model=None, to=lambda device: None)
     data: Any = SimpleNamespace(all_valid=lambda: [])
     trainer: Any = SimpleNamespace(precision_plugin=None)
-    config = {"training": {"average_checkpoints": 2}, "device": "cpu"}
+    config = train_config(["training.average_checkpoints=2", "device=cpu"])
     average: Any = fit._average(config, best, task, data, trainer)
     assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)

@@ -20,15 +20,18 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
+from nmt.text.filters import Filters
 from nmt.text.pair import Pair
+from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.training.gold_links import GoldLinks
 from nmt.training.guide import SMALLEST, Guide, alignment_loss
 from nmt.training.teacher import Teacher
 
 LINKED = [*TINY, "data=generated", "data.train_pairs=120", "data.test_pairs=2", "tokenizer.vocab_size=400"]
-TOKENIZER = {"kind": "bpe", "vocab_size": 290, "joint": False, "character_coverage": 1.0}
-TOKENIZER |= {"source_model": None, "target_model": None}
+TOKENIZER = TokenizerSettings(
+    kind="bpe", vocab_size=290, joint=False, character_coverage=1.0, source_model=None, target_model=None
+)
 PAIRS = [
     Pair("die alte Katze schläft", "the old cat is asleep", ((0, 0), (1, 1), (2, 2), (3, 3), (3, 4)), ((0, 2),)),
     Pair("gestern schlief sie", "she slept yesterday", ((0, 2), (1, 1))),
@@ -39,7 +42,7 @@ PAIRS = [
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     pairs = {"train": PAIRS * 8, "valid": PAIRS}
-    return prepare(pairs, {"lowercase": False}, TOKENIZER, tmp_path_factory.mktemp("text") / "data")
+    return prepare(pairs, Filters(), TOKENIZER, tmp_path_factory.mktemp("text") / "data")
 
 
 def batch_of(prepared: Prepared) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tiny import TINY
 
 from nmt.commands.train import train
+from nmt.config import train_config
 from nmt.training.checkpoints import BestCheckpoints
 from nmt.training.module import TranslationTask
 from nmt.training.patience import Patience
@@ -30,6 +32,8 @@ CASES = {
     "different as printed": ([50.01, 50.0], [1.2, 1.1], 0),
     "equal in both": ([50.0, 50.0], [1.2, 1.2], 1),
 }
+
+TRAINING = train_config(["training.monitor=valid_bleu"]).training
 
 
 def script_validations(patch: pytest.MonkeyPatch, bleu: list[float], loss: list[float]) -> None:
@@ -113,7 +117,7 @@ def test_best_checkpoints_are_the_first_of_all_when_sorted(
     values: list[tuple[float, float]], keep: int, resumed: int
 ) -> None:
     """Also with a resumption in between. The naive version sorts all epochs at once, the latest first."""
-    settings = {"monitor": "valid_bleu", "keep_best": keep, "average_checkpoints": None}
+    settings = replace(TRAINING, keep_best=keep)
     with TemporaryDirectory() as folder:
         best = EmptyCheckpoints(Path(folder), settings)
         for epoch, (bleu, loss) in enumerate(values):

@@ -55,7 +55,7 @@ def naive_gradients(folder: Path, weights: dict[str, torch.Tensor], rows: list[i
     batch = collate(prepared.corpora["train"], rows)
     features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
     logits = model.decoder.output(features)[batch.target_mask]
-    guide = build_guide(config, prepared)
+    guide = build_guide(config.guide, prepared, trust=[])
     assert guide is not None
     given = guide.targets(batch).double()
     guided = -(given * (normalise(alignment.double()) + 1e-6).log()).sum() / (given.sum(2) > 0).sum()

@@ -12,6 +12,7 @@ import torch
 from tiny import TINY, interrupt_at
 
 from nmt.commands.train import train
+from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.training.checkpoints import BestCheckpoints
 
@@ -122,7 +123,7 @@ def test_damaged_best_checkpoint_is_skipped(
 ) -> None:
     model = torch.nn.Linear(2, 3)
     good = {"epoch": 4, "state_dict": {f"model.{name}": weight for name, weight in model.state_dict().items()}}
-    best = BestCheckpoints(tmp_path, {"monitor": "valid_loss", "keep_best": 1, "average_checkpoints": None})
+    best = BestCheckpoints(tmp_path, train_config(["training.monitor=valid_loss"]).training)
     torch.save({**good, key: value}, tmp_path / "best.ckpt")
     torch.save(good, tmp_path / "last.ckpt")
     best.best_k_models, best.losses = (

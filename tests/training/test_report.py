@@ -9,8 +9,10 @@ import pytest
 import sentencepiece
 from builders import random_model, tiny_config
 
+from nmt.evaluation import EvaluationSettings
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.links import parse_links
 from nmt.text.pair import Pair
@@ -36,14 +38,14 @@ BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
 
 def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: dict[str, object] = BAHDANAU) -> None:
     """Write the report of an untrained model on ``pairs`` into ``folder``."""
-    write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer, max_length=None, max_ratio=None)
+    write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
     config = tiny_config(attention)
-    config["search"] = {"beam_size": 1, "max_length": 4}
     network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
     translator = Translator(
         TrainedModel(model=network, source=tokenizer, target=tokenizer, config=config, longest_source=20)
     )
-    report_of_test_set(config, translator, Corpus.open(folder / "test.arrow"), folder)
+    search = SearchOptions(beam_size=1, max_length=4)
+    report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
 
 
 def test_alignment_page_counts_the_words_of_the_text_and_not_of_its_normal_form(tmp_path: Path) -> None:

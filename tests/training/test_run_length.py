@@ -11,6 +11,7 @@ from sharded import in_shards, random_pairs
 from nmt.text.prepare import Prepared
 from nmt.training import data as data_module
 from nmt.training.data import CorpusBatches
+from nmt.training.groups import BatchSettings
 
 EPOCHS = 4
 
@@ -25,8 +26,9 @@ class Run:
 
     def __init__(self, prepared: Prepared, accumulate: int, processes: int, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(data_module, "world_size", lambda: processes)
-        corpus, settings = prepared.corpora["train"], {"max_tokens": 100, "max_sentences": None}
-        self.data = CorpusBatches(corpus, corpus, batches={**settings, "accumulate": accumulate}, seed=1)
+        corpus = prepared.corpora["train"]
+        batches = BatchSettings(max_tokens=100, max_sentences=None, accumulate=accumulate)
+        self.data = CorpusBatches(corpus, corpus, batches=batches, seed=1)
         self.accumulate = accumulate
         self.trainer: Any = SimpleNamespace(current_epoch=0, global_step=0)
         self.data.trainer = self.trainer

@@ -34,7 +34,7 @@ def task_of(*words: str, step: int = 0) -> Any:
     pl.LightningModule.__init__(task)
     task.model = torch.nn.Linear(1, 1)
     task.config = train_config(list(words))
-    task.settings = task.config["training"]
+    task.settings = task.config.training
     task._trainer = SimpleNamespace(global_step=step, lr_scheduler_configs=[])
     return task
 
@@ -81,9 +81,10 @@ def test_plateau_keeps_the_rate_while_only_the_loss_improves() -> None:
 @pytest.mark.parametrize(("monitor", "mode"), [("valid_loss", "min"), ("valid_bleu", "max")])
 @pytest.mark.parametrize("name", ["torch.optim.lr_scheduler.ReduceLROnPlateau", f"{__name__}.OtherPlateau"])
 def test_other_plateau_schedules_learn_which_values_are_better(name: str, monitor: str, mode: str) -> None:
-    config = {"schedule": {"_target_": name}, "training": {"monitor": monitor}}
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-    schedule: Any = build_schedule(config, optimizer, total_steps=lambda: 1, trust=[__name__])
+    schedule: Any = build_schedule(
+        {"_target_": name}, optimizer, total_steps=lambda: 1, monitor=monitor, trust=[__name__]
+    )
     assert schedule.mode == mode
 
 
