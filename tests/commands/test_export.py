@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from builders import leave_private_folder
 
+import nmt.commands.export as export_command
 from nmt.commands.export import export
 from nmt.commands.translate import translate
 from nmt.errors import UserError
@@ -149,7 +150,7 @@ def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = shutil.copytree(exported, tmp_path / "run")
-    load = Translator.load
+    load = export_command.load_model
 
     def load_then_replace(*args: Any, **kwargs: Any) -> Translator:
         translator = load(*args, **kwargs)
@@ -158,7 +159,7 @@ def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
         save_folder(run, trained)
         return translator
 
-    monkeypatch.setattr(Translator, "load", load_then_replace)
+    monkeypatch.setattr(export_command, "load_model", load_then_replace)
     export([f"model={run}"])
     assert exported_engines(run) == []
 
