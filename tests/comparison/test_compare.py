@@ -760,7 +760,7 @@ from types import SimpleNamespace
 from nmt.comparison import speed
 speed._export = lambda run, folder, trust: (folder / "step.onnx").write_bytes(b"large")
 with speed._exports(Path(sys.argv[1]), []) as export:
-    export(SimpleNamespace(identity="a"))
+    export(SimpleNamespace(fingerprint="a"))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2])
