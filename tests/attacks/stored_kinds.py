@@ -20,7 +20,7 @@ from runner import Trial
 from safetensors.torch import load, save_file
 
 from nmt.commands.runs import refuse_changed_settings, resumed_arguments
-from nmt.config import read_yaml, to_yaml, train_config
+from nmt.config import compose_train, read_yaml, to_yaml, train_config
 from nmt.config.compose import train_problems
 from nmt.config.init_from import inherit_settings
 from nmt.errors import UserError, printable
@@ -34,6 +34,7 @@ from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
+from nmt.settings import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
 from nmt.text.prepared_settings import SETTINGS_FILE, write_settings
@@ -43,6 +44,7 @@ from nmt.training.checkpoints import AtomicCheckpoints
 from nmt.training.curve import read_metrics, save_curve
 from nmt.training.metrics import MetricsFile, read_rows
 from nmt.training.optional import optional
+from nmt.training.settings import Train
 
 FINISHED = Path("runs/finished")
 ABOUT_FILE = FINISHED / FOLDER / ABOUT
@@ -98,13 +100,24 @@ def weights() -> str:
 
 
 @functools.cache
-def config(name: str) -> dict[str, Any]:
-    return read_yaml(Path("runs") / name / "config.yaml")
+def config(name: str) -> Train:
+    # The archive has settings that were removed later, and lacks settings that were added.
+    settings = defaults()
+    for group, stored in read_yaml(Path("runs") / name / "config.yaml").items():
+        if isinstance(stored, dict) and "_target_" not in stored:
+            settings[group] = {**settings[group], **stored}
+        elif group in settings:
+            settings[group] = stored
+    return build(Train, settings)
+
+
+def defaults() -> dict[str, Any]:
+    return copy.deepcopy(composed())
 
 
 @functools.cache
-def defaults() -> dict[str, Any]:
-    return train_config(["name=new"])  # Hydra takes 50 ms
+def composed() -> dict[str, Any]:
+    return compose_train(["name=new"])  # Hydra takes 50 ms
 
 
 def use_model(file: Path) -> object:
@@ -174,7 +187,7 @@ def use_arguments(file: Path) -> object:
     return without_secret(train_config(words, resumed=file.parent))
 
 
-def without_secret(settings: dict[str, Any]) -> object:
+def without_secret(settings: dict[str, Any] | Train) -> object:
     """Return the settings, which a run would store. They must contain no environment variable."""
     text = to_yaml(settings)
     assert os.environ[SECRET] not in text, "the settings contain an environment variable"
