@@ -56,7 +56,7 @@ ENTRIES = [
     Entry("cloze_400", "cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)),
     Entry("multi30k", "multi30k", 450, needs=(MULTI30K,)),
     Entry("lora", "lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
-    Entry("little_text", "little_text", 30, ("--data", "data/multi30k"), needs=(MULTI30K,)),
+    Entry("little_text", "little_text", 100, ("--data", "data/multi30k"), needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "attacks", 50),
     Entry("demo", "demo", 4, timing=True),
