@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from nmt.commands.train import train
-from nmt.config import config_dir, read_yaml, train_config
+from nmt.config import compose_train, config_dir, read_yaml
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
@@ -93,7 +93,7 @@ def test_cfg_prints_the_checked_configuration_and_describes_every_key(capsys: py
         train(words)
         text = capsys.readouterr().out
         settings = [word for word in words if "=" in word]
-        assert yaml.safe_load(text) == train_config(settings)
+        assert yaml.safe_load(text) == compose_train(settings)
         for line in text.splitlines():
             if not line.endswith(":") and "_target_" not in line and not line.lstrip().startswith("- "):
                 assert "  # " in line, line
