@@ -60,7 +60,8 @@ python_use_unqualified_type_names = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|np|numpy|nn|pathlib|collections|typing|argparse|pyarrow|pa)\..*"),
     (r"py:class", r"Tensor|Path|Any|Iterable|Iterator|Sequence|Mapping|Callable|Self|optional"),
-    (r"py:class", r"Pairs|OnFailure|TrainedModel|nmt\.text\.links\.\w+|nmt\.search\.hypothesis\.\w+"),  # internal
+    # Internal types.
+    (r"py:class", r"Pairs|OnFailure|TrainedModel|Links?|nmt\.text\.links\.\w+|nmt\.search\.hypothesis\.\w+"),
 ]
 
 html_theme = "furo"
