@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,8 +193,9 @@ def finished_shards() -> int:
 def children(process: int) -> Iterator[int]:
     """Yield the worker processes. The other child of the command tracks resources of the package multiprocessing."""
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            yield int(child)
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                yield int(child)
 
 
 def wait_for_shards(process: subprocess.Popen[bytes], count: int) -> bool:
@@ -249,7 +251,8 @@ def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: P
         assert wait_for_shards(process, 3)
         while process.poll() is None:
             for worker in children(process.pid):
-                os.kill(worker, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
             time.sleep(0.01)
         _, messages = process.communicate()
     *_, last = messages.decode().splitlines()
