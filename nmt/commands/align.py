@@ -9,13 +9,11 @@ from functools import partial
 from itertools import islice
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Threads
-from nmt.commands.models import load_model, require_attention, warn_of_line
+from nmt.commands.models import ModelOptions, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
 from nmt.errors import UserError, counted
-from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
@@ -30,16 +28,12 @@ machine gives an empty line and a warning on stderr. nmt-evaluate scores the lin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Align:
+class Align(ModelOptions):
     """The settings in conf/align.yaml."""
 
     model: str
-    adapter: str | None
     src: str | None
     tgt: str | None
-    device: str
-    threads: Threads | None
-    trust: list[str]
 
     def __post_init__(self) -> None:
         if (self.src is None) != (self.tgt is None):
@@ -59,16 +53,7 @@ def align(arguments: list[str]) -> None:
     options = read_options("align", Align, arguments)
     with line_writer(None) as write:
         groups = _pair_groups(options)
-        translator = load_model(
-            options.model,
-            LoadSettings(
-                engine="torch",
-                adapter=options.adapter,
-                device=options.device,
-                threads=options.threads,
-                trust=options.trust,
-            ),
-        )
+        translator = load_model(options.model, options.load_settings())
         require_attention(translator, f"model={options.model}")
         from nmt.alignment.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.bounds import Count, Threads
-from nmt.commands.models import load_model
+from nmt.bounds import Count
+from nmt.commands.models import ModelOptions, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.errors import counted, print_message
-from nmt.inference.engines import LoadSettings
 from nmt.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,18 +33,14 @@ memory or nested_memory with attention.position_encoding=false, or heads of thes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encode:
+class Encode(ModelOptions):
     """The settings in conf/encode.yaml."""
 
     model: str
-    adapter: str | None
     input: str | None
     output: str
     piece_length: Count | None
     trace: bool
-    device: str
-    threads: Threads | None
-    trust: list[str]
 
 
 def main() -> None:
@@ -59,16 +54,7 @@ def encode(arguments: list[str]) -> None:
         return
     options = read_options("encode", Encode, arguments)
     with output_folder(Path(options.output)) as folder:
-        translator = load_model(
-            options.model,
-            LoadSettings(
-                engine="torch",
-                adapter=options.adapter,
-                device=options.device,
-                threads=options.threads,
-                trust=options.trust,
-            ),
-        )
+        translator = load_model(options.model, options.load_settings())
         count = _encode_all(translator, options, folder)
     print_message(f"{options.output}: {counted(count, 'memory', 'memories')} written")
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Size, Threads
-from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
+from nmt.bounds import Size
+from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.errors import UserError
 from nmt.evaluation import EvaluationSettings, ignore_case
-from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 from nmt.text.links import Links, LinkSettings
 from nmt.text.pair import Pair
@@ -42,11 +42,10 @@ references chooses it: 13a for languages with spaces between words."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate:
+class Evaluate(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
     model: str | None
-    adapter: str | None
     hypotheses: str | None
     src: str | None
     tgt: str | None
@@ -62,9 +61,6 @@ class Evaluate:
     evaluation: EvaluationSettings
     slots: Size | None
     engine: EngineName
-    device: str
-    threads: Threads | None
-    trust: list[str]
 
     def __post_init__(self) -> None:
         if self.alignments is not None:
@@ -209,17 +205,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         from nmt.commands.link_scores import read_gold
 
         golds = read_gold(options.links, options.gold, pairs)
-    translator = load_model(
-        options.model,
-        LoadSettings(
-            adapter=options.adapter,
-            engine=options.engine,
-            device=options.device,
-            threads=options.threads,
-            trust=options.trust,
-            slots=options.slots,
-        ),
-    )
+    translator = load_model(options.model, options.load_settings(engine=options.engine, slots=options.slots))
     if golds is not None:
         require_attention(translator, f"links={options.links}")
         _ = translator.trained  # links need torch; its errors come before the translations

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Count, Threads
-from nmt.commands.models import load_model, require_attention, translate_lines, warn_of_line
+from nmt.bounds import Count
+from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder
-from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
 
@@ -56,11 +56,10 @@ MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heatmap:
+class Heatmap(ModelOptions):
     """The settings in conf/heatmap.yaml."""
 
     model: str
-    adapter: str | None
     src: str
     tgt: str | None
     output: str
@@ -72,9 +71,6 @@ class Heatmap:
     links_base: Literal[0, 1]
     search: SearchOptions
     engine: EngineName
-    device: str
-    threads: Threads | None
-    trust: list[str]
 
     def __post_init__(self) -> None:
         if self.tgt is not None and self.engine not in ("auto", "torch"):
@@ -102,12 +98,7 @@ def heatmap(arguments: list[str]) -> None:
     require_stdout()
     sources, targets, golds = _read(options)
     engine = options.engine if options.tgt is None else "torch"
-    translator = load_model(
-        options.model,
-        LoadSettings(
-            adapter=options.adapter, engine=engine, device=options.device, threads=options.threads, trust=options.trust
-        ),
-    )
+    translator = load_model(options.model, options.load_settings(engine=engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     with own_folder(folder, busy=BUSY, fix="choose another output=", names=WRITTEN):

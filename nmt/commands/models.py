@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nmt.bounds import Threads
 from nmt.commands.streams import GROUP
 from nmt.errors import UserError, print_message
-from nmt.inference.engines import LoadSettings
+from nmt.inference.engines import EngineName, LoadSettings
 from nmt.progress import Progress
 from nmt.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The settings with which a command loads a model."""
+
+    adapter: str | None
+    device: str
+    threads: Threads | None
+    trust: list[str]
+
+    def load_settings(
+        self, *, engine: EngineName = "torch", shortlist: bool = False, slots: int | None = None
+    ) -> LoadSettings:
+        """Return them for ``load_model``."""
+        return LoadSettings(
+            engine=engine,
+            device=self.device,
+            threads=self.threads,
+            trust=self.trust,
+            shortlist=shortlist,
+            slots=slots,
+            adapter=self.adapter,
+        )
 
 
 def load_model(folder: str, settings: LoadSettings) -> Translator:

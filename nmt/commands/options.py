@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from nmt.commands.streams import require_stdout
 from nmt.config.plain import compose_plain, config_dir
@@ -26,7 +26,7 @@ def read_options(
 
     def all_problems(config: dict[str, Any]) -> Iterator[str]:
         yield from problems(config, schema, "")
-        if all(key in config for key in schema.__annotations__):
+        if all(key in config for key in get_type_hints(schema)):
             yield from check(config)
 
     config = compose_plain(name, arguments)

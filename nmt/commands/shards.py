@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from nmt import __version__
 from nmt.commands import streams
 from nmt.commands.translate_options import Translate
 from nmt.errors import UserError, counted, print_message
-from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.engines import EngineName
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.shards.store import ShardStore, open_store, run_shards
@@ -52,13 +52,9 @@ def worker_threads(options: Translate) -> int:
 def _job(translator: Translator, options: Translate) -> TranslateShard:
     runtime = translator.runtime
     engine: EngineName = runtime.engine_name if isinstance(runtime, OnnxModel) else "torch"
-    settings = LoadSettings(
-        engine=engine,
-        device=options.device,
+    settings = replace(
+        options.load_settings(engine=engine, shortlist=options.shortlist, slots=options.slots),
         threads=worker_threads(options),
-        trust=options.trust,
-        shortlist=options.shortlist,
-        slots=options.slots,
         adapter=None if options.adapter is None else Path(options.adapter).absolute(),
     )
     model = Path(options.model).absolute()

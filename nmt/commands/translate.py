@@ -16,7 +16,6 @@ from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
-from nmt.inference.engines import LoadSettings
 from nmt.inference.translation import alignment_lines, output_lines
 from nmt.progress import Progress
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
@@ -67,18 +66,9 @@ def translate(arguments: list[str]) -> None:
         write = files.enter_context(line_writer(options.output, keep=keep))
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
-        translator = load_model(
-            options.model,
-            LoadSettings(
-                adapter=options.adapter,
-                device=options.device,
-                threads=options.threads,
-                trust=options.trust,
-                engine="torch" if options.memory is not None else options.engine,
-                shortlist=options.shortlist,
-                slots=options.slots,
-            ),
-        )
+        engine = "torch" if options.memory is not None else options.engine
+        settings = options.load_settings(engine=engine, shortlist=options.shortlist, slots=options.slots)
+        translator = load_model(options.model, settings)
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:

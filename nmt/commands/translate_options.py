@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from nmt.bounds import AtLeast, AtMost, Size, Threads
+from nmt.bounds import AtLeast, AtMost, Size
+from nmt.commands.models import ModelOptions
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate:
+class Translate(ModelOptions):
     """The settings in conf/translate.yaml."""
 
     model: str
-    adapter: str | None
     input: str | None
     memory: str | None
     output: str | None
@@ -28,12 +28,9 @@ class Translate:
     slots: Size | None
     engine: EngineName
     shortlist: bool
-    device: str
-    threads: Threads | None
     workers: Annotated[int, AtLeast(1), AtMost(4096)] | None
     cluster: Literal["ray"] | None
     address: str | None
-    trust: list[str]
 
 
 def require_consistent(options: Translate) -> None:
