@@ -51,20 +51,7 @@ def reference(
     run = runs / "-".join(names).replace("=", "-")
     if not (run / MODEL_FILE).is_file():
         run.mkdir(parents=True, exist_ok=True)
-        config = train_config([*SIZES[size], f"attention={attention[0]}", *attention[1:]])
-        torch.manual_seed(1)
-        sizes = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary, "longest_source": MAX_LENGTH}
-        pieces = tokenizer(vocabulary)
-        save_folder(
-            run,
-            TrainedModel(
-                model=build_model(config, **sizes),
-                source=pieces,
-                target=pieces,
-                config=plain(config),
-                longest_source=MAX_LENGTH,
-            ),
-        )
+        save_random(run, [*SIZES[size], f"attention={attention[0]}", *attention[1:]], tokenizer(vocabulary), MAX_LENGTH)
     if not exported_engines(run):
         export(load_folder(run), run, random_lists(vocabulary, shortlist) if shortlist else None)
     return run
@@ -75,6 +62,18 @@ def random_lists(vocabulary: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     numbers = np.random.default_rng(2)
     best = numbers.integers(FIRST_PIECE, vocabulary, (vocabulary, size), dtype=np.int32)
     return best, numbers.integers(FIRST_PIECE, vocabulary, FREQUENT, dtype=np.int32)
+
+
+def save_random(folder: Path, settings: Sequence[str], pieces: Tokenizer, longest_source: int) -> None:
+    """Save the model of these settings with random weights, the same ones in every call."""
+    config = train_config(settings)
+    torch.manual_seed(1)
+    sizes = {"source_vocabulary": len(pieces), "target_vocabulary": len(pieces), "longest_source": longest_source}
+    model = build_model(config, **sizes)
+    trained = TrainedModel(
+        model=model, source=pieces, target=pieces, config=plain(config), longest_source=longest_source
+    )
+    save_folder(folder, trained)
 
 
 def tokenizer(vocabulary: int = VOCABULARY) -> Tokenizer:

@@ -16,15 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
 from machine import peak_memory
+from reference import save_random
 from report import argument_parser, header, row, save, table_head
 from safetensors.torch import load_file
 
-from nmt.config import train_config
-from nmt.inference.model_folder import TrainedModel, save_folder
-from nmt.model.build import build_model
-from nmt.settings import plain
 from nmt.text.tokenizer import Tokenizer
 
 TOKENS = [10_000, 100_000, 1_000_000]
@@ -79,20 +75,9 @@ def write_line(file: Path, tokens: int) -> Path:
 def save_model(folder: Path, words: list[str]) -> Path:
     """Save a model of random weights with this attention."""
     tokenizer = Tokenizer.train([" ".join(WORDS)] * 50, vocab_size=VOCABULARY)
-    config = train_config([*words, "encoder=lstm", "encoder.hidden_size=256", "decoder.hidden_size=256"])
-    torch.manual_seed(1)
-    sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
     folder.mkdir()
-    save_folder(
-        folder,
-        TrainedModel(
-            model=build_model(config, **sizes),
-            source=tokenizer,
-            target=tokenizer,
-            config=plain(config),
-            longest_source=MAX_LENGTH,
-        ),
-    )
+    sizes = ["encoder.hidden_size=256", "decoder.hidden_size=256"]
+    save_random(folder, [*words, "encoder=lstm", *sizes], tokenizer, MAX_LENGTH)
     return folder
 
 

@@ -68,7 +68,8 @@ def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:
     """
     hints = get_type_hints(schema)
     if issubclass(schema, PluginSettings):
-        shared = {key: item for key, item in value.items() if key in schema.shared_keys()}
+        keys = schema.shared_keys()
+        shared = {key: item for key, item in value.items() if key in keys}
         value = {**shared, "block": {key: item for key, item in value.items() if key not in shared}}
     return schema(**{key: _built(hints[key], item) for key, item in value.items()})
 

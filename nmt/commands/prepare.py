@@ -120,9 +120,10 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
 def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
     """Return what the shards depend on: a later call may continue only with the same."""
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
+    shared = DataSettings.shared_keys()
     return {
         "text": surveyed.fingerprint,
-        "data": {key: value for key, value in options.data.items() if key in DataSettings.shared_keys()},
+        "data": {key: value for key, value in options.data.items() if key in shared},
         "tokenizer": options.tokenizer,
         "models": [name and checksum(Path(name)) for name in models],
         "shard_pairs": options.shard_pairs,

@@ -73,14 +73,14 @@ def encoded_batches(
             account.target_pieces += len(y)
             account.normalised += normalises and not all(is_normalized("NFKC", text) for text in pair[:2])
             links = None if pair.links is None else _flatten(pair.links)
-            rows.append((x, y, encodable(pair.source), encodable(pair.target), links, _flatten(pair.possible)))
+            rows.append((x, y, _encodable(pair.source), _encodable(pair.target), links, _flatten(pair.possible)))
         if rows:
             columns = zip(*rows, strict=True)
             arrays = [pa.array(values, column.type) for values, column in zip(columns, SCHEMA, strict=True)]
             yield pa.record_batch(arrays, schema=SCHEMA)
 
 
-def encodable(text: str) -> str:
+def _encodable(text: str) -> str:
     """Return ``text`` with U+FFFD for each lone surrogate, which UTF-8 cannot encode."""
     return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 

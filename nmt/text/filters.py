@@ -53,7 +53,7 @@ class TestFilters(Filters):
     """Those of a validation or test set, which keeps all pairs that have two texts, also empty ones."""
 
     def reason(self, pair: Pair, source: int, target: int) -> str | None:
-        return super().reason(pair, source, target) if source and target or isinstance(pair, MissingPair) else None
+        return super().reason(pair, source, target) if isinstance(pair, MissingPair) else None
 
 
 NO_FILTERS = Filters()
