@@ -30,7 +30,7 @@ class ModelOptions:
     def load_settings(
         self, *, engine: EngineName = "torch", shortlist: bool = False, slots: int | None = None
     ) -> LoadSettings:
-        """Return them for ``load_model``."""
+        """Return these settings in the form that ``load_model`` takes."""
         return LoadSettings(
             engine=engine,
             device=self.device,

@@ -75,7 +75,7 @@ class Translate:
     @property
     def translator(self) -> Translator:
         """The translator of this process, loaded on first use. A forked child loads it again: threads end in a fork."""
-        # A child keeps that of its parent: freeing its sessions would wait for threads that ended in the fork.
+        # A forked child also keeps its parent's translator: freeing it would wait for threads that the fork ended.
         if (process := os.getpid()) not in self._loaded:
             self._loaded[process] = Translator(load(self.model, self.settings))
         return self._loaded[process]
