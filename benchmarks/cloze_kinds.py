@@ -10,7 +10,7 @@ import yaml
 from nmt.attention.base import Attention
 from nmt.config import train_config
 from nmt.model.build import ATTENTION
-from nmt.plugins import construct, locate
+from nmt.settings.plugins import construct, locate
 
 SIZE = 64  # of every state, embedding and key
 FOLDER = Path(__file__).parents[1] / "conf" / "attention"

@@ -19,7 +19,7 @@ from torch import Tensor
 from nmt.attention.base import Attention, Memory
 from nmt.config import train_config
 from nmt.model.build import ATTENTION
-from nmt.plugins import construct
+from nmt.settings.plugins import construct
 
 SIZE = 512
 BEAM = 5  # queries of a look-up: the hypotheses of one sentence

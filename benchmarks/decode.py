@@ -32,11 +32,11 @@ from floor import FLOAT_METHODS, Product, floor
 from reference import FIRST_PIECE, LAYERS, SIZE, VOCABULARY, reference
 from report import argument_parser, header, save, table, with_quartiles
 
+from nmt.data.text_files import read_lines
 from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
 from nmt.search.engine import Engine
 from nmt.search.search import search
-from nmt.text.files import read_lines
 from nmt.text.specials import EOS
 
 ENGINES = ("torch", "onnx", "onnx-int8")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from report import argument_parser, header, row, save, table_head
 
-from nmt.evaluation import corpus_scores
-from nmt.text.files import read_lines
+from nmt.data.text_files import read_lines
+from nmt.inference.scores import corpus_scores
 
 ENGINES = {
     "torch": ["engine=torch"],

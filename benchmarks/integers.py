@@ -27,12 +27,12 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from report import argument_parser, header, row, save, table_head
 
-from nmt.evaluation import corpus_scores
+from nmt.data.text_files import read_lines
 from nmt.files.checksum import checksum
 from nmt.inference.engines import ABOUT, LoadSettings
 from nmt.inference.onnx.model import open_onnx
+from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.text.files import read_lines
 
 ROWS_PER_CALL, CALLS = 4, 12  # input rows that are kept of each product
 QUANTISED = ["MatMul", "Gemm", "LSTM"]

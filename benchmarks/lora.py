@@ -23,13 +23,13 @@ from report import argument_parser, header, save, table
 from runs import Runs, evaluate
 
 from nmt.config import train_config
+from nmt.data.text_files import read_lines
 from nmt.files.atomic import write_lines
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.adapter import matrices
 from nmt.model.build import build_model, build_on_meta
-from nmt.settings import ModelSettings
-from nmt.text.files import read_lines
+from nmt.settings.build import ModelSettings
 
 CORPORA = ("tatoeba", "multi30k")
 TESTS = {"tatoeba": "test", "multi30k": "test2016"}

@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 from report import argument_parser, header, save, table, with_deviation, with_quartiles
 from runs import Runs, evaluate
 
+from nmt.data.text_files import read_lines
 from nmt.inference.translator import Translator
 from nmt.search import SearchOptions
-from nmt.text.files import read_lines
 
 LSTM, TRANSFORMER = "+experiment=multi30k", "+experiment=multi30k_transformer"
 LINEAR = ["encoder.self_attention=linear", "decoder.self_attention=linear"]

@@ -26,11 +26,11 @@ from report import argument_parser, header, save, table
 from runs import Runs, evaluate
 
 from nmt.alignment.aer import alignment_error_rate
-from nmt.alignment.links import argmax_links
 from nmt.alignment.model1 import train_ibm_model_1
+from nmt.alignment.word_weights import argmax_links
+from nmt.data.links import LinkSettings, parse_links
+from nmt.data.text_files import read_pairs
 from nmt.files.atomic import write_lines
-from nmt.text.files import read_pairs
-from nmt.text.links import LinkSettings, parse_links
 
 KINDS = {
     "bahdanau": ["attention=bahdanau"],

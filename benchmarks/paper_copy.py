@@ -31,11 +31,11 @@ from report import argument_parser, header, save, table, with_quartiles
 from runs import Runs
 
 from nmt.config import train_config
+from nmt.data.copy import WORDS
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
-from nmt.settings import plain
-from nmt.tasks.copy import WORDS
+from nmt.settings.build import plain
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 

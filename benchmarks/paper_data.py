@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from report import argument_parser, header, save, table
 from runs import Runs
 
+from nmt.data.text_files import read_pairs
 from nmt.files.atomic import write_lines
-from nmt.text.files import read_pairs
 
 SIZES = (10_000, 30_000, 100_000, 164_652)
 KINDS = ("bahdanau", "memory")

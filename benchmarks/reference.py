@@ -16,7 +16,7 @@ from nmt.inference.onnx.model import exported_engines
 from nmt.inference.onnx.shortlist import FREQUENT
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.build import build_model
-from nmt.settings import plain
+from nmt.settings.build import plain
 from nmt.text.tokenizer import Tokenizer
 
 VOCABULARY = 8_000

@@ -18,7 +18,7 @@ from report import argument_parser, header, row, save, table_head, with_range
 from runs import Runs
 
 from nmt import Translator
-from nmt.tasks.grammar import generate
+from nmt.grammar import generate
 
 SETTINGS = {
     "position_encoding=false": ["attention.position_encoding=false"],

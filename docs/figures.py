@@ -23,7 +23,7 @@ from torch.optim import Adam
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 from nmt.text.specials import BOS, EOS
 
 LETTERS = "abcdefghijklmnopqrst"

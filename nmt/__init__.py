@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from nmt.version import __version__
+
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # the programs import this file before they handle signals, so it imports nothing
+if TYPE_CHECKING:  # the programs import this file before they handle signals, so it imports almost nothing
     from typing import Any
 
     from nmt.api import Translator as Translator
     from nmt.api import train as train
 
-__version__ = "0.1.0"
 __all__ = ["Translator", "__version__", "train"]
 
 

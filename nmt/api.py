@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.alignment.heatmap import Heatmap as Heatmap
-from nmt.arguments import iterable, text, text_list
 from nmt.errors import Interrupted, UserError
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.translator import Evaluation as Evaluation
 from nmt.inference.translator import Translator as Translator
+from nmt.settings.arguments import iterable, text, text_list
 
 Rows = Iterable[tuple[str, str] | Mapping[str, Any]]
 

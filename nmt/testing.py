@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError
 
-from nmt.arguments import parameters_of
 from nmt.attention.base import Attention, Memory
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.model import contract
 from nmt.model.contract import require_attributes
+from nmt.settings.arguments import parameters_of
 
 LENGTHS = (7, 1, 3, 5)
 QUERIES = 3

@@ -18,7 +18,7 @@ from nmt.files.private import MARK
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 from nmt.text.specials import EOS
 
 

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, prepare
 from nmt.text.shard_writing import Sharding

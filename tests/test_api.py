@@ -12,12 +12,12 @@ from builders import random_model, tiny_config
 
 import nmt
 from nmt.alignment.aer import alignment_error_rate
+from nmt.data.links import Links
 from nmt.errors import UserError
-from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
-from nmt.text.links import Links
+from nmt.inference.scores import corpus_scores
 from nmt.text.tokenizer import Tokenizer
 
 SENTENCES = ["the dog sees a cat", "ein Hund sieht eine Katze"] * 20

@@ -26,8 +26,8 @@ ALLOWED = {
     "nmt/training/groups.py": "translations",  # "valid_bleu needs translations"
     "nmt/inference/reader.py": "pieces",  # only a long source exceeds what an attention holds
     "nmt/files/reading.py": "values",  # a constant
-    "nmt/tasks/grammar/corpus.py": "sentences",
-    "nmt/text/links.py": "links, words",  # "file has links of …", "'0-1' counts words from 0"
+    "nmt/grammar/corpus.py": "sentences",
+    "nmt/data/links.py": "links, words",  # "file has links of …", "'0-1' counts words from 0"
     "nmt/text/bpe_dropout.py": "pieces",  # "word pieces"
     "nmt/text/sampled.py": "pieces",  # "word pieces"
     "nmt/text/piece_training.py": "pieces",  # a tokenizer has 4 special pieces

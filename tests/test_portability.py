@@ -27,10 +27,10 @@ import nmt
 modules = [module.name for module in pkgutil.walk_packages(nmt.__path__, "nmt.")]
 for name in modules:
     importlib.import_module(name)
-from nmt.machine import peak_memory_mb, usable_cores
+from nmt.system.machine import peak_memory_mb, usable_cores
 from nmt.files.atomic import write_lines
 from nmt.files.checkpoint import read_checkpoint
-nmt.machine.Path = lambda file: pathlib.Path("missing")  # no /proc
+nmt.system.machine.Path = lambda file: pathlib.Path("missing")  # no /proc
 assert peak_memory_mb() is None and usable_cores() >= 1
 write_lines(sys.argv[1], ["a"])
 write_lines(sys.argv[1], ["b"])

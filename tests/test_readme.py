@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from nmt.alignment.aer import AER_METHOD
-from nmt.alignment.links import format_pharaoh
-from nmt.tasks.grammar import generate
+from nmt.data.links import format_pharaoh
+from nmt.grammar import generate
 
 pytestmark = pytest.mark.thorough
 

@@ -18,7 +18,7 @@ from sphinx.util import logging
 
 from nmt.config.compose import config_dir
 from nmt.config.describe import YamlFile, group_choices
-from nmt.tasks.sources import PreparedData, is_prepared
+from nmt.data.sources import PreparedData, is_prepared
 from nmt.training.settings import Train
 
 logger = logging.getLogger(__name__)

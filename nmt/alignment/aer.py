@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from nmt.data.links import Link, Links
 from nmt.errors import UserError, counted
-from nmt.text.links import Link, Links
 
 AER_METHOD = (
     "the reference is force-decoded; |A| normalised over the source, </s> dropped; a word's weight is the sum over its "

@@ -15,9 +15,9 @@ from nmt.alignment.characters import short_label, xml_safe
 from nmt.alignment.colours import Scale, scale_of
 from nmt.alignment.fonts import font_families
 from nmt.alignment.page import Example, alignment_page, alignment_table
+from nmt.data.links import Link
 from nmt.errors import UserError, counted
 from nmt.files.atomic import replace_file, write_lines
-from nmt.text.links import Link
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

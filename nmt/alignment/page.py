@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.alignment.characters import short_label, xml_safe
 from nmt.alignment.colours import UNIT, Scale, scale_of
-from nmt.text.links import Link
+from nmt.data.links import Link
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb }

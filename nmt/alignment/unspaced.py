@@ -16,8 +16,8 @@ from nmt.alignment.word_weights import (
     merge_pieces,
     require_words,
 )
-from nmt.text.words import PieceWords, last_words, split_words
-from nmt.writing import UNSPACED
+from nmt.data.words import PieceWords, last_words, split_words
+from nmt.text.writing import UNSPACED
 
 SPACE = "▁"  # how SentencePiece writes a space
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")

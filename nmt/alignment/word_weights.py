@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from nmt.data.links import Link
+from nmt.data.words import last_words, missing_words, split_words
 from nmt.errors import counted
-from nmt.text.words import last_words, missing_words, split_words
 
 
 class AlignedTranslation(Protocol):
@@ -130,3 +131,13 @@ def _piece_words(words: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 def _raw_weights(translation: AlignedTranslation) -> np.ndarray:
     assert translation.alignment is not None, "no alignment: translate with alignments=True"
     return translation.alignment
+
+
+def argmax_links(weights: np.ndarray) -> frozenset[Link]:
+    """Return, for each target word of ``weights`` (J, I), a link to the source word with the largest weight.
+
+    A target word whose weights are all 0 gets no link.
+    """
+    if not weights.size:
+        return frozenset()
+    return frozenset((int(row.argmax()), j) for j, row in enumerate(weights) if row.max() > 0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, SourceAttention
-from nmt.bounds import Size
 from nmt.kernels.additive import additive_scores
+from nmt.settings.bounds import Size
 
 
 class BahdanauAttention(SourceAttention):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmt.arguments import check_arguments
+from nmt.settings.arguments import check_arguments
 
 
 class Memory(NamedTuple):

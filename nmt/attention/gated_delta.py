@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from nmt.attention.base import Memory
 from nmt.attention.decaying import Directions, Update, project, unit
 from nmt.attention.delta import DeltaAttention
-from nmt.bounds import Size
+from nmt.settings.bounds import Size
 
 
 class GatedDeltaAttention(DeltaAttention):

@@ -19,7 +19,7 @@ from torch.nn.functional import normalize, pad
 
 from nmt.attention.base import Attention, Memory, clear_padding
 from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
-from nmt.bounds import Size
+from nmt.settings.bounds import Size
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
 LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number

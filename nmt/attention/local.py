@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Memory, require_queries
 from nmt.attention.luong import LuongAttention
-from nmt.bounds import Size
 from nmt.kernels.products import linear
+from nmt.settings.bounds import Size
 
 
 class LocalAttention(LuongAttention):

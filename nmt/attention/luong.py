@@ -12,8 +12,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, SourceAttention
-from nmt.bounds import Size
 from nmt.kernels.additive import additive_scores
+from nmt.settings.bounds import Size
 
 
 class LuongAttention(SourceAttention):

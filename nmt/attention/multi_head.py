@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory, SourceAttention, clear_padding, require_queries
-from nmt.bounds import Size
+from nmt.settings.bounds import Size
 
 
 class MultiHeadAttention(Attention):

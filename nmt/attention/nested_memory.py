@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.attention.memory import MemoryAttention, Score, score
-from nmt.bounds import Count, Size
 from nmt.kernels.products import linear
+from nmt.settings.bounds import Count, Size
 
 
 class NestedMemoryAttention(MemoryAttention):

@@ -14,7 +14,7 @@ from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
 from nmt.errors import UserError, counted
-from nmt.progress import Progress
+from nmt.system.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
 
@@ -55,7 +55,7 @@ def align(arguments: list[str]) -> None:
         groups = _pair_groups(options)
         translator = load_model(options.model, options.load_settings())
         require_attention(translator, f"model={options.model}")
-        from nmt.alignment.links import format_pharaoh
+        from nmt.data.links import format_pharaoh
         from nmt.inference.forced_decoding import forced_links
 
         progress = Progress("pair", total=line_counter(options.src), on_terminal=not sys.stdout.isatty())
@@ -75,7 +75,7 @@ def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:
     """Return an iterator of sources and translations in groups. Files are read at once, so that errors come first."""
     if options.src is None or options.tgt is None:
         return _stdin_groups()
-    from nmt.text.files import read_pairs
+    from nmt.data.text_files import read_pairs
 
     pairs = iter(read_pairs(options.src, options.tgt, allow_empty=True))
     groups = iter(lambda: list(islice(pairs, GROUP)), [])

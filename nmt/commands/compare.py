@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from nmt.bounds import AtLeast, AtMost, Count, Threads
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.runs import changed_code, join_options
 from nmt.commands.shell import run
@@ -18,9 +17,10 @@ from nmt.commands.streams import require_stdout
 from nmt.config.compose import config_dir
 from nmt.config.init_from import key_of, read_yaml
 from nmt.errors import UserError, counted, print_message
-from nmt.evaluation import EvaluationSettings
 from nmt.files.locks import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
+from nmt.inference.scores import EvaluationSettings
+from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
 
 if TYPE_CHECKING:
     from nmt.comparison.models import Run

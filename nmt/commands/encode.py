@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.bounds import Count
 from nmt.commands.models import ModelOptions, load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter
 from nmt.errors import counted, print_message
-from nmt.progress import Progress
+from nmt.settings.bounds import Count
+from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
     from nmt.inference.memories import EncodedLine

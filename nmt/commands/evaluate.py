@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Size
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
+from nmt.data.links import Links, LinkSettings
+from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.evaluation import EvaluationSettings, ignore_case
 from nmt.inference.engines import EngineName
+from nmt.inference.scores import EvaluationSettings, ignore_case
 from nmt.search.options import SearchOptions
-from nmt.text.links import Links, LinkSettings
-from nmt.text.pair import Pair
+from nmt.settings.bounds import Size
 
 if TYPE_CHECKING:
     from nmt.alignment.aer import AlignmentScores
@@ -142,8 +142,8 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     texts = _load_or_translate(options)
-    from nmt.evaluation import choose_tokenizer, corpus_scores
-    from nmt.score_hints import print_hints
+    from nmt.inference.score_hints import print_hints
+    from nmt.inference.scores import choose_tokenizer, corpus_scores
 
     choice = choose_tokenizer(texts.references, texts.tokenizer)
     how: dict[str, Any] = {"lowercase": texts.lowercase, "tokenizer": choice.tokenizer}
@@ -188,7 +188,7 @@ class _Texts:
 
 
 def _load_or_translate(options: Evaluate) -> _Texts:
-    from nmt.text.files import read_pairs
+    from nmt.data.text_files import read_pairs
 
     assert options.tgt is not None
     if options.hypotheses is not None:

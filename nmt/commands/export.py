@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.bounds import Count, Size
 from nmt.commands.models import load_model
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
@@ -17,6 +16,7 @@ from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import has_adapter
+from nmt.settings.bounds import Count, Size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,8 +158,8 @@ def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple
 
     Raises UserError if there is no such corpus, or if its tokenizers differ from the model's.
     """
+    from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
-    from nmt.tasks.sources import is_prepared
     from nmt.text.prepare import open_prepared
 
     data = trained.config["data"]

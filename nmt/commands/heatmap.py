@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.lost_words import LostWords
-from nmt.bounds import Count
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -20,6 +19,7 @@ from nmt.files.locks import own_folder
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
+from nmt.settings.bounds import Count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,7 +114,7 @@ def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | 
     Source and target are read to the end, so that files of unequal length are an error whatever the limit. Links are
     needed for these lines only.
     """
-    from nmt.text.files import read_lines, read_pairs
+    from nmt.data.text_files import read_lines, read_pairs
 
     if options.tgt is None:
         return list(islice(read_lines(options.src), options.limit)), None, None

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from nmt.alignment.aer import AlignmentScores, alignment_scores, better_reading
+from nmt.data.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links, swap_advice
+from nmt.data.text_files import read_lines, read_pairs
 from nmt.errors import counted, print_message
-from nmt.text.files import read_lines, read_pairs
-from nmt.text.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links, swap_advice
 
 if TYPE_CHECKING:
-    from nmt.text.pair import Pair
+    from nmt.data.pair import Pair
 
 SIGNATURES = {
     "precision": "|A & P| / |A|",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nmt.bounds import Threads
 from nmt.commands.streams import GROUP
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName, LoadSettings
-from nmt.progress import Progress
 from nmt.search.options import SearchOptions
+from nmt.settings.bounds import Threads
+from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
     from nmt.inference.translation import Translation

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from nmt.commands.streams import require_stdout
 from nmt.config.plain import compose_plain, config_dir
-from nmt.settings import build
+from nmt.settings.build import build
 
 Options = TypeVar("Options")
 Check = Callable[[dict[str, Any]], Iterable[str]]
@@ -22,7 +22,7 @@ def read_options(
     ``check`` yields further problems, those that a schema cannot express, unless a key is missing. Raises one UserError
     that lists every unknown key, missing key and wrong value.
     """
-    from nmt.config.validate import problems
+    from nmt.settings.validate import problems
 
     def all_problems(config: dict[str, Any]) -> Iterator[str]:
         yield from problems(config, schema, "")

@@ -9,18 +9,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nmt import __version__
-from nmt.bounds import Count
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
+from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
 from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
-from nmt.settings import build
-from nmt.tasks.sources import DataSettings, is_prepared, load_pairs, source_problems
+from nmt.settings.bounds import Count
+from nmt.settings.build import build
 from nmt.text.piece_training import TokenizerSettings
 from nmt.training.settings import DATA
+from nmt.version import __version__
 
 if TYPE_CHECKING:
     from nmt.text.prepare import Prepared
@@ -71,7 +71,7 @@ def prepare(arguments: list[str]) -> None:
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
     """Yield one message per problem with the keys of ``data`` and ``tokenizer``."""
-    from nmt.config.validate import problems
+    from nmt.settings.validate import problems
 
     trust = config["trust"] if isinstance(config["trust"], list) else []
     messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))

@@ -93,7 +93,7 @@ def _require_memory(name: str) -> None:
     Without memory, torch ends the process while it is loaded. numpy's OpenBLAS does so too, or sends SIGINT; it starts
     a thread with a stack of 8 MB for each core.
     """
-    from nmt.machine import allowed_cores, can_allocate
+    from nmt.system.machine import allowed_cores, can_allocate
 
     megabytes = 150 if name in WITHOUT_TORCH else 500
     if not can_allocate((megabytes + 8 * allowed_cores()) << 20):
@@ -106,7 +106,7 @@ def _respect_quota() -> None:
     OpenMP reads the number when torch is loaded. Threads beyond the quota only pause each other.
     """
     from nmt.errors import print_message
-    from nmt.machine import allowed_cores, cpu_quota, usable_cores
+    from nmt.system.machine import allowed_cores, cpu_quota, usable_cores
 
     quota = cpu_quota()
     if quota is not None and "OMP_NUM_THREADS" not in os.environ and usable_cores() < allowed_cores():

@@ -15,11 +15,13 @@ from typing import Any
 
 from nmt.config.compose import config_dir
 from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
+from nmt.data.sources import DataSettings, PreparedData
 from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, lock_folder
 from nmt.files.reading import read_json, read_text, refuse_links
+from nmt.files.source_code import changed_modules
 from nmt.inference.run_files import (
     CHECKPOINTS,
     CODE_FILE,
@@ -29,9 +31,7 @@ from nmt.inference.run_files import (
     SUMMARY_FILE,
     has_checkpoint,
 )
-from nmt.settings import plain
-from nmt.source_code import changed_modules
-from nmt.tasks.sources import DataSettings, PreparedData
+from nmt.settings.build import plain
 from nmt.training.groups import TrainingSettings
 from nmt.training.settings import Train
 

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt import __version__
 from nmt.commands import streams
 from nmt.commands.translate_options import Translate
 from nmt.errors import UserError, counted, print_message
@@ -16,8 +15,9 @@ from nmt.inference.engines import EngineName
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.shards.store import ShardStore, open_store, run_shards
-from nmt.machine import usable_cores
-from nmt.processes import ProcessWorkers, Workers
+from nmt.system.machine import usable_cores
+from nmt.system.processes import ProcessWorkers, Workers
+from nmt.version import __version__
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator

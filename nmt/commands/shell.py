@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from nmt.errors import STOP_SIGNALS, Interrupted, UserError, print_message, suggest_fix
-from nmt.machine import describe_limits, is_out_of_memory
-from nmt.plugins import trusted_packages
+from nmt.settings.plugins import trusted_packages
+from nmt.system.machine import describe_limits, is_out_of_memory
 
 USER_ERROR = 2
 INTERNAL_ERROR = 70  # EX_SOFTWARE in sysexits.h

@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from nmt.data.text_files import STDIN as STDIN
+from nmt.data.text_files import decode_lines, read_lines
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import compressed, replace_file
 from nmt.files.compression import COMPRESSED, opener
 from nmt.files.reading import open_regular
-from nmt.text.files import STDIN as STDIN
-from nmt.text.files import decode_lines, read_lines
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
 COUNTED_BYTES = 1 << 24

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from operator import itemgetter
@@ -27,14 +27,15 @@ from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.sweep_table import RESULTS, print_table, write_table
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
+from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import make_folder, open_own, write_lines
 from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.private import delete
 from nmt.files.reading import read_json
+from nmt.files.source_code import toolkit_version
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
-from nmt.source_code import toolkit_version
-from nmt.tasks.sources import missing_parts
+from nmt.text.prepared_settings import missing_parts
 from nmt.training.launch import detect_launch
 from nmt.training.settings import Train
 
@@ -93,7 +94,7 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
     for job in jobs:
         try:
             require_own(job.folder, known=(JOB_FILE,))
-            if missing := [*missing_parts(_job_config(job).data, needed)]:
+            if missing := [*_missing_parts(_job_config(job), needed)]:
                 raise UserError(*missing)
         except UserError as error:
             for problem in error.problems:
@@ -105,6 +106,13 @@ def _check(multirun: Multirun, needed: Sequence[str]) -> None:
         ]
         others = [f"and {len(lines) - SHOWN} more problems like these"] if len(lines) > SHOWN else []
         raise UserError(*lines[:SHOWN], *others)
+
+
+def _missing_parts(config: Train, needed: Sequence[str]) -> Iterable[str]:
+    """Return a problem for each ``needed`` part that has no files or that prepared text does not have."""
+    if isinstance(config.data, PreparedData):
+        return missing_parts(Path(config.data.folder), needed) if needed else []
+    return missing_files(config.data.block, needed)
 
 
 def _job_config(job: Job) -> Train:

@@ -31,10 +31,10 @@ from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.init_from import key_of, trains_on_the_same_text
 from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.files.atomic import make_folder, write_lines
+from nmt.files.source_code import code_of
 from nmt.inference import run_files
-from nmt.machine import peak_memory_mb
-from nmt.settings import plain
-from nmt.source_code import code_of
+from nmt.settings.build import plain
+from nmt.system.machine import peak_memory_mb
 from nmt.training.launch import detect_launch, is_first, require_device
 from nmt.training.ranks import connected_processes, from_first, rank
 from nmt.training.settings import Train

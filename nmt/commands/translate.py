@@ -17,8 +17,8 @@ from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
 from nmt.errors import print_message
 from nmt.inference.translation import alignment_lines, output_lines
-from nmt.progress import Progress
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
     from nmt.inference.shards.shard import Done

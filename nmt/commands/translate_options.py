@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from nmt.bounds import AtLeast, AtMost, Size
 from nmt.commands.models import ModelOptions
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
 from nmt.search.options import SearchOptions
+from nmt.settings.bounds import AtLeast, AtMost, Size
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from nmt.alignment.fonts import font_families
 from nmt.alignment.heatmap import POINTS, draw_bar, draw_weights, label_cells
 from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.comparison.results import Point, Row, pareto_front
+from nmt.data.links import Link
 from nmt.files.atomic import replace_file
-from nmt.text.links import Link
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.evaluation import BY_WORDS, DEFAULT, bleu_metric
-from nmt.text.words import split_words
+from nmt.data.words import split_words
+from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
 
 REPEATED_WORDS = 2  # consecutive words that count as a repetition
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
+from nmt.data.links import Links, parse_links
+from nmt.data.sources import is_prepared
+from nmt.data.text_files import read_lines
 from nmt.errors import UserError, counted, print_message
-from nmt.evaluation import DEFAULT, choose_tokenizer, stored_tokenizer
 from nmt.files.reading import read_json
 from nmt.inference.run_files import (
     CONFIG_FILE,
@@ -25,9 +27,7 @@ from nmt.inference.run_files import (
     TRANSLATIONS,
     has_adapter,
 )
-from nmt.tasks.sources import is_prepared
-from nmt.text.files import read_lines
-from nmt.text.links import Links, parse_links
+from nmt.inference.scores import DEFAULT, choose_tokenizer, stored_tokenizer
 
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", *UNRELATED)

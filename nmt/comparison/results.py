@@ -16,10 +16,10 @@ from nmt.comparison.measures import Column, length_ratio, mean_and_deviation, re
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.significance import SAMPLES, Difference, all_better, paired_bootstrap
 from nmt.comparison.store import Measurements
-from nmt.evaluation import corpus_scores
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
+from nmt.inference.scores import corpus_scores
 from nmt.training.merit import NEAR_ZERO
 
 

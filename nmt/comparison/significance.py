@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from nmt.evaluation import DEFAULT, bleu_metric
+from nmt.inference.scores import DEFAULT, bleu_metric
 
 SAMPLES = 1000
 SIGNIFICANT = 0.05  # p-values below are marked

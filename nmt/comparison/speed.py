@@ -16,11 +16,11 @@ from typing import Any
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements
 from nmt.errors import UserError, print_message, reason
-from nmt.evaluation import corpus_scores
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
 from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
+from nmt.inference.scores import corpus_scores
 
 FIXED_SEARCH = {"n_best": 1, "temperature": None, "top_k": None}
 

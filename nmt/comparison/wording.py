@@ -11,7 +11,7 @@ from nmt.comparison.results import Row
 from nmt.comparison.results import updates as count_updates
 from nmt.comparison.significance import SAMPLES
 from nmt.errors import counted
-from nmt.evaluation import corpus_scores
+from nmt.inference.scores import corpus_scores
 
 FEW_SENTENCES = 100  # with fewer, single sentences decide
 

@@ -2,7 +2,7 @@
 
 Reads one JSON object from stdin and writes one as the last line of stdout. A new process for each measurement keeps the
 memory of one model out of the measurement of the next, and imports torch only for the engines that need it. A
-worker of ``nmt.processes`` imports the modules of the command, which would count as memory of the model.
+worker of ``nmt.system.processes`` imports the modules of the command, which would count as memory of the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from threading import Thread
 from typing import Any
 
-from nmt.machine import peak_memory_mb
+from nmt.system.machine import peak_memory_mb
 
 
 def main() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.init_from import read_yaml, value_at
+from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
-from nmt.evaluation import EvaluationSettings
 from nmt.inference.run_files import CONFIG_FILE
+from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
-from nmt.settings import build
-from nmt.tasks.sources import DataSettings, source_problems
+from nmt.settings.build import build
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
@@ -71,7 +71,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
 
 def _reads_source(settings: Train) -> bool:
     from nmt.model.build import ATTENTION
-    from nmt.plugins import locate
+    from nmt.settings.plugins import locate
 
     attention = locate(settings.attention["_target_"], ATTENTION, trust=settings.trust)
     return bool(getattr(attention, "reads_source", True))

@@ -19,10 +19,10 @@ from nmt.config.explain import ERRORS, explain, one_line
 from nmt.config.hints import setting_of
 from nmt.config.init_from import inherit_settings, key_of
 from nmt.config.plain import config_dir as config_dir
-from nmt.config.validate import problems
+from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.settings import build, plain
-from nmt.tasks.sources import is_prepared
+from nmt.settings.build import build, plain
+from nmt.settings.validate import problems
 from nmt.training.settings import PreparedTrain, Train
 
 # Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.

@@ -13,10 +13,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.arguments import suggestion
 from nmt.config.hints import advice
 from nmt.config.init_from import key_of
 from nmt.config.plain import config_dir
+from nmt.settings.arguments import suggestion
 
 # ValueError: attention=null; TypeError: attention=[[luong]]
 ERRORS = (HydraException, OmegaConfBaseException, ValueError, TypeError)

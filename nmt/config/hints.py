@@ -10,9 +10,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from nmt.arguments import suggestion
 from nmt.inference.engines import ABOUT
 from nmt.inference.run_files import ADAPTER, MODEL_FILE
+from nmt.settings.arguments import suggestion
 
 LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"
 # Names from other toolkits, and from earlier versions of this one.

@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
+from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings import plain
-from nmt.tasks.sources import is_prepared
+from nmt.settings.build import plain
 from nmt.training.settings import Train
 
 # Changes of the text, which a prepared folder has made already.
@@ -58,7 +58,7 @@ def inherit_settings(
 def trains_on_the_same_text(config: Train) -> bool:
     """Return whether ``config`` has the data source of the run in ``init_from``. Pairs from Python are always new."""
     folder, data = config.init_from, plain(config.data)
-    if folder is None or data["_target_"] == "nmt.tasks.from_python.from_python":
+    if folder is None or data["_target_"] == "nmt.data.from_python.from_python":
         return False
     start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")
     return isinstance(start.get("data"), dict) and _without_case(start["data"]) == data

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from nmt.arguments import is_missing, iterable, text
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.load import load
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.settings.arguments import is_missing, iterable, text
 
 
 class Translate:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from nmt.arguments import text_list
+from nmt.settings.arguments import text_list
 
 if TYPE_CHECKING:
+    from nmt.data.invisible import Invisible
     from nmt.search.engine import Engine
-    from nmt.text.invisible import Invisible
     from nmt.text.tokenizer import Tokenizer
 
 OnnxEngineName = Literal["onnx", "onnx-int8"]

@@ -8,15 +8,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from nmt.alignment.links import argmax_links
-from nmt.alignment.word_weights import lost_words, word_weights
-from nmt.arguments import text_list
+from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
 from nmt.errors import counted
 from nmt.inference.oversized import Failure, OnFailure, report, run_in_halves
 from nmt.inference.reader import Reader
 from nmt.inference.translation import SCORES_NOT_FINITE
-from nmt.machine import available_memory
 from nmt.search.search import batches_by_length
+from nmt.settings.arguments import text_list
+from nmt.system.machine import available_memory
 from nmt.text.specials import BOS, PAD
 
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.onnx.model import is_deployment, open_onnx, open_preferred
 from nmt.inference.run_files import has_adapter
-from nmt.machine import torch_threads
+from nmt.system.machine import torch_threads
 
 if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel

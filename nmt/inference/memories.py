@@ -11,22 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.arguments import iterable, text
 from nmt.attention.base import Memory
+from nmt.data.words import PieceWords
 from nmt.errors import UserError
 from nmt.inference.model_folder import class_path
 from nmt.inference.oversized import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.translator import Translator, with_source_words
-from nmt.machine import is_out_of_memory
 from nmt.model.encoder import Final
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
+from nmt.settings.arguments import iterable, text
+from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
-from nmt.text.words import PieceWords
 
 
 class EncodedLine(NamedTuple):

@@ -20,6 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
+from nmt.data.words import PieceWords
 from nmt.errors import UserError, counted, reason
 from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text, require_regular
@@ -29,7 +30,6 @@ from nmt.inference.torch_engine import Source
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
-from nmt.text.words import PieceWords
 
 FORMAT = 1
 COUNT = "count.txt"  # number of files: without it, nobody would notice that the last files are missing

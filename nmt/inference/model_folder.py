@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from nmt.data.invisible import KINDS, Invisible
 from nmt.errors import UserError, print_message, reason
-from nmt.evaluation import stored_tokenizer
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.files.reading import read_json, require_plain
+from nmt.files.source_code import changed_modules
 from nmt.inference.adapter_file import Base, apply_adapter, find_base, model_fingerprint
 from nmt.inference.engines import AttentionFacts
 from nmt.inference.run_files import CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
+from nmt.inference.scores import stored_tokenizer
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.build import SkipInitialisation, build_model, declared_shapes
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings import ModelSettings
-from nmt.source_code import changed_modules
-from nmt.text.invisible import KINDS, Invisible
+from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 FORMAT = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from nmt.data.words import count_words
 from nmt.errors import UserError, counted
-from nmt.machine import is_out_of_memory
-from nmt.text.words import count_words
+from nmt.system.machine import is_out_of_memory
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from nmt.arguments import text
+from nmt.data.invisible import Invisible, remove_invisible
 from nmt.inference.engines import Runtime
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.oversized import SourceTooLong
+from nmt.settings.arguments import text
 from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, problems, splits_to_letters
-from nmt.text.invisible import Invisible, remove_invisible
 from nmt.text.specials import EOS
 from nmt.text.tokenizer import Tokenizer
 

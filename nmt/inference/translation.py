@@ -20,7 +20,7 @@ class Translation:
     divided by the length penalty of the search. ``alignment`` (T, S) holds the raw attention weights, one row per
     target token and one column per source token, both with ``</s>``; None if it was not requested.
     ``source_words`` and ``target_words`` give the number of the word that each token belongs to, from 0 and without
-    ``</s>``: a word of the source line, or of ``text``, as ``nmt.text.words`` splits them. Both are empty without an
+    ``</s>``: a word of the source line, or of ``text``, as ``nmt.data.words`` splits them. Both are empty without an
     alignment. ``n_best`` lists the best translations of the line, this one first.
     """
 
@@ -61,8 +61,8 @@ def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> I
 
 def alignment_lines(translations: Sequence[Translation]) -> list[str]:
     """Return one line per output line: the word alignment in Pharaoh format, empty without an alignment."""
-    from nmt.alignment.links import argmax_links, format_pharaoh
-    from nmt.alignment.word_weights import word_weights
+    from nmt.alignment.word_weights import argmax_links, word_weights
+    from nmt.data.links import format_pharaoh
 
     return [
         "" if hypothesis.alignment is None else format_pharaoh(argmax_links(word_weights(hypothesis)))

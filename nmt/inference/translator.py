@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from nmt.arguments import iterable, text, text_list
+from nmt.data.links import Link, Links, links_from_python
+from nmt.data.words import PieceWords
 from nmt.errors import UserError, counted
 from nmt.inference.bulk import Bulk, Results, Stoppable
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
@@ -19,14 +20,13 @@ from nmt.inference.load import load
 from nmt.inference.oversized import Failure, OnFailure, report
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
-from nmt.machine import guard_forks
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
-from nmt.text.links import Link, Links, links_from_python
+from nmt.settings.arguments import iterable, text, text_list
+from nmt.system.machine import guard_forks
 from nmt.text.specials import EOS
-from nmt.text.words import PieceWords
 
 if TYPE_CHECKING:
     from nmt.alignment.heatmap import Heatmap
@@ -270,8 +270,8 @@ class Translator(Reader):
         record both. What is unusual in the texts is printed on stderr.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
-        from nmt.evaluation import choose_tokenizer, corpus_scores, ignore_case
-        from nmt.score_hints import print_hints
+        from nmt.inference.score_hints import print_hints
+        from nmt.inference.scores import choose_tokenizer, corpus_scores, ignore_case
 
         sources, references = text_list(sources, "sources"), text_list(references, "references")
         if len(sources) != len(references):

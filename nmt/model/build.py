@@ -19,15 +19,15 @@ from torch.overrides import TorchFunctionMode
 from nmt.attention.base import Attention
 from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
-from nmt.machine import guard_forks
 from nmt.model import contract
 from nmt.model.contract import require_attributes
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
 from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
-from nmt.plugins import PluginPoint, construct, locate_all, setting
-from nmt.settings import Block, ModelSettings
+from nmt.settings.build import Block, ModelSettings
+from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
+from nmt.system.machine import guard_forks
 from nmt.text.specials import PAD
 
 guard_forks()

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from torch import nn
 
-from nmt.arguments import TypeCheck
-from nmt.bounds import AtLeast, Layers, Size
+from nmt.settings.arguments import TypeCheck
+from nmt.settings.bounds import AtLeast, Layers, Size
 
 ENCODER = {"state_size": Size, "layers": Layers, "dropout": Callable[..., Any]}
 ATTENTION = {

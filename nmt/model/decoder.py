@@ -9,9 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmt.arguments import check_arguments
 from nmt.attention.base import Attention, Memory
-from nmt.bounds import Layers, Share, Size
 from nmt.kernels import enabled
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
@@ -19,6 +17,8 @@ from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence, lstm_cell
 from nmt.model.bridge import Bridge
 from nmt.model.encoder import Final
+from nmt.settings.arguments import check_arguments
+from nmt.settings.bounds import Layers, Share, Size
 
 
 class State(NamedTuple):

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.arguments import check_arguments
 from nmt.attention.reversal import reversal, take
-from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
+from nmt.settings.arguments import check_arguments
+from nmt.settings.bounds import Layers, Share, Size
 
 
 class Final(NamedTuple):

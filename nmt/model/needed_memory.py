@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from nmt.machine import available_memory
-from nmt.settings import Block, ModelSettings, plain
+from nmt.settings.build import Block, ModelSettings, plain
+from nmt.system.machine import available_memory
 
 BYTES_PER_NUMBER = 4  # float32
 GIGABYTE = 10**9

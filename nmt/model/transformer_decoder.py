@@ -7,9 +7,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmt.arguments import check_arguments
 from nmt.attention.base import Attention, Memory
-from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
 from nmt.model.decoder import tie_output
 from nmt.model.encoder import Final
@@ -18,6 +16,8 @@ from nmt.model.transformer_encoder import require_heads
 from nmt.model.transformer_layers import DecoderLayer, PositionedEmbeddings
 from nmt.self_attention import FeatureMap, Kind
 from nmt.self_attention.base import State as LayerState
+from nmt.settings.arguments import check_arguments
+from nmt.settings.bounds import Layers, Share, Size
 
 
 class TransformerState(NamedTuple):

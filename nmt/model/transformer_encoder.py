@@ -7,13 +7,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from nmt.arguments import check_arguments
 from nmt.attention.base import clear_padding
-from nmt.bounds import Layers, Share, Size
 from nmt.kernels.dropout import Dropout
 from nmt.model.encoder import Final
 from nmt.model.transformer_layers import EncoderLayer, PositionedEmbeddings
 from nmt.self_attention import FeatureMap, Kind
+from nmt.settings.arguments import check_arguments
+from nmt.settings.bounds import Layers, Share, Size
 
 
 class TransformerEncoder(nn.Module):

@@ -7,11 +7,11 @@ from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
 
-from nmt.arguments import TypeCheck
-from nmt.bounds import AtLeast, AtMost, Count
 from nmt.errors import UserError
 from nmt.search.engine import Integers
-from nmt.settings import PYTHON_ONLY
+from nmt.settings.arguments import TypeCheck
+from nmt.settings.bounds import AtLeast, AtMost, Count
+from nmt.settings.build import PYTHON_ONLY
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""

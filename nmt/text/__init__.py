@@ -1,1 +1,1 @@
-"""From text to batches of ids: text files, tokenizer, corpus on disk, and batches that fill a token budget."""
+"""From sentence pairs to batches of ids: tokenizer, corpus on disk, and batches that fill a token budget."""

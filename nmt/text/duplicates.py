@@ -9,9 +9,9 @@ from itertools import islice
 
 import numpy as np
 
+from nmt.data.filters import Duplicates
+from nmt.data.pair import Pair
 from nmt.text.account import Account
-from nmt.text.filters import Duplicates
-from nmt.text.pair import Pair
 
 GROUP = 8192  # pairs that are looked up at once
 

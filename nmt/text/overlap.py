@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nmt.data.pair import Pair
 from nmt.text.account import Account
-from nmt.text.pair import Pair
 
 
 class Overlap:

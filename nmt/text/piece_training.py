@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 import sentencepiece
 
-from nmt.bounds import AtLeast, AtMost
 from nmt.errors import UserError
-from nmt.machine import can_allocate, describe_limits
+from nmt.settings.bounds import AtLeast, AtMost
+from nmt.system.machine import can_allocate, describe_limits
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 SPACE = "▁"  # U+2581: how SentencePiece writes a space

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.data.filters import TEST_FILTERS, Filters
+from nmt.data.invisible import Invisible
+from nmt.data.pair import Pair
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import make_folder, write_bytes
 from nmt.files.checksum import checksum, verify_file
-from nmt.progress import Progress
-from nmt.settings import build, plain
+from nmt.settings.build import build, plain
+from nmt.system.progress import Progress
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import without_duplicates
-from nmt.text.filters import TEST_FILTERS, Filters
-from nmt.text.invisible import Invisible
 from nmt.text.overlap import Overlap
-from nmt.text.pair import Pair
 from nmt.text.piece_training import TokenizerSettings, WrongSize
 from nmt.text.prepared_settings import (
     FIX,

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt.arguments import TypeCheck
+from nmt.data.invisible import KINDS
 from nmt.errors import UserError
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
+from nmt.settings.arguments import TypeCheck
 from nmt.text.account import Account
-from nmt.text.invisible import KINDS
 from nmt.text.piece_training import TokenizerSettings
 
 PARTS = ("train", "valid", "test")

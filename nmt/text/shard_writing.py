@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.data.filters import Duplicates, Filters
+from nmt.data.pair import Pair
 from nmt.errors import print_message
 from nmt.files.checksum import checksum
-from nmt.processes import ProcessWorkers, run_tasks
+from nmt.system.processes import ProcessWorkers, run_tasks
 from nmt.text.account import Account
 from nmt.text.duplicates import without_duplicates
-from nmt.text.filters import Duplicates, Filters
-from nmt.text.pair import Pair
 from nmt.text.shards import SHARD_PAIRS, shard_name, write_shard
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nmt.data.filters import Filters
+from nmt.data.links import Links
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.files.checksum import verify_file
 from nmt.text.account import Account
-from nmt.text.corpus import Corpus, encoded_batches, write_batches
-from nmt.text.corpus_format import FIX, SCHEMA, SHARD_KEY, corpus_errors, open_arrow
-from nmt.text.filters import Filters
-from nmt.text.links import Links
-from nmt.text.pair import Pair
+from nmt.text.corpus import FIX, SCHEMA, SHARD_KEY, Corpus, corpus_errors, encoded_batches, open_arrow, write_batches
 from nmt.text.tokenizer import Tokenizer
 
 SHARD_PAIRS = 200_000  # a larger training part is written in shards of this many pairs, before any is dropped

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
+from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.progress import Progress
-from nmt.text.pair import Pair
+from nmt.system.progress import Progress
 
 SAMPLE_PAIRS = 200_000  # a tokenizer learns from at most this many training pairs
 SEED = 1  # of the sample

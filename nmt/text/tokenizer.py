@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import sentencepiece
 
+from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
 from nmt.text.piece_training import SPACE, STAND_IN, clean_text, train_pieces
 from nmt.text.specials import BOS, EOS, PAD, UNK
-from nmt.text.words import PieceWords, split_words
 
 if TYPE_CHECKING:
     from nmt.text.bpe_dropout import BpeMerges

@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import Logger
 from nmt.errors import UserError, counted, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
-from nmt.machine import is_out_of_memory
+from nmt.system.machine import is_out_of_memory
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import sampled_pieces
 from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights

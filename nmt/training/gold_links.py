@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from nmt.alignment.word_weights import linked_pieces, normalise_rows
-from nmt.bounds import Count, NonNegative
+from nmt.data.words import count_words
 from nmt.errors import UserError
+from nmt.settings.bounds import Count, NonNegative
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
-from nmt.text.words import count_words
 from nmt.training.guide import Guide
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from nmt.bounds import Above, AtLeast, AtMost, Count, Positive, Share, Size
-from nmt.settings import PluginSettings
+from nmt.settings.bounds import Above, AtLeast, AtMost, Count, Positive, Share, Size
+from nmt.settings.build import PluginSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
-from nmt.bounds import Count, NonNegative
-from nmt.plugins import PluginPoint, construct, locate
-from nmt.settings import Block
+from nmt.settings.bounds import Count, NonNegative
+from nmt.settings.build import Block
+from nmt.settings.plugins import PluginPoint, construct, locate
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 

@@ -15,8 +15,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.errors import UserError
-from nmt.evaluation import choose_tokenizer, corpus_scores
 from nmt.inference.model_folder import TrainedModel, non_finite, pack
+from nmt.inference.scores import choose_tokenizer, corpus_scores
 from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import CHUNK, output_loss
 from nmt.search.options import SearchOptions

@@ -16,7 +16,7 @@ from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
 from nmt.model.needed_memory import numbers_per_weight
-from nmt.settings import plain
+from nmt.settings.build import plain
 from nmt.text.prepare import Prepared
 from nmt.training.checkpoints import KEYS
 from nmt.training.groups import AdaptSettings

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from nmt.plugins import PluginPoint, construct, locate
-from nmt.settings import Block
+from nmt.settings.build import Block
+from nmt.settings.plugins import PluginPoint, construct, locate
 from nmt.training.groups import ScheduleSettings, TrainingSettings
 from nmt.training.schedules import Plateau
 

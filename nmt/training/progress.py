@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nmt.errors import counted
-from nmt.progress import Minutes, duration, time_left
+from nmt.system.progress import Minutes, duration, time_left
 from nmt.text.batches import Batch
 from nmt.training.optional import UnfailingStream
 

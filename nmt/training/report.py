@@ -12,22 +12,21 @@ import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import argmax_links, format_gold, format_pharaoh
 from nmt.alignment.lost_words import LostWords
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.unspaced import display_weights, piece_labels
-from nmt.alignment.word_weights import piece_weights, word_weights
+from nmt.alignment.word_weights import argmax_links, piece_weights, word_weights
+from nmt.data.links import Links, format_gold, format_pharaoh
+from nmt.data.words import count_words
 from nmt.errors import counted, print_message
-from nmt.evaluation import Choice, EvaluationSettings, choose_tokenizer, corpus_scores
 from nmt.files.atomic import write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
+from nmt.inference.score_hints import print_hints
+from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, corpus_scores
 from nmt.inference.translator import Translator
-from nmt.score_hints import print_hints
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
-from nmt.text.links import Links
-from nmt.text.words import count_words
 from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
 from nmt.training.optional import optional, warn

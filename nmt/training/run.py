@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 import torch
 
+from nmt.data.sources import PreparedData, given_pairs, load_pairs
 from nmt.errors import UserError, counted, print_message
-from nmt.evaluation import choose_tokenizer
 from nmt.files.locks import lock_folder
 from nmt.files.private import remove_leftovers
 from nmt.inference.model_folder import choose_device, load_folder
 from nmt.inference.run_files import CHECKPOINTS
+from nmt.inference.scores import choose_tokenizer
 from nmt.kernels.allocation import keep_freed_memory
 from nmt.kernels.denormals import flushed_denormals
-from nmt.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
-from nmt.settings import plain
-from nmt.tasks.sources import PreparedData, given_pairs, load_pairs
+from nmt.settings.build import plain
+from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory, torch_threads
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.averaging import describe_average

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
-from nmt.bounds import AtLeast, Within
+from nmt.settings.bounds import AtLeast, Within
 
 WarmupSteps = Annotated[int, AtLeast(0)]
 

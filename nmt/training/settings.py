@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from nmt.bounds import AtLeast, AtMost, NonNegative, Positive, Share, Threads
-from nmt.evaluation import EvaluationSettings
+from nmt.data.sources import DataSettings, PreparedData
+from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
-from nmt.settings import Block, ModelSettings, Plugin
-from nmt.tasks.sources import DataSettings, PreparedData
+from nmt.settings.bounds import AtLeast, AtMost, NonNegative, Positive, Share, Threads
+from nmt.settings.build import Block, ModelSettings, Plugin
 from nmt.text.piece_training import TokenizerSettings
 from nmt.training.groups import AdaptSettings, BatchSettings, ScheduleSettings, TrainingSettings
 
-DATA = Plugin("nmt.tasks.sources.DATA_SOURCE", shared=DataSettings)
+DATA = Plugin("nmt.data.sources.DATA_SOURCE", shared=DataSettings)
 ENCODER = Plugin("nmt.model.build.ENCODER")
 ATTENTION = Plugin("nmt.model.build.ATTENTION")
 DECODER = Plugin("nmt.model.build.DECODER")

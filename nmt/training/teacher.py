@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nmt.bounds import Count, NonNegative
 from nmt.errors import UserError
 from nmt.inference.adapter_file import model_fingerprint
 from nmt.inference.model_folder import load_folder
-from nmt.settings import Block
+from nmt.settings.bounds import Count, NonNegative
+from nmt.settings.build import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.training.guide import Guide, normalise

@@ -17,8 +17,8 @@ from pytorch_lightning.loggers import Logger
 from nmt.errors import UserError, reason
 from nmt.files.atomic import write_lines
 from nmt.files.reading import read_json
-from nmt.plugins import PluginPoint, construct
-from nmt.settings import Block
+from nmt.settings.build import Block
+from nmt.settings.plugins import PluginPoint, construct
 from nmt.training.optional import optional
 
 LOGGER = PluginPoint(

@@ -15,12 +15,18 @@ from matplotlib.figure import Figure
 
 from nmt.alignment.aer import alignment_error_rate, alignment_scores, better_reading
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.links import argmax_links, format_pharaoh
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.word_weights import fit_word_weights, linked_pieces, merge_pieces, normalise_rows, word_weights
+from nmt.alignment.word_weights import (
+    argmax_links,
+    fit_word_weights,
+    linked_pieces,
+    merge_pieces,
+    normalise_rows,
+    word_weights,
+)
+from nmt.data.links import Links, format_pharaoh, parse_links
+from nmt.data.words import PieceWords
 from nmt.errors import UserError
-from nmt.text.links import Links, parse_links
-from nmt.text.words import PieceWords
 
 
 def test_parsed_links_are_formatted_in_source_order() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from nmt.alignment.unspaced import display_weights, piece_labels, split_unspaced
 from nmt.alignment.word_weights import fit_word_weights
+from nmt.data.words import PieceWords
 from nmt.text.tokenizer import Tokenizer
-from nmt.text.words import PieceWords
 
 
 class Translation(NamedTuple):

@@ -34,7 +34,7 @@ from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.translator import Translator
 from nmt.model.adapter import adapt
 from nmt.search.options import SearchOptions
-from nmt.settings import build
+from nmt.settings.build import build
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
 from nmt.text.prepared_settings import SETTINGS_FILE, write_settings

@@ -24,7 +24,7 @@ from nmt.attention import (
 from nmt.attention.base import Attention
 from nmt.config import train_config
 from nmt.model.build import ATTENTION
-from nmt.plugins import locate
+from nmt.settings.plugins import locate
 
 GIVEN_BY_THE_BUILDER = {"state_size", "query_size", "max_length", "inner"}
 VARIANTS = {stem: parent for stem in STEMS if (parent := parent_of(stem)) is not None}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nmt.attention import LowRankAttention, MultiHeadAttention
 from nmt.attention.base import Attention, Memory, SourceAttention
 from nmt.model.build import ATTENTION
-from nmt.plugins import locate
+from nmt.settings.plugins import locate
 from nmt.testing import LAWS, LENGTHS, QUERIES, Inputs, WriteAndRead, random_inputs, write_and_read
 
 YAMLS = {stem: read_block(stem) for stem in STEMS}

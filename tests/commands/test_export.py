@@ -16,12 +16,12 @@ from builders import leave_private_folder
 import nmt.commands.export as export_command
 from nmt.commands.export import export
 from nmt.commands.translate import translate
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import prepare
 from nmt.text.tokenizer import Tokenizer

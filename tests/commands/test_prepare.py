@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nmt import progress
 from nmt.commands.prepare import prepare
 from nmt.errors import UserError
+from nmt.system import progress
 from nmt.text import prepare as prepare_module
 from nmt.text import shard_writing
 from nmt.text import survey as survey_module

@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 
 LINES = ["the dog sees a cat", "a red house", "the small cat sleeps"]
 USED = 2

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from nmt.commands import translate as module
 from nmt.commands.streams import input_groups
+from nmt.data.pair import Pair
+from nmt.data.text_files import read_lines, read_pairs
 from nmt.errors import UserError
 from nmt.inference.oversized import OnFailure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.text.files import read_lines, read_pairs
-from nmt.text.pair import Pair
 
 pytestmark = [
     pytest.mark.attack("streamed Unicode lines"),

@@ -57,8 +57,8 @@ def test_empty_file_gives_an_empty_file(
 def test_log_file_gets_lines_with_a_share(
     model: Path, tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("nmt.progress.FIRST_S", 0.0)
-    monkeypatch.setattr("nmt.progress.EVERY_S", 0.0)
+    monkeypatch.setattr("nmt.system.progress.FIRST_S", 0.0)
+    monkeypatch.setattr("nmt.system.progress.EVERY_S", 0.0)
     (tmp_path / "in.txt").write_text("the dog\n" * 1024)
     words = [f"input={tmp_path}/in.txt", f"output={tmp_path}/out.txt", "search=greedy", "search.max_length=2"]
     translate([f"model={model}", *words, *extra])

@@ -19,10 +19,10 @@ from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.pair import Pair
 from nmt.training.gold_links import GoldLinks
 
 # The tokenizers of the tests know few characters.

@@ -24,8 +24,8 @@ from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
 from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.translator import Translator
-from nmt.processes import Failed, attempt
 from nmt.search.options import SearchOptions
+from nmt.system.processes import Failed, attempt
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = "ban gin kor".split()

@@ -43,12 +43,12 @@ from nmt.comparison.store import Measurements
 from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import describe_budget, explain_conditions
 from nmt.comparison.worker import measure
+from nmt.data.links import parse_links
 from nmt.errors import UserError
-from nmt.evaluation import corpus_scores
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.model_folder import TrainedModel
+from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.text.links import parse_links
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
@@ -237,7 +237,7 @@ def test_runs_with_the_same_seed_are_two_models_and_copies_are_refused(report: P
 
 
 def test_runs_on_text_that_was_prepared_again_are_two_models() -> None:
-    prepared = {"data": {"_target_": "nmt.text.prepare.open_prepared"}}
+    prepared = {"data": {"_target_": "nmt.data.sources.PreparedData"}}
     runs = [
         Run(Path(f"{text}-{seed}"), {**prepared, "seed": seed}, {"text_checksum": text})
         for text, seed in ((1, 1), (2, 2), (1, 3))

@@ -11,9 +11,9 @@ import pytest
 
 from nmt.config import compose_config, compose_train, config_dir, to_yaml, train_config
 from nmt.config.compose import train_problems
-from nmt.config.validate import problems
 from nmt.errors import UserError
 from nmt.model.build import build_model
+from nmt.settings.validate import problems
 from nmt.training.settings import ATTENTION
 
 GROUPS = ("data", "tokenizer", "embeddings", "encoder", "attention", "decoder", "batches", "optimizer", "schedule")
@@ -302,7 +302,7 @@ MINE = """
 from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 from nmt.attention import NoAttention
-from nmt.bounds import AtLeast
+from nmt.settings.bounds import AtLeast
 
 if TYPE_CHECKING:
     from nowhere import Shape

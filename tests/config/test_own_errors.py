@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt import plugins
 from nmt.commands.shell import INTERNAL_ERROR, USER_ERROR, describe_error
 from nmt.commands.train import train
+from nmt.settings import plugins
 
 pytestmark = pytest.mark.thorough
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from nmt.config import train_config
+from nmt.data.sources import DataSettings, load_pairs
 from nmt.errors import UserError
 from nmt.model.build import ATTENTION, ENCODER
-from nmt.settings import build
-from nmt.tasks.sources import DataSettings, load_pairs
+from nmt.settings.build import build
 from nmt.training.optimizers import OPTIMIZER, SCHEDULE
 
 pytestmark = pytest.mark.attack("classes that a file names")
@@ -49,7 +49,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, target: str) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("target", ["nmt.attention.NoAttention", "nmt.tasks.copy.generate"])
+@pytest.mark.parametrize("target", ["nmt.attention.NoAttention", "nmt.data.copy.generate"])
 def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests of refused targets would prove nothing."""
     calls = record_calls(monkeypatch, target)
@@ -61,7 +61,7 @@ def test_calls_are_recorded(target: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 OF_ATTENTION = "not allowed here; name something of nmt.attention"
-OF_DATA = "not allowed here; name something of nmt.tasks.grammar or nmt.tasks.copy or nmt.text.parallel"
+OF_DATA = "not allowed here; name something of nmt.grammar or nmt.data.copy or nmt.data.parallel"
 OF_MODEL = "not allowed here; name something of nmt.model"
 NO_SCHEDULE = "must be a subclass of torch.optim.lr_scheduler.LRScheduler"
 NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
@@ -73,16 +73,21 @@ NO_ATTENTION = "must be a subclass of nmt.attention.base.Attention"
     [
         # Classes that a module of nmt only imports.
         ("attention", "none", "nmt.files.checkpoint.ZipFile", OF_ATTENTION),
-        ("attention", "none", "nmt.attention.base.check_arguments", "defined in nmt.arguments; name it there"),
+        ("attention", "none", "nmt.attention.base.check_arguments", "defined in nmt.settings.arguments; name it there"),
         ("data", "copy", "nmt.inference.model_folder.Path", OF_DATA),
-        ("data", "copy", "nmt.text.parallel.Path", f"defined in {Path.__module__}; name it there, and trust that"),
-        ("data", "copy", "nmt.tasks.copy.product", "defined in itertools; name it there, and trust that package"),
+        ("data", "copy", "nmt.data.parallel.Path", f"defined in {Path.__module__}; name it there, and trust that"),
+        ("data", "copy", "nmt.data.copy.product", "defined in itertools; name it there, and trust that package"),
         ("encoder", "lstm", "nmt.model.encoder.Dropout", "defined in nmt.kernels.dropout; name it there, and trust"),
         ("optimizer", "adam", "torch.optim.sgd.Tensor", "defined in torch; name it there, and trust that package"),
         # Functions of nmt that are not allowed at this place.
         ("data", "copy", "nmt.files.atomic.write_lines", OF_DATA),
-        ("data", "copy", "nmt.text.parallel.read_pairs", "defined in nmt.text.files; name it there, and trust that"),
-        ("attention", "none", "nmt.tasks.copy.generate", OF_ATTENTION),
+        (
+            "data",
+            "copy",
+            "nmt.data.parallel.read_pairs",
+            "defined in nmt.data.text_files; name it there, and trust that",
+        ),
+        ("attention", "none", "nmt.data.copy.generate", OF_ATTENTION),
         ("attention", "none", "nmt.attention.base.clear_padding", NO_ATTENTION),
         ("schedule", "constant", "nmt.training.schedules.warm_up", NO_SCHEDULE),
         # Classes that do not inherit from the base class of the place.
@@ -154,8 +159,8 @@ def test_wrong_name_in_a_trusted_package_is_refused(package: str, target: str, p
 
 
 def test_class_without_a_signature_is_refused() -> None:
-    text = message(["data=copy", "data._target_=nmt.text.parallel.Files"])  # a TypedDict
-    assert text.startswith("data._target_=nmt.text.parallel.Files: its arguments are unknown") and "\n" not in text
+    text = message(["data=copy", "data._target_=nmt.data.parallel.Files"])  # a TypedDict
+    assert text.startswith("data._target_=nmt.data.parallel.Files: its arguments are unknown") and "\n" not in text
 
 
 @pytest.mark.thorough

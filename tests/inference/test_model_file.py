@@ -21,7 +21,7 @@ from nmt.inference.translator import Translator
 from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
 from nmt.model.encoder import LSTMEncoder
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.attack("forged model.pt")

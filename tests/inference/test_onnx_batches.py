@@ -11,6 +11,7 @@ import pytest
 from builders import random_model
 
 from nmt.config import compose_train
+from nmt.grammar.corpus import distinct_pairs
 from nmt.inference.engines import LoadSettings, OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.inference.onnx.export import export
@@ -18,7 +19,6 @@ from nmt.inference.onnx.model import open_onnx
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.tasks.grammar.corpus import distinct_pairs
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough

@@ -17,7 +17,7 @@ from nmt.inference.oversized import SourceTooLong, run_in_halves
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough

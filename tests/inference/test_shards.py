@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nmt.errors import UserError
 from nmt.inference.shards.shard import Done, Shard
 from nmt.inference.shards.store import ShardStore, open_store, run_shards
-from nmt.processes import ATTEMPTS, Failed
+from nmt.system.processes import ATTEMPTS, Failed
 
 ROOT = Path(__file__).resolve().parents[2]
 FINISHED = Done(2, ["A", "B"], ["0-0", ""], [(1, "too long")])

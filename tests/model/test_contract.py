@@ -19,7 +19,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import TrainedModel
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
 
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}

@@ -14,11 +14,11 @@ from builders import random_model, tiny_config
 
 from nmt.config import train_config
 from nmt.errors import UserError
-from nmt.machine import available_memory
 from nmt.model import needed_memory
 from nmt.model.build import require_memory
 from nmt.model.needed_memory import numbers_per_weight
-from nmt.settings import ModelSettings
+from nmt.settings.build import ModelSettings
+from nmt.system.machine import available_memory
 
 LUONG = {"_target_": "nmt.attention.LuongAttention"}
 SIZES = {"source_vocabulary": 290, "target_vocabulary": 290, "longest_source": 40}
@@ -85,7 +85,7 @@ def test_available_memory_is_part_of_the_machine() -> None:
 
 def test_limit_of_the_process_counts() -> None:
     resource = pytest.importorskip("resource")
-    code = "from nmt.machine import available_memory; print(available_memory())"
+    code = "from nmt.system.machine import available_memory; print(available_memory())"
     limit = 512 * 2**20
     run = subprocess.run(
         [sys.executable, "-c", code],

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from nmt.data.pair import Pair
+from nmt.data.text_files import read_pairs
 from nmt.text.batches import TokenBatches, collate
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.files import read_pairs
-from nmt.text.pair import Pair
 from nmt.text.specials import BOS, EOS, PAD
 from nmt.text.tokenizer import Tokenizer
 

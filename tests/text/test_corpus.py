@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 
 import nmt.text.corpus
+from nmt.data.filters import TEST_FILTERS, Filters
+from nmt.data.links import Links
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.files import atomic
 from nmt.text import corpus as corpus_module
-from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.corpus_format import FORMAT, FORMAT_KEY, SCHEMA
-from nmt.text.filters import TEST_FILTERS, Filters
-from nmt.text.links import Links
-from nmt.text.pair import Pair
+from nmt.text.corpus import FORMAT, FORMAT_KEY, SCHEMA, Corpus, write_corpus
 from nmt.text.tokenizer import Tokenizer
 
 SENTENCE = "a man in blue shirt two dogs run through deep snow ein Mann läuft"

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.text.corpus import Corpus
-from nmt.text.corpus_format import SCHEMA
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
+from nmt.text.corpus import SCHEMA, Corpus
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 

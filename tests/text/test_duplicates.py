@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.data.pair import Pair
 from nmt.text import duplicates as module
 from nmt.text.account import Account
 from nmt.text.duplicates import Duplicates, SeenHashes, without_duplicates
-from nmt.text.pair import Pair
 
 
 @pytest.mark.parametrize("seed", range(3))

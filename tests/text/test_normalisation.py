@@ -10,8 +10,8 @@ import pytest
 from sharded import SETTINGS
 
 from nmt.commands.prepare import prepare as prepare_command
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 

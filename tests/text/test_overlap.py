@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.data.filters import Duplicates, Filters
+from nmt.data.pair import Pair
 from nmt.text.account import Account
-from nmt.text.filters import Duplicates, Filters
 from nmt.text.overlap import Overlap
-from nmt.text.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shard_writing import Sharding

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sharded import in_shards, random_pairs
 
+from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.text.pair import Pair
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import SampledPieces, sampled_pieces
 from nmt.text.tokenizer import Tokenizer

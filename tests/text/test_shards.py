@@ -12,12 +12,11 @@ import pyarrow as pa
 import pytest
 from sharded import SETTINGS, in_shards, random_pairs
 
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.files.checksum import checksum
-from nmt.text.corpus import Corpus
-from nmt.text.corpus_format import SCHEMA, SHARD_KEY
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
+from nmt.text.corpus import SCHEMA, SHARD_KEY, Corpus
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shard_writing import Sharding
 from nmt.text.shards import Header, ShardedCorpus

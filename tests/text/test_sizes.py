@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.text.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import train_tokenizers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nmt.data.pair import Pair
 from nmt.text import survey as module
-from nmt.text.pair import Pair
 from nmt.text.survey import survey
 
 

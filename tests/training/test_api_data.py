@@ -84,7 +84,7 @@ def test_run_equals_that_on_files(
         assert (run / file).read_bytes() == (from_files / file).read_bytes()
     assert (run / "test.translations.txt").read_text() == (from_files / "test.translations.txt").read_text()
     stored = read_yaml(run / "config.yaml")["data"]
-    assert stored["_target_"] == "nmt.tasks.from_python.from_python"
+    assert stored["_target_"] == "nmt.data.from_python.from_python"
     assert stored["columns"] == (None if columns is None else list(columns))
     assert result.scores["bleu"] is not None
 

@@ -16,12 +16,12 @@ from builders import random_model, tiny_config
 from tiny import TINY, interrupt_at
 
 from nmt.commands.train import train
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
-from nmt.text.filters import Filters
-from nmt.text.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.training.gold_links import GoldLinks

@@ -138,8 +138,8 @@ def test_impossible_step_is_damage(step: str, tmp_path: Path) -> None:
 def test_log_file_gets_lines_within_an_epoch(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("nmt.progress.FIRST_S", 0.0)
-    monkeypatch.setattr("nmt.progress.EVERY_S", 0.0)
+    monkeypatch.setattr("nmt.system.progress.FIRST_S", 0.0)
+    monkeypatch.setattr("nmt.system.progress.EVERY_S", 0.0)
     train([*ONE_EPOCH])
     lines = [line for line in capsys.readouterr().err.splitlines() if " update" in line and "tokens/s" in line]
     assert len(lines) >= 2

@@ -9,13 +9,13 @@ import pytest
 import sentencepiece
 from builders import random_model, tiny_config
 
-from nmt.evaluation import EvaluationSettings
+from nmt.data.links import parse_links
+from nmt.data.pair import Pair
 from nmt.inference.model_folder import TrainedModel
+from nmt.inference.scores import EvaluationSettings
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus, write_corpus
-from nmt.text.links import parse_links
-from nmt.text.pair import Pair
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.report import test_report as report_of_test_set
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 import nmt
-from nmt.alignment.links import format_gold, format_pharaoh
 from nmt.commands.evaluate import evaluate
 from nmt.commands.translate import translate
+from nmt.data.links import Links, format_gold, format_pharaoh, parse_links
 from nmt.inference.oversized import SourceTooLong
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
-from nmt.text.links import Links, parse_links
 from nmt.training import report
 
 

@@ -139,7 +139,7 @@ def test_start_keeps_its_generated_text(finished: Path, capsys: pytest.CaptureFi
 def test_setting_of_the_text_changes_the_text_of_the_start(finished: Path) -> None:
     train([f"init_from={finished}", "name=next", *FURTHER, "data.train_pairs=50"])
     before, after = (read_yaml(finished.parent / name / "config.yaml")["data"] for name in ("demo", "next"))
-    assert after == {**before, "train_pairs": 50} and after["_target_"] == "nmt.tasks.copy.generate"
+    assert after == {**before, "train_pairs": 50} and after["_target_"] == "nmt.data.copy.generate"
 
 
 def test_start_keeps_its_prepared_text_also_when_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_other_text_replaces_that_of_the_start(finished: Path, choice: str, caps
         (Path("mine") / "experiment" / "generated.yaml").write_text(text)
         words = ["--config-dir=mine", "+experiment=generated"]
     train([f"init_from={finished}", "name=next", *FURTHER, *words])
-    assert read_yaml(finished.parent / "next" / "config.yaml")["data"]["_target_"] == "nmt.tasks.grammar.generate"
+    assert read_yaml(finished.parent / "next" / "config.yaml")["data"]["_target_"] == "nmt.grammar.generate"
     assert "text: that of" not in capsys.readouterr().err
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt import __version__
 from nmt.errors import UserError
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel
 from nmt.inference.onnx.export import write_export
+from nmt.version import __version__
 
 PACKAGES = Path(__file__).parents[2] / "requirements-translate.txt"
 README = """# {attention} model for nmt-translate

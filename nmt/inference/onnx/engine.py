@@ -12,8 +12,8 @@ import onnxruntime
 from nmt.errors import UserError, reason
 from nmt.inference.engines import NEXT, OUTPUT_BIAS, OUTPUT_SCALE, OUTPUT_WEIGHT
 from nmt.inference.onnx.shortlist import Shortlist
-from nmt.machine import usable_cores
 from nmt.search.engine import Floats, Integers
+from nmt.system.machine import usable_cores
 from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]

@@ -14,12 +14,12 @@ from torch.nn import functional
 from nmt.attention.base import Memory
 from nmt.inference.model_folder import load_folder
 from nmt.kernels.recurrence import lstm_cell
-from nmt.machine import torch_threads
 from nmt.model.decoder import LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer_decoder import TransformerState
+from nmt.system.machine import torch_threads
 from nmt.text.specials import PAD
 
 K = 4  # number of candidates while tracing; an input of the exported graph

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from nmt.data.invisible import KINDS, Invisible
 from nmt.errors import UserError
-from nmt.evaluation import stored_tokenizer
 from nmt.files.checksum import archive_fingerprint, verify_file
 from nmt.files.reading import read_json
 from nmt.inference.engines import (
@@ -34,8 +34,8 @@ from nmt.inference.engines import (
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
-from nmt.machine import usable_cores
-from nmt.text.invisible import KINDS, Invisible
+from nmt.inference.scores import stored_tokenizer
+from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from nmt.errors import UserError
-from nmt.processes import Failed, Job, Task, attempt
+from nmt.system.processes import Failed, Job, Task, attempt
 
 ANSWER_S = 10
 
@@ -24,7 +24,7 @@ class ShardActor:
 
 
 class RayWorkers:
-    """Up to ``count`` actors (``nmt.processes.Workers``) with ``threads`` CPUs each.
+    """Up to ``count`` actors (``nmt.system.processes.Workers``) with ``threads`` CPUs each.
 
     ``address`` is that of a cluster; None starts Ray on this machine. A process that uses Ray already keeps its
     connection. Raises UserError if Ray is not installed, or if there is no cluster at the address.

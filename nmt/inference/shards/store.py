@@ -22,7 +22,7 @@ from nmt.files.private import remove_leftovers
 from nmt.files.reading import read_json
 from nmt.files.records import Records
 from nmt.inference.shards.shard import Done, Shard
-from nmt.processes import Workers, run_tasks
+from nmt.system.processes import Workers, run_tasks
 
 SETTINGS = "settings.json"
 BUSY = "is writing into it; wait until it ends, or choose another output="

@@ -1,0 +1,60 @@
+"""Reasons to drop a training pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from nmt.data.invisible import Invisible
+from nmt.data.languages import is_foreign
+from nmt.data.pair import MissingPair, Pair
+from nmt.errors import counted
+from nmt.settings.bounds import AtLeast, Count
+
+Duplicates = Literal["exact", "near"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """The settings of every data source: changes of all text, and the filters of the training part.
+
+    ``max_length`` is the longest side in pieces, without ``</s>``. ``max_ratio`` is that of the longer to the shorter
+    side, in pieces. ``languages`` are the codes of both sides; lines in other languages are dropped.
+    """
+
+    lowercase: bool = False
+    remove_invisible: Invisible | None = "bom"
+    max_length: Count | None = None
+    max_ratio: Annotated[float, AtLeast(1)] | None = None
+    drop_identical: bool = False
+    duplicates: Duplicates | None = None
+    languages: tuple[str, str] | None = None
+
+    def reason(self, pair: Pair, source: int, target: int) -> str | None:
+        """Return why a pair whose sides have ``source`` and ``target`` pieces is dropped, or None."""
+        if isinstance(pair, MissingPair):
+            return "a text is missing"
+        if not (source and target):
+            return "empty source" if source == 0 else "empty target"
+        if self.drop_identical and pair.source.split() == pair.target.split():
+            return "identical sides"
+        if self.max_length is not None and max(source, target) > self.max_length:
+            return f"longer than {counted(self.max_length, 'piece')}"
+        if self.max_ratio is not None and max(source, target) > self.max_ratio * min(source, target):
+            return f"length ratio over {self.max_ratio:g}"
+        if self.languages is not None:
+            for name, line, language in zip(("source", "target"), pair[:2], self.languages, strict=True):
+                if is_foreign(line, language):
+                    return f"{name} not in language {language}"
+        return None
+
+
+class TestFilters(Filters):
+    """Those of a validation or test set, which keeps all pairs that have two texts, also empty ones."""
+
+    def reason(self, pair: Pair, source: int, target: int) -> str | None:
+        return super().reason(pair, source, target) if isinstance(pair, MissingPair) else None
+
+
+NO_FILTERS = Filters()
+TEST_FILTERS = TestFilters()

@@ -1,0 +1,74 @@
+"""Sentence pairs that a program gives to ``nmt.train``: tuples, or rows such as those of a Hugging Face ``Dataset``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from nmt.errors import UserError
+from nmt.settings.arguments import is_missing, suggestion
+
+NESTED = "translation"  # Hugging Face's name of the column that holds {language: text}
+SOME_ROWS = 1000  # rows without a value may leave out its key; a column that none of the first rows has does not exist
+
+
+def from_python(*, columns: tuple[str, str] | None = None) -> NoReturn:
+    """Raise UserError: ``data=python`` only records that a program gave the pairs to ``nmt.train``."""
+    raise UserError(
+        "data=python: the text of such a run is in its program, which gives train= and valid= to nmt.train; "
+        "to use the text of a finished run, set data=prepared data.folder=RUN/data"
+    )
+
+
+def rows_as_pairs(rows: Any, part: str, columns: Sequence[str] | None) -> Iterator[Any]:
+    """Yield (source, target) for each row that is a mapping, and every other row as it is.
+
+    ``columns`` are the names of source and target, in the row or in its column ``translation``. Raises UserError for
+    rows without them, and for anything that does not consist of rows.
+    """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise UserError(f"{part}={rows!r:.80}: must be sentence pairs: (source, target) tuples, or rows with columns=")
+    unseen = set(columns or ())
+    empty = list(columns or ())
+    first: Mapping[str, Any] = {}
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, Mapping):
+            nested = row.get(NESTED)
+            texts = nested if isinstance(nested, Mapping) else row
+            first = first or texts
+            if unseen:
+                unseen.difference_update(texts)
+                if unseen and number == SOME_ROWS:
+                    break
+            row = _from_columns(texts, f"data: pair {number} of part {part}", columns)
+            if empty:
+                empty = [column for column in empty if not isinstance(texts.get(column), str)]
+        yield row
+    if unseen and first and columns is not None:
+        column = next(column for column in columns if column in unseen)
+        names = list(map(str, first))
+        choices = f"{suggestion(column, names)}; choose from {', '.join(names)}"
+        raise UserError(f"data: pair 1 of part {part} has no column {column}{choices}"[:500])
+    if empty and first:
+        raise UserError(f"data: column {empty[0]} of part {part} has no text; choose from {', '.join(map(str, first))}")
+
+
+def column_problem(columns: Sequence[str] | None) -> str | None:
+    """Return why the names of source and target cannot be those, or None."""
+    if columns is None or len(columns) != 2 or columns[0] != columns[1]:
+        return None
+    return f"data.columns=[{','.join(columns)}]: source and target are the same column; name two"
+
+
+def _from_columns(texts: Mapping[str, Any], place: str, columns: Sequence[str] | None) -> tuple[Any, Any]:
+    """Return the values of both columns; a key that is not there has the value None."""
+    if columns is None:
+        names = ", ".join(map(str, texts))
+        raise UserError(f"{place} has the columns {names}; name source and target, such as columns=('en', 'de')")
+    source, target = texts.get(columns[0]), texts.get(columns[1])
+    if isinstance(source, str) and isinstance(target, str):
+        return source, target
+    for column, value in zip(columns, (source, target), strict=True):
+        if not isinstance(value, str) and not is_missing(value):
+            raise UserError(f"{place}: column {column} is {value!r:.80}; must be text")
+    return source, target

@@ -1,0 +1,98 @@
+"""Sentence pairs from parallel text files: the data source of ``data=text``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal, TypedDict
+
+from nmt.data.mixture import FilePairs
+from nmt.data.pair import Pair
+from nmt.data.text_files import read_pairs
+from nmt.errors import counted
+from nmt.settings.bounds import Above, AtMost
+
+NO_FILES: Files = {"src": None, "tgt": None}
+Weight = Annotated[float, Above(0), AtMost(1000)]
+
+
+class Sides(TypedDict):
+    """The files of one part, one sentence per line, plain or ``.gz``; null where the part is absent.
+
+    Each side may be a list of files, which are mixed.
+    """
+
+    src: str | list[str] | None
+    tgt: str | list[str] | None
+
+
+class Files(Sides, total=False):
+    """The files of a part, with ``links``: gold word alignments whose words are counted from ``links_base``.
+
+    ``weights`` says how often the pairs of each file occur.
+    """
+
+    links: str | None
+    links_base: Literal[0, 1]
+    weights: list[Weight] | None
+
+
+class ParallelFiles:
+    """A data source: call it to read the pairs of every part that is given.
+
+    File names are relative to ``folder``, or to the working directory. The constructor raises ValueError for a part
+    with one side only, for missing files, and for lists of different lengths.
+    """
+
+    def __init__(
+        self,
+        *,
+        train: Files = NO_FILES,
+        valid: Files = NO_FILES,
+        test: Files = NO_FILES,
+        folder: str | None = None,
+    ) -> None:
+        parts = {"train": train, "valid": valid, "test": test}
+        self.folder = Path(folder or ".")
+        self.parts = {part: files for part, files in parts.items() if any(_names(files).values())}
+        problems = [problem for part, files in self.parts.items() for problem in self._problems(part, files)]
+        if problems:
+            raise ValueError("\n".join(problems))
+
+    def __call__(self) -> dict[str, Iterable[Pair]]:
+        """Return the pairs of each part. Text without links is read whenever its part is iterated.
+
+        Raises UserError for text that is damaged or not parallel.
+        """
+        return {part: self._read(files) for part, files in self.parts.items()}
+
+    def _read(self, files: Files) -> Iterable[Pair]:
+        sources, targets, links = ([self.folder / name for name in names] for names in _names(files).values())
+        if links:
+            return read_pairs(sources[0], targets[0], links[0], links_base=files.get("links_base", 0))
+        return FilePairs(sources, targets, files.get("weights") or [1.0] * len(sources))
+
+    def _problems(self, part: str, files: Files) -> Iterator[str]:
+        names = _names(files)
+        for key, side in names.items():
+            if not side and key != "links":
+                yield f"data.{part}.{key}=null: must be given, as data.{part}.{key}=FILE"
+            for name in side:
+                if not os.path.isfile(file := self.folder / name):  # unlike Path.is_file, also for names of any length
+                    kind = "a folder, not a file" if os.path.isdir(file) else "no such file"
+                    yield f"data.{part}.{key}={file}: {kind}"
+        sources, weights = len(names["src"]), files.get("weights")
+        if sources != len(names["tgt"]):
+            targets = f"data.{part}.tgt: {counted(len(names['tgt']), 'file')}"
+            yield f"{targets}, data.{part}.src has {sources}; give equally many"
+        if weights is not None and sources != len(weights):
+            yield f"data.{part}.weights={weights}: must be one weight per file of data.{part}.src, which has {sources}"
+        if names["links"] and (sources > 1 or weights is not None):
+            yield f"data.{part}.links={files.get('links')}: needs one file per side without weights; remove it"
+
+
+def _names(files: Files) -> dict[str, list[str]]:
+    """Return the names of the files of each side, and of the links."""
+    sides = {"src": files["src"], "tgt": files["tgt"], "links": files.get("links")}
+    return {key: [side] if isinstance(side, str) else list(side or ()) for key, side in sides.items()}

@@ -1,0 +1,169 @@
+"""Data sources: callables that yield the sentence pairs of each part (train, valid, test).
+
+A ``data`` block names one by ``_target_``. It is called with the block's other keys, except those that all sources
+share (``DataSettings``). It returns ``{part: pairs}``. If ``_target_`` is a class, its
+instance is called without arguments to get the pairs, and its constructor can check the settings before any work
+starts. A pair is ``(source, target)`` or a ``Pair``. Texts may hold any characters; ``write_corpus`` says which are
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from nmt.data.filters import Filters
+from nmt.data.from_python import column_problem, rows_as_pairs
+from nmt.data.invisible import remove_invisible
+from nmt.data.languages import language_problems
+from nmt.data.pair import MissingPair, Pair
+from nmt.data.words import count_words
+from nmt.errors import UserError
+from nmt.settings.arguments import is_missing
+from nmt.settings.build import Block, PluginSettings
+from nmt.settings.plugins import PluginPoint, construct, locate
+
+PARTS = ("train", "valid", "test")
+SOURCES = ("grammar", "data.copy", "data.parallel", "data.from_python", "data.tables", "data.hub")
+DATA_SOURCE = PluginPoint(None, tuple(f"nmt.{name}" for name in SOURCES))
+PREPARED = "nmt.data.sources.PreparedData"  # the target of conf/data/prepared.yaml
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(PluginSettings, Filters):
+    """conf/data/*.yaml: a data source, and the settings that all of them share."""
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """conf/data/prepared.yaml: a folder that nmt-prepare wrote."""
+
+    _target_: str
+    folder: str
+
+
+def is_prepared(data: Mapping[str, Any]) -> bool:
+    """Return whether the ``data`` of a configuration names a folder that nmt-prepare wrote."""
+    return data.get("_target_") == PREPARED
+
+
+def load_pairs(
+    data: DataSettings, *, needed: Iterable[str] = ("train",), trust: Sequence[str] = ()
+) -> dict[str, Iterable[Pair]]:
+    """Return the sentence pairs of every part, lower-cased and without invisible characters if ``data`` says so.
+
+    The part ``train`` may read its text whenever it is iterated; the others are lists. Raises UserError if the source
+    returns anything else, or if a ``needed`` part is missing.
+    """
+    try:
+        parts = construct(data.block, DATA_SOURCE, trust=trust)
+        return _by_part(parts() if callable(parts) else parts, data, needed)
+    except ValueError as error:
+        raise UserError(f"data._target_={data.block['_target_']}: {error}") from None
+
+
+def given_pairs(
+    parts: Mapping[str, Any], data: DataSettings, *, needed: Iterable[str] = ("train",)
+) -> dict[str, Iterable[Pair]]:
+    """Return the pairs of the ``parts`` that a program gave, as ``load_pairs`` does for a data source."""
+    for part in needed:
+        if part not in parts:
+            raise UserError(f"{part}=: must be given, with the sentence pairs of this part")
+    columns = data.block["columns"]
+    if problem := column_problem(columns):
+        raise UserError(problem)
+    return _by_part({part: rows_as_pairs(rows, part, columns) for part, rows in parts.items()}, data, needed)
+
+
+def _by_part(parts: Any, data: DataSettings, needed: Iterable[str]) -> dict[str, Iterable[Pair]]:
+    place = f"data._target_={data.block['_target_']}"
+    iterable = isinstance(parts, Mapping) and all(isinstance(pairs, Iterable) for pairs in parts.values())
+    if not iterable or not set(parts) <= set(PARTS):
+        raise UserError(f"{place}: must return sentence pairs by part ({', '.join(PARTS)})")
+    for part in needed:
+        if part not in parts:
+            raise UserError(f"{place}: returned no {part} part; it is needed")
+    checked = {part: CheckedPairs(parts[part], part, data) for part in PARTS if part in parts}
+    return {part: pairs if part == "train" and pairs.is_lazy else list(pairs) for part, pairs in checked.items()}
+
+
+def source_problems(data: DataSettings, *, needed: Iterable[str], trust: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the problems that the class of a data source reports, and the ``needed`` parts without files."""
+    yield from missing_files(data.block, needed)
+    train = data.block.get("train")
+    weights = train.get("weights") if isinstance(train, Mapping) else None
+    if data.duplicates is not None and any(weight > 1 for weight in weights or ()):
+        yield (
+            f"data.duplicates={data.duplicates}: drops the copies of data.train.weights={weights}; remove one of them"
+        )
+    if data.languages is not None:
+        yield from language_problems(data.languages)
+    if not isinstance(locate(data.block["_target_"], DATA_SOURCE, trust=trust), type):
+        return
+    try:
+        construct(data.block, DATA_SOURCE, trust=trust)
+    except ValueError as error:
+        yield from str(error).splitlines()
+
+
+def missing_files(block: Block, needed: Iterable[str]) -> Iterator[str]:
+    """Yield a problem for each ``needed`` part whose files a data block with files does not name."""
+    for part in needed:
+        files = block.get(part)
+        if isinstance(files, Mapping) and all(files.get(side) is None for side in ("src", "tgt")):
+            yield f"data.{part}.src=null: must be given, as data.{part}.src=FILE"
+
+
+class CheckedPairs:
+    """The pairs of one part, checked and lower-cased on the way. Raises UserError for an item that is not a pair."""
+
+    def __init__(self, pairs: Iterable[Any], part: str, data: DataSettings) -> None:
+        self._pairs, self._part, self._data = pairs, part, data
+        self.is_lazy = not isinstance(pairs, Sequence | Iterator)  # can be iterated twice without being in memory
+
+    def __iter__(self) -> Iterator[Pair]:
+        try:
+            yield from _checked(self._pairs, self._part, self._data)
+        except ValueError as error:  # raised by a generator of the source
+            raise UserError(f"data._target_={self._data.block['_target_']}: {error}") from None
+
+
+def _checked(pairs: Iterable[Any], part: str, data: Filters) -> Iterator[Pair]:
+    invisible = data.remove_invisible
+    for number, item in enumerate(pairs, start=1):
+        fits = isinstance(item, tuple | list) and 2 <= len(item) <= len(Pair._fields)
+        if not fits or not all(isinstance(side, str) for side in item[:2]):
+            if fits and all(isinstance(side, str) or is_missing(side) for side in item[:2]):
+                yield MissingPair("", "")
+                continue
+            raise UserError(f"{_place(number, part, item)}; must be (source, target), both text")
+        if len(item) > 2 and not _has_valid_links(*item):
+            raise UserError(
+                f"{_place(number, part, item)}; its links must be (source word, target word), numbers from 0 inside"
+                " the sentences"
+            )
+        pair = Pair(*item)
+        if invisible is not None and not (pair.source.isascii() and pair.target.isascii()):
+            source, target = (remove_invisible(side, invisible) for side in pair[:2])
+            pair = pair._replace(source=source, target=target)
+        yield pair._replace(source=pair.source.lower(), target=pair.target.lower()) if data.lowercase else pair
+
+
+def _place(number: int, part: str, item: object) -> str:
+    return f"data: pair {number} of part {part} is {item!r:.80}"
+
+
+def _has_valid_links(source: str, target: str, links: Any = None, possible: Any = (), *others: Any) -> bool:
+    if links is None and isinstance(possible, tuple) and not (possible or others):
+        return True  # counting words takes a tenth of the time of nmt-prepare
+    sizes = count_words(source), count_words(target)
+    try:
+        return not others and all(
+            0 <= index(word) < size
+            for link in [*(() if links is None else links), *possible]
+            for word, size in zip(link, sizes, strict=True)
+        )
+    except (TypeError, ValueError):  # not a collection, or not two numbers
+        return False

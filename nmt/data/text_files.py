@@ -1,0 +1,162 @@
+"""Read text files, plain or compressed: one UTF-8 sentence per line, and lines end at \\n only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from nmt.data.links import LinkSettings, links_of_first, parse_links, require_links
+from nmt.data.pair import Pair
+from nmt.errors import UserError, counted
+from nmt.files.compression import COMPRESSED, foreign_format, is_damage, opener
+
+BYTE_ORDER_MARK = "\ufeff"
+STDIN = "<stdin>"
+
+
+def read_lines(path: str | Path, *, allow_empty: bool = False) -> Iterator[str]:
+    """Yield the lines of a file, without ``\\n`` or ``\\r\\n``. The text ``-`` means stdin.
+
+    A file whose name ends in ``.gz``, ``.xz`` or ``.bz2`` is decompressed. Raises UserError, with the line number if
+    there is one, for a missing file, damaged compressed data, another format than UTF-8 text or, without
+    ``allow_empty``, an empty file.
+    """
+    name = STDIN if path == "-" else str(path)
+    count = 0
+    try:
+        with _open_bytes(path) as stream:
+            for line in decode_lines(stream, name):
+                count += 1
+                yield line
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(_read_problem(name, count, error)) from None
+    if count == 0 and not allow_empty:
+        raise UserError(f"{name}: empty file; give a file with at least one line")
+
+
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield the lines of a stream that yields bytes, such as ``sys.stdin.buffer``; errors call it ``name``."""
+    for number, raw in enumerate(stream, start=1):
+        if number == 1:
+            _check_format(raw, name)
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}:{number}: invalid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1});"
+                f" convert the file to UTF-8, such as iconv -f LATIN1 -t UTF-8 {name} > NEW"
+            ) from None
+        line = line.removesuffix("\n").removesuffix("\r")
+        yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
+    """Yield the lines of a file. Raises UserError if it is one line with CR inside, as old Macs and Excel write it."""
+    remaining = iter(lines)
+    first = next(remaining, None)
+    if first is None:
+        return
+    second = next(remaining, None) if "\r" in first else ""
+    if second is None:
+        raise UserError(f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {name} > NEW")
+    yield first
+    if "\r" in first:
+        yield second
+    yield from remaining
+
+
+def _open_bytes(path: str | Path) -> Any:
+    if path != "-":
+        return opener(str(path))(path, "rb")
+    if sys.stdin is None:
+        raise UserError(f"{STDIN}: closed; pipe text into the command, or name a file")
+    return nullcontext(sys.stdin.buffer)
+
+
+def _check_format(first: bytes, name: str) -> None:
+    """Raise UserError if the first line of a file shows that it is not UTF-8 text."""
+    if foreign := foreign_format(first, name):
+        raise UserError(f"{name}: {foreign}")
+
+
+def _read_problem(name: str, count: int, error: Exception) -> str:
+    """Return why a file cannot be read further after ``count`` lines."""
+    if is_damage(error):
+        kind, magic = next(described for ending, described in COMPRESSED.items() if name.endswith(ending))
+        head = _head(name)
+        if head is not None and not head.startswith(magic):
+            inside = foreign_format(head, name) or f"give it a name without .{name.rpartition('.')[2]}"
+            return f"{name}: not {kind} data; {inside}"
+        return f"{name}:{count + 1}: damaged {kind} data; get a new copy of the file"
+    if isinstance(error, OSError):
+        folder = "" if Path(name).is_absolute() else f" (in {Path.cwd()})"
+        return f"{name}: {error.strerror or error}{folder}; check the file name"
+    raise error
+
+
+def _head(name: str) -> bytes | None:
+    """Return the first bytes of a file, or None for a pipe, whose bytes can be read only once."""
+    if not os.path.isfile(name):
+        return None
+    with open(name, "rb") as stream:
+        return stream.read(512)
+
+
+def read_pairs(
+    source: str | Path,
+    target: str | Path,
+    links: str | Path | None = None,
+    *,
+    links_base: int = 0,
+    allow_empty: bool = False,
+    limit: int | None = None,
+) -> list[Pair]:
+    """Return the first ``limit`` sentence pairs of two parallel files, with the gold links of a third one if given.
+
+    ``links`` has one of the formats of ``nmt.data.links``. i counts source words and j target words, from
+    ``links_base``. Raises UserError if the files have different numbers of lines, if they are empty and ``allow_empty``
+    is not set, or if a link is malformed or points outside its sentences. If there are more than ``limit`` pairs, only
+    their links are read, and the file may end after them.
+    """
+    pairs = list(iterate_pairs(source, target, allow_empty=allow_empty))
+    cut = limit is not None and limit < len(pairs)
+    pairs = pairs[:limit]
+    if links is None:
+        return pairs
+    sentences = [(pair.source, pair.target) for pair in pairs]
+    lines = list(read_lines(links))
+    kept = links_of_first(lines, len(pairs)) if cut else lines
+    golds = parse_links(kept, str(links), LinkSettings(links_base), sentences=sentences)
+    if not cut or not any(line.strip() for line in lines):  # the first sentences alone may have no links
+        require_links(golds, str(links))
+    return [
+        Pair(*sides, tuple(sorted(gold.sure)), tuple(sorted(gold.possible - gold.sure)))
+        for sides, gold in zip(sentences, golds, strict=True)
+    ]
+
+
+def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
+    """Yield the sentence pairs of two parallel files. Raises UserError at the end of the shorter file."""
+    sources, targets = (require_newlines(read_lines(side, allow_empty=allow_empty), side) for side in (source, target))
+    for count, (x, y) in enumerate(zip_longest(sources, targets)):
+        if x is None or y is None:
+            _require_equal_length(
+                *(source, count + (x is not None) + sum(1 for _ in sources)),
+                *(target, count + (y is not None) + sum(1 for _ in targets)),
+            )
+        yield Pair(x, y)
+
+
+def _require_equal_length(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:
+    if first_count != second_count:
+        raise UserError(
+            f"{first} has {counted(first_count, 'line')}, {second} has {counted(second_count, 'line')}:"
+            " line n of one must belong to line n of the other; give files of equal length"
+        )

@@ -1,0 +1,83 @@
+"""Draw a corpus of distinct sentence pairs whose valid and test words all occur in train."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+
+from nmt.data.pair import Pair
+from nmt.errors import UserError
+from nmt.grammar.draw_sentences import Sentences
+from nmt.grammar.pairing import realise
+from nmt.grammar.vocabulary import Vocabulary
+from nmt.settings.bounds import PairCount
+
+MIN_WORDS, MAX_WORDS = 3, 40  # per sentence, in both languages
+FULL_LEXICON = 10_000  # with this many training pairs, each word of the full lexicon occurs often enough
+PATIENCE = 20_000  # consecutive rejected draws before giving up
+
+
+def generate(
+    *,
+    train_pairs: PairCount,
+    valid_pairs: PairCount,
+    test_pairs: PairCount,
+    seed: int,
+) -> dict[str, list[Pair]]:
+    """Return sentence pairs by part (train, valid, test). Equal arguments give equal pairs on every machine.
+
+    No English sentence occurs twice. Every word of valid and test, in both languages, occurs in train.
+    Python callers may ask for 0 pairs of a part. Raises UserError if not enough distinct pairs can be drawn.
+    """
+    sizes = {"train": train_pairs, "valid": valid_pairs, "test": test_pairs}
+    for part, size in sizes.items():
+        if size < 0:
+            raise UserError(f"data.{part}_pairs={size}: must be at least 0")
+    gc_was_enabled = gc.isenabled()
+    gc.disable()  # trees have no reference cycles; the collector would take half of the time
+    try:
+        stream = distinct_pairs(seed, min(1.0, train_pairs / FULL_LEXICON))
+        train = [next(stream) for _ in range(train_pairs)]
+        sources = {word for pair in train for word in pair.source.split()}
+        targets = {word for pair in train for word in pair.target.split()}
+        parts = {"train": train}
+        for part in ("valid", "test"):
+            parts[part] = list(known_pairs(stream, sources, targets, part, sizes[part]))
+    finally:
+        if gc_was_enabled:
+            gc.enable()
+    return parts
+
+
+def distinct_pairs(seed: int, share: float) -> Iterator[Pair]:
+    """Yield pairs of 3 to 40 words without end, drawn from a ``share`` of the lexicon; no English sentence repeats."""
+    sentences = Sentences(random.Random(seed), Vocabulary(share))
+    seen: set[str] = set()
+    failures = 0
+    while failures < PATIENCE:
+        pair = realise(sentences.sentence())
+        source, target = pair.source.count(" ") + 1, pair.target.count(" ") + 1
+        if pair.source in seen or not (min(source, target) >= MIN_WORDS and max(source, target) <= MAX_WORDS):
+            failures += 1
+            continue
+        failures = 0
+        seen.add(pair.source)
+        yield pair
+    raise UserError(f"data: the grammar gave only {len(seen):,} distinct sentences; ask for fewer pairs")
+
+
+def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], part: str, count: int) -> Iterator[Pair]:
+    """Yield ``count`` pairs of the stream that contain only the words in ``sources`` and ``targets``."""
+    failures = 0
+    while count:
+        pair = next(stream)
+        if sources.issuperset(pair.source.split()) and targets.issuperset(pair.target.split()):
+            failures, count = 0, count - 1
+            yield pair
+        else:
+            failures += 1
+        if failures == PATIENCE:
+            raise UserError(
+                f"data.{part}_pairs: the training part has too few words for unseen sentences; raise data.train_pairs"
+            )

@@ -1,0 +1,1 @@
+"""Settings as types: bounds, checks, dataclasses and the classes that a ``_target_`` may name."""

@@ -1,0 +1,267 @@
+"""Check values: against type annotations (constructors here, configurations in ``nmt.config``), and lists of text."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import reprlib
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from math import isnan
+from numbers import Integral, Real
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from nmt.settings.bounds import violations
+
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+Function = TypeVar("Function", bound=Callable[..., Any])
+PLAIN: dict[Any, tuple[str, type[Any]]] = {
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+    bool: ("true or false", bool),
+    str: ("text", str),
+}
+
+
+class TypeCheck:
+    """Finds the problems of a value whose type is annotated: plain types, bounds, choices, lists, and null.
+
+    Values of other types, such as ``dict`` or a module, are accepted.
+    """
+
+    def problems(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        """Yield one message for each mismatch between ``value``, which is called ``name``, and the type ``schema``."""
+        origin = get_origin(schema)
+        if origin is Annotated:
+            yield from self._annotated(value, schema, name)
+        elif origin in (Union, UnionType):
+            yield from self._union(value, get_args(schema), name)
+        elif origin is Literal:
+            if value not in get_args(schema) or isinstance(value, bool):
+                names = [str(choice) for choice in get_args(schema)]
+                close = suggestion(str(value), names)
+                yield f"{name}={self.show(value)}: must be {' | '.join(names)}{close}"
+        elif origin is Callable:
+            if not callable(value):
+                yield f"{name}={self.show(value)}: must be a class or function"
+        elif origin in (list, tuple):
+            yield from self._list(value, schema, name)
+        elif schema in PLAIN:
+            description, kind = PLAIN[schema]
+            if not isinstance(value, kind) or (isinstance(value, bool) and schema is not bool):
+                yield f"{name}={self.show(value)}: must be {description}"
+
+    def show(self, value: Any) -> str:
+        """Return the value as messages show it."""
+        return f"{value!r:.80}"
+
+    def group(self, value: Any, schema: type, key: str) -> Iterator[str]:
+        """Yield one message for each problem of a group of keys, found at ``key``: a dataclass or TypedDict."""
+        hints = get_type_hints(schema, include_extras=True)
+        yield from self.keys(value, hints, optional_keys(schema), key)
+
+    def keys(self, value: Any, hints: Mapping[str, Any], optional: Container[str], key: str) -> Iterator[str]:
+        """Yield the problems of a group whose keys have the types ``hints``."""
+        if not isinstance(value, Mapping):
+            yield f"{key}={self.show(value)}: must be a group of keys"
+            return
+        prefix = f"{key}." if key else ""
+        for name, item in value.items():
+            if name not in hints:
+                yield f"{prefix}{name}={self.show(item)}: no such key{suggestion(str(name), hints)}"
+            elif item == "???":
+                yield f"{prefix}{name}: must be given, as {prefix}{name}=…"
+            else:
+                yield from self.problems(item, hints[name], f"{prefix}{name}")
+        for name in hints:
+            if name not in value and name not in optional:
+                yield f"{prefix}{name}: missing"
+
+    def _annotated(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        inner, *notes = get_args(schema)
+        messages = list(self.problems(value, inner, name))
+        if not messages and isinstance(value, Real):  # text may be allowed too, as in Annotated[int | str, …]
+            number = int(value) if isinstance(value, Integral) else float(value)  # NumPy's numbers fit too
+            bounds = violations(number, notes)
+            if isnan(number):  # it violates every bound
+                del bounds[1:]
+            messages = [f"{name}={self.show(value)}: {message}" for message in bounds]
+        yield from messages
+
+    def _union(self, value: Any, choices: Sequence[Any], name: str) -> Iterator[str]:
+        """Yield the problems with the only choice, or one message if none of several choices fits."""
+        if value is None and NoneType in choices:
+            return
+        by_choice = [list(self.problems(value, choice, name)) for choice in choices if choice is not NoneType]
+        if len(by_choice) == 1:
+            off = NoneType in choices and str(value).lower() in ("none", "off", "false", "-1")
+            advice = f"; write {self.show(None)} for off" if off else ""
+            yield from (f"{message}{advice}" for message in by_choice[0])
+        elif all(by_choice):
+            prefix = f"{name}={self.show(value)}: "
+            yield ", or ".join([by_choice[0][0], *(messages[0].removeprefix(prefix) for messages in by_choice[1:])])
+
+    def _list(self, value: Any, schema: Any, name: str) -> Iterator[str]:
+        if not isinstance(value, list | tuple):
+            yield f"{name}={self.show(value)}: must be a list, such as [a,b]"
+            return
+        types = get_args(schema) or (Any,)
+        if get_origin(schema) is tuple and ... not in types:
+            if len(value) != len(types):
+                yield f"{name}={self.show(value)}: must be a list of {len(types)}"
+                return
+        else:
+            types = (types[0],) * len(value)
+        for index, (item, kind) in enumerate(zip(value, types, strict=True)):
+            yield from self.problems(item, kind, f"{name}[{index}]")
+
+
+def optional_keys(schema: type) -> frozenset[str]:
+    """Return the keys of a dataclass or TypedDict that may be missing."""
+    if is_dataclass(schema):
+        return frozenset(field.name for field in fields(schema) if field.default is not MISSING)
+    return frozenset(getattr(schema, "__optional_keys__", ()))
+
+
+def check_arguments(constructor: Function) -> Function:
+    """Decorate an ``__init__`` so that it raises ValueError where an argument does not fit its annotation."""
+
+    @functools.wraps(constructor)
+    def checked(self: Any, *arguments: Any, **settings: Any) -> None:
+        try:
+            given = inspect.signature(constructor).bind(self, *arguments, **settings).arguments
+        except TypeError:
+            given = {}  # missing or unknown arguments: the call raises Python's own error
+        hints = annotations_of(constructor)
+        for name, value in given.items():
+            if name in hints and (problem := next(TypeCheck().problems(value, hints[name], name), None)):
+                raise ValueError(f"{type(self).__name__}: {problem}")
+        constructor(self, *arguments, **settings)
+
+    return checked  # type: ignore[return-value]
+
+
+class Parameters(NamedTuple):
+    """The arguments of a class or function by name. ``takes_any``: it accepts other names too."""
+
+    named: dict[str, inspect.Parameter]
+    takes_any: bool
+
+
+def parameters_of(target: Callable[..., Any]) -> Parameters:
+    """Return the arguments of a class or function. ``**rest`` of a constructor stands for those of its base class."""
+    named: dict[str, inspect.Parameter] = {}
+    functions = _with_constructors_of_rest(target)
+    for function in functions:
+        parameters = inspect.signature(function).parameters.values()
+        named = {item.name: item for item in parameters if item.kind not in VARIABLE and item.name != "self"} | named
+    return Parameters(named, takes_any=_takes_rest(functions[-1]))
+
+
+def _with_constructors_of_rest(target: Callable[..., Any]) -> list[Any]:
+    """Return the class or function, and the base constructors to which it passes ``**rest`` on, nearest first."""
+    functions: list[Any] = [target]
+    for constructor in base_constructors(target):
+        if not _takes_rest(functions[-1]):
+            break
+        functions.append(constructor)
+    return functions
+
+
+def _takes_rest(function: Callable[..., Any]) -> bool:
+    return any(item.kind is item.VAR_KEYWORD for item in inspect.signature(function).parameters.values())
+
+
+def base_constructors(target: Callable[..., Any]) -> list[Any]:
+    """Return the constructors that the ``super().__init__`` of a class calls, nearest first."""
+    classes = target.__mro__[:-1] if isinstance(target, type) else ()
+    return [vars(base)["__init__"] for base in classes if "__init__" in vars(base)][1:]
+
+
+def text_list(values: Any, name: str, *, what: str = "lines") -> list[str]:
+    """Return the strings of an iterable as a list. Raises TypeError, which calls it ``name``, for anything else.
+
+    One string is an iterable of letters, and a mapping one of its keys: neither is what a caller means.
+    """
+    return [text(value, f"{name}[{row}]") for row, value in enumerate(iterable(values, name, what=what))]
+
+
+def text(value: Any, name: str) -> str:
+    """Return ``value`` as a plain ``str``. Raises TypeError, which calls it ``name``, if it is not a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={_brief(value)}: {type(value).__name__}, not a string; give text")
+    return value if type(value) is str else str.__str__(value)  # NumPy has its own class of strings
+
+
+def iterable(values: Any, name: str, *, what: str) -> Iterable[Any]:
+    """Return ``values`` if its items are what a caller means by a list of ``what``, in their order.
+
+    Raises TypeError, which calls it ``name``, for one string, bytes, a mapping, a set, a table, and anything else that
+    cannot be iterated.
+    """
+    problem = None
+    if isinstance(values, str):
+        problem = f"one string; give a list of {what}"
+    elif isinstance(values, bytes | bytearray | memoryview | Mapping):
+        problem = f"{type(values).__name__}; give a list of {what}"
+    elif isinstance(values, set | frozenset):
+        problem = f"{type(values).__name__}, which has no order; give a list of {what}"
+    elif hasattr(values, "iloc") and hasattr(values, "columns"):  # iterating a DataFrame gives the names of its columns
+        problem = f"{type(values).__name__}, a table; give a list of {what}, such as one of its columns"
+    else:
+        try:
+            iter(values)
+        except TypeError:
+            problem = f"{type(values).__name__}; give a list of {what}"
+    if problem is not None:
+        raise TypeError(f"{name}={_brief(values)}: {problem}")
+    return values  # type: ignore[no-any-return]
+
+
+def _brief(value: Any) -> str:
+    return " ".join(reprlib.repr(value).split())[:80]
+
+
+def annotations_of(target: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of the arguments, except those whose types are imported under TYPE_CHECKING only."""
+    hints: dict[str, Any] = {}
+    constructor: Any = target
+    first = constructor.__init__ if isinstance(target, type) else target
+    for function in (first, *_with_constructors_of_rest(target)[1:]):
+        hints = _annotations(inspect.unwrap(function)) | hints
+    return hints
+
+
+def _annotations(function: Any) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        with suppress(Exception):
+            holder = SimpleNamespace(__annotations__={name: annotation})
+            hints |= get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
+    return hints
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a table has no value here: None, NaN, a masked cell, or NA of pandas."""
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return isnan(value)
+    # These values exist only where their package is loaded.
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    if numpy is not None and (value is numpy.ma.masked or (isinstance(value, numpy.floating) and numpy.isnan(value))):
+        return True
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+
+
+def suggestion(word: str, choices: Any) -> str:
+    """Return "; did you mean X?", or nothing where no choice is similar."""
+    choices = list(choices)
+    near = [choice for choice in choices if choice.lower() == word.lower()] or get_close_matches(
+        word, choices, n=1, cutoff=0.6
+    )
+    return f"; did you mean {near[0]}?" if near else ""

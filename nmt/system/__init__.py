@@ -1,0 +1,1 @@
+"""The machine: cores, RAM, worker processes and progress on stderr."""

@@ -1,1 +1,0 @@
-"""Generated parallel text with gold word alignments: an English-German grammar and the copy task."""

@@ -1,0 +1,61 @@
+"""Invisible characters are removed, and words keep their numbers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.invisible import KINDS, Invisible, remove_invisible
+from nmt.data.pair import Pair
+from nmt.data.sources import DataSettings, given_pairs
+from nmt.settings.build import build
+
+INVISIBLE = "\ufeff\u00ad\u200b\u2060\u200e\u202a\u2069"
+LINES = st.text(st.sampled_from([*INVISIBLE, *"ab  \t", "\u200c", "\u200d", "\u00a0", "é", "👩"]), max_size=30)
+
+
+def words(line: str) -> list[str]:
+    return re.findall(r"[^ \t]+", line)
+
+
+@given(LINES, st.sampled_from(KINDS))
+def test_words_keep_their_numbers(line: str, kind: Invisible | None) -> None:
+    removed = {None: "", "bom": "\ufeff", "all": INVISIBLE}[kind]
+    changed = remove_invisible(line, kind)
+    assert remove_invisible(changed, kind) == changed
+    if kind is None or not any(character in line for character in removed):
+        assert changed == line
+    if not line.translate(dict.fromkeys(map(ord, removed))).strip():
+        assert not changed.strip()
+        return
+    assert len(words(changed)) == len(words(line))
+    for before, after in zip(words(line), words(changed), strict=True):
+        visible = before.translate(dict.fromkeys(map(ord, removed)))
+        assert after == (visible or before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "changed"),
+    [
+        ("bom", "a \ufeffb", "a b"),
+        ("bom", "soft\u00adware", "soft\u00adware"),
+        ("all", "soft\u00adware", "software"),
+        ("all", "\u202bab\u202c c\u200bd", "ab cd"),
+        ("all", "می\u200cخواهم 👩\u200d👩", "می\u200cخواهم 👩\u200d👩"),
+        ("all", "a \u200b b", "a \u200b b"),
+        ("all", " \u200b\u2060 ", "  "),
+        (None, "a \ufeffb", "a \ufeffb"),
+    ],
+)
+def test_examples(kind: Invisible | None, line: str, changed: str) -> None:
+    assert remove_invisible(line, kind) == changed
+
+
+@pytest.mark.parametrize(("setting", "target"), [({}, "c\u00add"), ({"remove_invisible": "all"}, "cd")])
+def test_every_data_source_removes_them_from_both_sides(setting: dict[str, str], target: str) -> None:
+    data = {"_target_": "nmt.data.from_python.from_python", "columns": None, **setting}
+    parts = given_pairs({"train": [("\ufeffa \ufeffb", "c\u00add", [(1, 0)])]}, build(DataSettings, data))
+    assert list(parts["train"]) == [Pair("a b", target, [(1, 0)])]  # type: ignore[arg-type]

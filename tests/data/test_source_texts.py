@@ -1,0 +1,153 @@
+"""Every text that a data source yields reaches the corpus: unchanged, or replaced as documented."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
+from nmt.data.sources import DataSettings, load_pairs
+from nmt.errors import UserError
+from nmt.settings.build import build
+from nmt.text.piece_training import TokenizerSettings
+from nmt.text.prepare import Prepared, open_prepared, prepare
+from nmt.text.tokenizer import Tokenizer
+
+HARD = [
+    "\0",
+    "\x01",
+    "\x1c",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\ufeff",
+    "\r",
+    "\t",
+    "▁",
+    "\U0010ffff",
+    "\u202e",
+    "é",
+    "e\u0301",
+]
+SURROGATES = ["\ud800", "\udfff", "\ud83d\ude00"]
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
+LINES = st.lists(CHARACTERS | st.sampled_from(HARD), max_size=20).map("".join)  # what a text file can hold
+TEXTS = st.lists(CHARACTERS | st.sampled_from([*HARD, *SURROGATES, "\n"]), max_size=20).map("".join)
+SETTINGS = TokenizerSettings(
+    kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None
+)
+WORDS = ("the dog sees a cat", "der Hund sieht eine Katze")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([*WORDS, *HARD], vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def plugin() -> Iterator[ModuleType]:
+    """Yield a module with a data source ``source``, which yields the parts in its attribute ``parts``."""
+    module = ModuleType("plugin_pairs")
+    exec("parts = {}\ndef source():\n    return parts", vars(module))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, module.__name__, module)
+        yield module
+
+
+def load(plugin: ModuleType, parts: dict[str, Any], **data: Any) -> dict[str, list[Pair]]:
+    plugin.parts = parts  # type: ignore[attr-defined]
+    return load_pairs(build(DataSettings, {"_target_": "plugin_pairs.source", **data}), trust=["plugin_pairs"])
+
+
+def through_a_folder(parts: dict[str, list[Pair]], tokenizer: Tokenizer) -> Prepared:
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(parts, Filters(), SETTINGS, Path(folder), given=(tokenizer, tokenizer))
+        return open_prepared(Path(folder))  # the map remains valid without the file
+
+
+def replaced(text: str) -> str:
+    """Return the text with U+FFFD for every lone surrogate, and without byte order marks, as documented."""
+    text = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    if not text.replace("\ufeff", "").strip():
+        return text.replace("\ufeff", "")
+    # A word of nothing but marks stays.
+    return "".join(run.replace("\ufeff", "") or run for run in re.split("([ \t]+)", text))
+
+
+def decoded(text: str) -> str:
+    """Return the text that the documented ids of ``text`` stand for."""
+    return " ".join(replaced(text).replace("\U0010ffff", "\ufffd").split())
+
+
+def check(prepared: Prepared, part: str, pairs: list[tuple[str, str]]) -> None:
+    corpus = prepared.corpora[part]
+    assert corpus.sources() == [replaced(source) for source, _ in pairs]
+    assert corpus.targets() == [replaced(target) for _, target in pairs]
+    for row, pair in enumerate(pairs):
+        for ids, text in zip(corpus.ids(row), pair, strict=True):
+            assert prepared.source.decode(ids.tolist()) == decoded(text)
+
+
+@pytest.mark.thorough
+@settings(max_examples=150)
+@given(pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
+@example(pairs=[("dog " * 250_000, "x" * 1_000_000)])
+def test_every_text_of_a_plugin_survives(
+    plugin: ModuleType, tokenizer: Tokenizer, pairs: list[tuple[str, str]]
+) -> None:
+    train = [*pairs, WORDS]
+    prepared = through_a_folder(load(plugin, {"train": train, "valid": pairs}), tokenizer)
+    check(prepared, "valid", pairs)  # in order, with empty sides
+    check(prepared, "train", [pair for pair in train if decoded(pair[0]) and decoded(pair[1])])
+
+
+@pytest.mark.thorough
+@settings(max_examples=100)
+@given(pairs=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=5))
+@example(pairs=[("dog " * 250_000, "x" * 1_000_000)])
+def test_every_line_of_a_file_survives(tokenizer: Tokenizer, pairs: list[tuple[str, str]]) -> None:
+    # One line with a carriage return inside is refused: it is a text whose lines end so.
+    assume(len(pairs) > 1 or not any("\r" in side for side in pairs[0]))
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
+            (Path(folder) / side).write_bytes(b"".join(f"{line}\n".encode() for line in lines))
+            files[side] = side
+        data = {"_target_": "nmt.data.parallel.ParallelFiles", "folder": folder, "train": files, "valid": files}
+        parts = load_pairs(build(DataSettings, data))
+    prepared = through_a_folder({"train": [Pair(*WORDS)], "valid": parts["valid"]}, tokenizer)
+    # A carriage return at the end belongs to the line break, and a byte order mark begins the file.
+    lines = [tuple(side.removesuffix("\r") for side in pair) for pair in pairs]
+    lines[0] = tuple(side.removeprefix("\ufeff") for side in lines[0])
+    check(prepared, "valid", lines)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        None, 3, "ab", (), ("a",), ("a", b"b"), {"a": "b"},
+        ("a", "b", 3), ("a", "b", ((0,),)), ("a", "b", ((0, 0, 0),)), ("a", "b", ((0, 1),)), ("a", "b", ((-1, 0),)),
+        ("a", "b", ((0.5, 0),)), ("a", "b", (("0", 0),)), ("a", "b", (), ((1, 0),)), ("a", "b", (), None),
+        ("a", "b", (), (), ()),
+    ],
+)  # fmt: skip
+def test_wrong_pairs_of_a_plugin_are_reported_in_one_line(plugin: ModuleType, pair: Any) -> None:
+    with pytest.raises(UserError, match=r"^data: pair 2 of part train is .*; (must be|its links must be) \(source.*$"):
+        load(plugin, {"train": [("a", "b", ((0, 0),)), pair]})
+
+
+def test_many_long_lines_are_written_in_parts(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.text.corpus.CHARACTERS_PER_WRITE", 10)
+    pairs = [(f"dog {number}" * (number % 3), "cat " * (number % 5)) for number in range(60)]
+    prepared = through_a_folder({"train": [Pair(*WORDS)], "valid": [Pair(*pair) for pair in pairs]}, tokenizer)
+    check(prepared, "valid", pairs)

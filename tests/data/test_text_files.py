@@ -1,0 +1,224 @@
+"""Text files: lines end at \\n only, and errors name the file and the line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.commands.streams import line_writer
+from nmt.data.pair import Pair
+from nmt.data.text_files import decode_lines, read_lines, read_pairs
+from nmt.errors import UserError
+from nmt.files.atomic import write_lines
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.txt.gz"])
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\r\nc\rd\n", ["a", "b\r", "c\rd"]),
+        ("a\u2028b\x85c\x0bd\n\n e \n".encode(), ["a\u2028b\x85c\x0bd", "", " e "]),
+        (b"\n", [""]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    ],
+)
+def test_lines_are_split_and_decoded(tmp_path: Path, name: str, content: bytes, lines: list[str]) -> None:
+    assert list(read_lines(write(tmp_path / name, content))) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", b"", r"x\.txt: empty file"),
+        ("x.gz", b"", r"x\.gz: empty file"),
+        ("x.txt", b"good\nb\xffd\n", r"x\.txt:2: invalid UTF-8 \(byte 0xff at position 2\)"),
+        ("x.txt", b"truncated character \xc3", r"x\.txt:1: invalid UTF-8"),
+    ],
+)
+def test_empty_files_and_invalid_utf8_are_rejected(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        list(read_lines(write(tmp_path / name, content)))
+
+
+def test_missing_files_folders_and_damaged_gzip_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.txt: No such file"):
+        list(read_lines(tmp_path / "none.txt"))
+    with pytest.raises(UserError, match="Is a directory"):
+        list(read_lines(tmp_path))
+    for content in (
+        gzip.compress(b"a\n" * 9, mtime=0)[:-9],
+        gzip.compress(bytes(range(32, 127)), mtime=0)[:60] + b"?" * 9,
+    ):
+        path = tmp_path / "x.gz"
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"x\.gz:\d+: damaged gzip"):
+            list(read_lines(path))
+
+
+def test_pairs_are_read_with_sure_and_possible_links(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.en", b"a man\n\n")
+    target = write(tmp_path / "a.de.gz", b"ein Mann\nx\n")
+    assert read_pairs(source, target) == [Pair("a man", "ein Mann"), Pair("", "x")]
+    links = write(tmp_path / "a.links", b"1p0 0-0 0p0 1-1\n\n")
+    pairs = read_pairs(source, target, links)
+    assert [pair.links for pair in pairs] == [((0, 0), (1, 1)), ()]
+    assert [pair.possible for pair in pairs] == [((1, 0),), ()]
+    links = write(tmp_path / "a.links", b"1-1 2p1 2-2\n\n")
+    pair = read_pairs(source, target, links, links_base=1)[0]
+    assert (pair.links, pair.possible) == (((0, 0), (1, 1)), ((1, 0),))
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        (b"0-0\n", r"a\.links has 1 line of links for 2 sentences"),
+        (b"0-0\n0-0\n", r"a\.links:2: 0-0 points outside the sentences of 0 and 1 word;"),
+        (b"0-2\n\n", r"a\.links:1: 0-2 points outside"),
+        (b"0:1\n\n", r"a\.links:1: '0:1': not a link"),
+    ],
+)
+def test_malformed_and_outside_links_are_rejected(tmp_path: Path, links: bytes, message: str) -> None:
+    source, target = write(tmp_path / "a.en", b"a man\n\n"), write(tmp_path / "a.de", b"ein Mann\nx\n")
+    with pytest.raises(UserError, match=message):
+        read_pairs(source, target, write(tmp_path / "a.links", links))
+
+
+def test_links_that_count_from_0_are_recognised(tmp_path: Path) -> None:
+    sides = write(tmp_path / "a.en", b"a man\n"), write(tmp_path / "a.de", b"ein Mann\n")
+    with pytest.raises(UserError, match=r"a\.links:1: '0-1' counts words from 0, not from 1; set links_base=0"):
+        read_pairs(*sides, write(tmp_path / "a.links", b"1-1 0-1\n"), links_base=1)
+
+
+def test_sides_of_unequal_length_are_reported_with_both_counts(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", b"a\nb\nc\n"), write(tmp_path / "a.de", b"a\nb\n")
+    with pytest.raises(UserError, match=r"a\.en has 3 lines, .*a\.de has 2 lines"):
+        read_pairs(source, target)
+
+
+def archive(kind: str, content: bytes) -> bytes:
+    stream = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(stream, "w") as members:
+            members.writestr("word/document.xml", content)
+        return stream.getvalue()
+    with tarfile.open(fileobj=stream, mode="w") as members:
+        member = tarfile.TarInfo("train.en")
+        member.size = len(content)
+        members.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+TEXT = "ein Haus\ndas größere Haus\n"
+PACK = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"x.txt{ending}"
+    file.write_bytes(PACK[ending](TEXT.encode()))
+    assert list(read_lines(file)) == TEXT.splitlines()
+    write_lines(file, ["a", "ü"])
+    assert list(read_lines(file)) == ["a", "ü"] and "ü" not in file.read_bytes().decode("latin1")
+    with line_writer(str(file)) as write_group:
+        write_group(["b"])
+        write_group(["c"])
+    assert list(read_lines(file)) == ["b", "c"]
+    damaged = PACK[ending](TEXT.encode() * 99)
+    for content in (damaged[:-9], damaged[:20] + b"?" * 9 + damaged[29:]):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match=rf"x\.txt{ending}:\d+: damaged (gzip|xz|bzip2) data; get a new copy"):
+            list(read_lines(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "x.txt",
+            gzip.compress(b"a\nb\n", mtime=0),
+            "x.txt: gzip data; decompress it, or give it a name that ends in .gz",
+        ),
+        ("x.txt", lzma.compress(b"a\n"), "x.txt: xz data; decompress it, or give it a name that ends in .xz"),
+        ("x.en", bz2.compress(b"a\n"), "x.en: bzip2 data; decompress it, or give it a name that ends in .bz2"),
+        ("x.gz", b"plain text\n", "x.gz: not gzip data; give it a name without .gz"),
+        (
+            "x.xz",
+            gzip.compress(b"a\n", mtime=0),
+            "x.xz: not xz data; gzip data; decompress it, or give it a name that ends in .gz",
+        ),
+        ("x.bz2", b"B\n", "x.bz2: not bzip2 data; give it a name without .bz2"),
+        ("x.zst", b"\x28\xb5\x2f\xfd\x04\x00", "x.zst: zstandard data; decompress it: zstd -d x.zst"),
+        ("x", b"\x28\xb5\x2f\xfd\x04\x00", "x: zstandard data; decompress it: zstd -d x"),
+        ("x.7z", b"7z\xbc\xaf\x27\x1c\x00\x04", "x.7z: a 7-Zip archive; extract it: 7z x x.7z"),
+        ("x.zip", archive("zip", b"a"), "x.zip: a ZIP archive; extract it: unzip x.zip"),
+        ("x.docx", archive("zip", b"a"), "x.docx: a word processor's document; save it as plain text in UTF-8"),
+        ("x.xlsx", archive("zip", b"a"), "x.xlsx: a spreadsheet; save it as tab-separated text (.tsv) in UTF-8"),
+        ("x.tar", archive("tar", b"a\n"), "x.tar: a tar archive; extract it: tar xf x.tar"),
+        (
+            "x.tar.gz",
+            gzip.compress(archive("tar", b"a\n"), mtime=0),
+            "x.tar.gz: a tar archive; extract it: tar xf x.tar.gz",
+        ),
+        ("x.txt", b"%PDF-1.7\n%\xe2\xe3\n", "x.txt: a PDF document; extract its text: pdftotext x.txt"),
+        ("x.tmx", b'<?xml version="1.0"?>\n<tmx/>\n', "x.tmx: XML; write its sentences to two text files"),
+        ("x.txt", TEXT.encode("utf-16"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 x.txt > NEW"),
+        ("x.txt", TEXT.encode("utf-16-le"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16LE -t UTF-8 x.txt > NEW"),
+        ("x.txt", TEXT.encode("utf-16-be"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16BE -t UTF-8 x.txt > NEW"),
+        ("x.txt", "a dog\n".encode("utf-16-le"), "x.txt: UTF-16 text; convert it: iconv -f UTF-16LE"),
+        (
+            "x.txt.gz",
+            gzip.compress(TEXT.encode("utf-16"), mtime=0),
+            "x.txt.gz: UTF-16 text; convert it: iconv -f UTF-16 ",
+        ),
+        ("x.txt", TEXT.encode("utf-32"), "x.txt: UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8 x.txt > NEW"),
+        ("x.txt", TEXT.encode("latin1"), "x.txt:2: invalid UTF-8 (byte 0xf6 at position 7); convert the file to UTF-8"),
+    ],
+)
+def test_other_formats_are_named_with_the_command_that_converts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        list(read_lines(name))
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_pairs_whose_lines_end_in_cr_are_not_one_long_pair(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "a.en", b"a man\ra dog\r"), write(tmp_path / "a.de", b"ein Mann\rein Hund")
+    with pytest.raises(UserError, match=r"a\.en: its lines end in CR; convert it: tr '.r' '.n' < \S+a\.en > NEW"):
+        read_pairs(source, target)
+    write(source, b"a\rman\na dog\n")
+    write(target, b"ein Mann\nein\rHund\n")
+    assert read_pairs(source, target) == [Pair("a\rman", "ein Mann"), Pair("a dog", "ein\rHund")]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff\x00")), min_size=1))
+def test_utf8_text_is_taken_for_no_other_format(lines: list[str]) -> None:
+    if not lines[0].startswith(("%PDF-", "{\\rtf", "PAR1", "SQLite format 3", "7z\xbc", "BZh", "Rar!", "PK\x03")):
+        assert list(decode_lines([f"{line}\n".encode() for line in lines], "x")) == lines
+
+
+def test_gzip_data_without_gz_suffix_is_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(b"a\n\x1f\x8b\n")
+    with pytest.raises(UserError, match=r"x\.txt:2: invalid UTF-8 \(byte 0x8b at position 2\)"):
+        list(read_lines(path))
+    with pytest.raises(UserError, match=r"^<stdin>: gzip data; decompress it"):
+        list(decode_lines([gzip.compress(b"a\n", mtime=0)], "<stdin>"))

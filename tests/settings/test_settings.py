@@ -1,0 +1,100 @@
+"""Settings become dataclasses and come back unchanged; a misspelt setting in code fails the type check."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import compose_config, compose_train, config_dir, train_config
+from nmt.data.sources import DataSettings
+from nmt.settings.build import build, plain
+from nmt.text.piece_training import TokenizerSettings
+from nmt.training.settings import PreparedTrain, Train
+
+GROUPS = sorted(path.name for path in config_dir().iterdir() if path.is_dir() and path.name != "experiment")
+CHOICES = [(group, path.stem) for group in GROUPS for path in sorted((config_dir() / group).glob("*.yaml"))]
+
+
+def contains(larger: Any, smaller: Any) -> bool:
+    """Return whether ``larger`` has all keys of ``smaller`` with their values; other keys may be defaults."""
+    if isinstance(smaller, dict):
+        return all(key in larger and contains(larger[key], item) for key, item in smaller.items())
+    return bool(larger == smaller)
+
+
+@pytest.mark.parametrize(("group", "choice"), CHOICES, ids="=".join)
+def test_every_yaml_comes_back(group: str, choice: str) -> None:
+    folder = ["data.folder=text"] if choice == "prepared" else []
+    composed = compose_config("train", [f"{group}={choice}", *folder], lambda config: ())
+    schema = PreparedTrain if choice == "prepared" else Train
+    settings = build(schema, composed)
+    assert contains(plain(settings), composed)
+    assert build(schema, plain(settings)) == settings
+
+
+def test_every_group_is_a_dataclass_or_a_block() -> None:
+    settings = train_config([])
+    groups = {name: value for name, value in plain(settings).items() if isinstance(value, dict)}
+    blocks = {name for name in groups if not is_dataclass(getattr(settings, name))}
+    assert blocks == {"encoder", "attention", "decoder", "optimizer"}
+    assert all("_target_" in groups[name] for name in blocks)
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+TREES = st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+BLOCKS = st.dictionaries(st.just("block") | st.text(min_size=1), TREES)
+
+
+@given(BLOCKS, st.booleans(), st.none() | st.integers(1), st.none() | st.just(["en", "de"]))
+def test_blocks_of_any_content_come_back(
+    block: dict[str, Any], lowercase: bool, longest: int | None, languages: list[str] | None
+) -> None:
+    block = {key: value for key, value in block.items() if key not in DataSettings.shared_keys()}
+    shared = {"lowercase": lowercase, "max_length": longest, "languages": languages}
+    settings = build(DataSettings, {"_target_": "a.B", **block, **shared})
+    assert settings.block == {"_target_": "a.B", **block}
+    expected = None if languages is None else tuple(languages)
+    assert (settings.lowercase, settings.max_length, settings.languages) == (lowercase, longest, expected)
+    assert contains(plain(settings), {"_target_": "a.B", **block, **shared})
+
+
+def test_settings_of_a_run_are_those_that_were_composed() -> None:
+    words = ["attention=multi_head", "data.max_length=7", "optimizer.betas=[0.5,0.75]"]
+    composed, settings = compose_train(words), train_config(words)
+    assert contains(plain(settings), composed)
+    assert settings.data == build(DataSettings, composed["data"])
+    assert isinstance(settings.data, DataSettings) and settings.data.max_length == 7
+    assert settings.optimizer["betas"] == [0.5, 0.75]
+
+
+def test_sides_have_their_sizes_and_models() -> None:
+    settings: dict[str, Any] = {"kind": "bpe", "vocab_size": 9, "joint": False, "character_coverage": 1.0}
+    own = build(TokenizerSettings, {**settings, "source_model": None, "target_model": "a", "source_vocab_size": 8})
+    assert [own.size_of(side) for side in ("source", "target")] == [
+        ("tokenizer.source_vocab_size", 8),
+        ("tokenizer.vocab_size", 9),
+    ]
+    assert own.model_of("target") == ("tokenizer.target_model", "a")
+
+
+@pytest.mark.thorough
+def test_misspelt_setting_in_code_fails_the_type_check(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    imports = "from nmt.training.settings import Train\n"
+    outcomes = {}
+    for key in ("max_epochs", "max_epoch"):
+        file = tmp_path / f"{key}.py"
+        file.write_text(f"{imports}def f(config: Train) -> int | None:\n    return config.training.{key}\n")
+        command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", str(file)]
+        run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+        outcomes[key] = run.returncode, run.stdout
+    assert outcomes["max_epochs"][0] == 0, outcomes
+    status, message = outcomes["max_epoch"]
+    assert status == 1 and '"TrainingSettings" has no attribute "max_epoch"' in message
