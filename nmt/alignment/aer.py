@@ -1,18 +1,28 @@
-"""Alignment error rate (AER), precision and recall."""
+"""Scores of word links: alignment error rate (AER), precision and recall, with warnings about what spoils them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.data.links import Link, Links
-from nmt.errors import UserError, counted
+from nmt.data.links import Link, Links, LinkSettings, is_naacl, parse_links, require_links, swap_advice
+from nmt.data.text_files import read_lines, read_pairs
+from nmt.errors import UserError, counted, print_message
+
+if TYPE_CHECKING:
+    from nmt.data.pair import Pair
 
 AER_METHOD = (
     "the reference is force-decoded; |A| normalised over the source, </s> dropped; a word's weight is the sum over its "
     "source pieces and the mean over its target pieces; one link per target word, the largest; no symmetrisation"
 )
 """How the toolkit obtains the links that it scores; printed beside every AER."""
+
+SIGNATURES = {
+    "precision": "|A & P| / |A|",
+    "recall": "|A & S| / |S|",
+    "aer": "1 - (|A & S| + |A & P|) / (|A| + |S|); A: links, S: sure gold links, P: sure and possible gold links",
+}
 
 # With the right sides, the AER of IBM Model 1 is lower by 0.24 to 0.34 and that of a plain diagonal by 0.11 to 0.15, on
 # gold links of German, Romanian and Chinese against English. The wrong sides never lowered it by more than 0.01.
@@ -78,3 +88,81 @@ def better_reading(hypotheses: Sequence[Collection[Link]], golds: Sequence[Links
     rates = {reading: error_rate(reading) for reading in readings}
     best = min(readings, key=rates.__getitem__)
     return best if rates[readings[0]] - rates[best] > READING_GAIN else None
+
+
+def read_gold(path: str, settings: LinkSettings, pairs: Sequence[Pair]) -> list[Links]:
+    """Return the gold links of ``pairs``. Raises UserError for links that do not fit them."""
+    sentences = [(pair.source, pair.target) for pair in pairs]
+    golds = parse_links(list(read_lines(path)), path, settings, sentences=sentences)
+    require_links(golds, path)
+    return golds
+
+
+def read_both(
+    alignments: str, how: LinkSettings, links: str, gold: LinkSettings, sides: tuple[str, str] | None
+) -> tuple[list[frozenset[Link]], list[Links]]:
+    """Return the links of a file, sure or possible, and the gold links.
+
+    ``sides`` are the source and target text, if known: the links must lie within. Raises UserError for unequal numbers
+    of sentences. A file in NAACL format has no lines for sentences without links, so the other file decides.
+    """
+    sentences = None if sides is None else [(pair.source, pair.target) for pair in read_pairs(*sides)]
+    texts = {path: list(read_lines(path)) for path in (alignments, links)}
+    count = next((len(lines) for lines in texts.values() if not is_naacl(lines)), None)
+    hypotheses = parse_links(texts[alignments], alignments, how, sentences=sentences, count=count)
+    golds = parse_links(texts[links], links, gold, sentences=sentences, count=count)
+    require_links(golds, links)
+    if not any(hypothesis.possible for hypothesis in hypotheses):
+        print_message(f"warning: {alignments}: no links in {counted(len(hypotheses), 'line')}")
+    nothing = Links(frozenset(), frozenset())
+    size = max(len(hypotheses), len(golds))
+    hypotheses, golds = (rows + [nothing] * (size - len(rows)) for rows in (hypotheses, golds))
+    return [hypothesis.possible for hypothesis in hypotheses], golds
+
+
+def score_links(
+    hypotheses: Sequence[Collection[Link]], golds: Sequence[Links], *, place: str, settings: LinkSettings, bases: str
+) -> AlignmentScores:
+    """Return precision, recall and AER, and warn if the links fit much better when they are read differently.
+
+    ``place`` and ``settings`` are those of the file whose sides the user is advised to swap. ``bases`` names the
+    settings that say from which number words are counted.
+    """
+    scores = alignment_scores(hypotheses, golds)
+    reading = better_reading(hypotheses, golds)
+    if reading is not None:
+        advice = [swap_advice(settings)] if reading.swapped else []
+        advice += [f"words look counted from another number; check {bases}"] if reading.shift else []
+        print_message(f"warning: {place}: {'; '.join(advice)}")
+    return scores
+
+
+def score_lines(scores: AlignmentScores, method: str = SIGNATURES["aer"]) -> list[str]:
+    """Return one line per score: name, value, definition."""
+    return [
+        f"precision {scores.precision:.4f}  {SIGNATURES['precision']}",
+        f"recall {scores.recall:.4f}  {SIGNATURES['recall']}",
+        f"AER {scores.error_rate:.4f}  {method}",
+    ]
+
+
+class LostWords:
+    """Collects the words that a tokenizer removes, to warn once about each file of ``places``, a side's file."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = places
+        self._words: dict[str, dict[int, list[str]]] = {side: {} for side in places}
+
+    def add(self, row: int, side: str, words: list[str], *, first: int = 0) -> None:
+        """Add the lost ``words`` of a line; ``first`` is the number of lines before the row 0."""
+        self._words[side][first + row] = words
+
+    def warn(self) -> None:
+        """Print a warning to stderr for each file that has such words."""
+        for side, place in self.places.items():
+            if lines := self._words[side]:
+                count, (row, words) = sum(map(len, lines.values())), min(lines.items())
+                print_message(
+                    f"warning: {place}:{row + 1}: the tokenizer removes the word {words[0]!r:.60}, so it has no link"
+                    f" and no weight; {counted(count, 'such word')} in {counted(len(lines), 'line')}"
+                )

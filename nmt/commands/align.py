@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from nmt.alignment.lost_words import LostWords
+from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run

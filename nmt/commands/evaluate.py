@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmt.alignment.lost_words import LostWords
+from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run
@@ -119,7 +119,7 @@ def evaluate(arguments: list[str]) -> None:
 
 def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
-    from nmt.commands.link_scores import SIGNATURES, read_both, score_lines, score_links
+    from nmt.alignment.aer import SIGNATURES, read_both, score_lines, score_links
 
     assert options.alignments is not None and options.links is not None
     how = LinkSettings(options.alignments_base, options.alignments_swap, "alignments")
@@ -156,8 +156,7 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
         f"TER {scores.ter:.2f}  {signatures['ter']}",
     ]
     if links is not None:
-        from nmt.alignment.aer import AER_METHOD
-        from nmt.commands.link_scores import SIGNATURES, score_lines
+        from nmt.alignment.aer import AER_METHOD, SIGNATURES, score_lines
 
         lines += score_lines(links, AER_METHOD)
         signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
@@ -202,7 +201,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
     assert options.model is not None and options.src is not None
     pairs, golds = read_pairs(options.src, options.tgt), None
     if options.links is not None:
-        from nmt.commands.link_scores import read_gold
+        from nmt.alignment.aer import read_gold
 
         golds = read_gold(options.links, options.gold, pairs)
     translator = load_model(options.model, options.load_settings(engine=options.engine, slots=options.slots))
@@ -225,7 +224,7 @@ def _score_model_links(
     translator: Translator, pairs: Sequence[Pair], golds: Sequence[Links], options: Evaluate
 ) -> AlignmentScores:
     """Score the links of the force-decoded references."""
-    from nmt.commands.link_scores import score_links
+    from nmt.alignment.aer import score_links
     from nmt.inference.forced_decoding import forced_links
 
     assert options.src is not None and options.links is not None

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.alignment.lost_words import LostWords
+from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
 from nmt.commands.options import asks_for_help, read_options, show_help
 from nmt.commands.shell import run

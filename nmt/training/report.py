@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nmt.alignment.aer import AER_METHOD, alignment_error_rate
+from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.lost_words import LostWords
 from nmt.alignment.page import Example, alignment_page
 from nmt.alignment.unspaced import display_weights, piece_labels
 from nmt.alignment.word_weights import argmax_links, piece_weights, word_weights
