@@ -61,7 +61,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(torch|np|numpy|nn|pathlib|collections|typing|argparse|pyarrow|pa)\..*"),
     (r"py:class", r"Tensor|Path|Any|Iterable|Iterator|Sequence|Mapping|Callable|Self|optional"),
     # Internal types.
-    (r"py:class", r"Pairs|OnFailure|TrainedModel|Links?|nmt\.text\.links\.\w+|nmt\.search\.hypothesis\.\w+"),
+    (r"py:class", r"Pairs|OnFailure|TrainedModel|Links?|nmt\.data\.links\.\w+|nmt\.search\.hypothesis\.\w+"),
 ]
 
 html_theme = "furo"

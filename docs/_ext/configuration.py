@@ -18,6 +18,7 @@ from sphinx.util import logging
 
 from nmt.config.compose import config_dir
 from nmt.config.describe import YamlFile, group_choices
+from nmt.data.filters import Filters
 from nmt.data.sources import PreparedData, is_prepared
 from nmt.training.settings import Train
 
@@ -61,6 +62,9 @@ def groups() -> Iterator[str]:
         files = [YamlFile(path) for path in sorted((config_dir() / group).glob("*.yaml"))]
         for file in sorted(files, key=lambda file: file.path.stem != default):
             yield from choice(file, group, hints[group])
+        if group == "data":
+            yield from ["#### Keys of all data", ""]
+            yield from table(YamlFile(config_dir() / "filters/default.yaml"), members(Filters), group)
     yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
     for name, file in group_choices("experiment", [config_dir()]).items():
         yield f"- `+experiment={name}`: {file.about}"
@@ -73,8 +77,8 @@ def choice(file: YamlFile, group: str, kind: Any) -> Iterator[str]:
     target = file.value("_target_")
     own_class = [f"`{target}`"] if target else []
     yield from [" ".join([*([file.about] if file.about else []), *own_class]), ""]
-    if file.parents:
-        names = " and ".join(f"`{group}={parent.path.stem}`" for parent in file.parents)
+    if parents := [parent for parent in file.parents if parent.path.parent.name == group]:
+        names = " and ".join(f"`{group}={parent.path.stem}`" for parent in parents)
         yield from [f"It has the keys of {names}, with these defaults:", ""]
     if is_prepared({"_target_": target}):
         kind, target = PreparedData, None

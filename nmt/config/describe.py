@@ -11,6 +11,7 @@ import yaml
 
 from nmt.config.plain import config_dir
 
+INCLUDED = "@_here_"  # marks an entry of a defaults list whose keys become keys of the file itself
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, nine times as fast; some builds of PyYAML lack it
 COMMENT = re.compile(r"\s# (.+)$")
 
@@ -24,7 +25,8 @@ class YamlFile:
         self.own: dict[str, Any] = yaml.load(text, LOADER) or {}
         entries = self.own.pop("defaults", [])
         self.parents = [YamlFile(file) for entry in entries if (file := _parent(path, entry)) is not None]
-        self.chosen = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
+        pairs = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
+        self.chosen = [(group, choice) for group, choice in pairs if not group.endswith(INCLUDED)]
         lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()  # type: ignore[index]
         self.heading = [line.removeprefix("#").strip() for line in lines if "@package" not in line]
         self.comments = dict(_comments(yaml.compose(text, LOADER), text.splitlines(), ""))
@@ -45,10 +47,15 @@ class YamlFile:
 
 
 def _parent(path: Path, entry: Any) -> Path | None:
-    """Return the file that an entry of the defaults list names in the same group; None for other entries."""
-    if not isinstance(entry, str) or entry == "_self_":
-        return None
-    files = (folder / f"{entry}.yaml" for folder in (path.parent, config_dir() / path.parent.name))
+    """Return the file that an entry of the defaults list includes; None for entries that choose a group's file."""
+    if isinstance(entry, str) and entry != "_self_":
+        files = [folder / f"{entry}.yaml" for folder in (path.parent, config_dir() / path.parent.name)]
+    elif isinstance(entry, dict):
+        [(group, choice)] = entry.items()
+        folder = config_dir() / group.removeprefix("/").removesuffix(INCLUDED)
+        files = [folder / f"{choice}.yaml"] if group.endswith(INCLUDED) else []
+    else:
+        files = []
     return next((file for file in files if file.is_file()), None)
 
 

@@ -19,7 +19,7 @@ from nmt.config.multirun import quoted_sweep
 from nmt.config.plain import compose_plain
 from nmt.errors import UserError
 
-COMMANDS = ["translate", "evaluate", "heatmap", "encode", "export", "prepare", "align"]
+COMMANDS = ["translate", "evaluate", "heatmap", "encode", "export", "align"]
 
 
 def by_hydra(name: str, arguments: list[str]) -> dict[str, Any]:
