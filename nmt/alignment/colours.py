@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,14 +12,6 @@ STEPS = 256  # colours per sign
 BLUES = ("f7fbff", "deebf7", "c6dbef", "9ecae1", "6baed6", "4292c6", "2171b5", "08519c", "08306b")
 REDS = (BLUES[0], "fddbc7", "f4a582", "d6604d", "b2182b", "67001f")
 ROUNDING = 1e-3  # shares that were added in single precision, or in bfloat16, can exceed 1 by this much
-
-
-class Tick(NamedTuple):
-    """A weight on the colour bar of a page, with its colours as ``#rrggbb``."""
-
-    text: str
-    colour: str
-    ink: str
 
 
 @dataclass(frozen=True)
@@ -57,10 +48,10 @@ class Scale:
         index = int(size * (weight - self.low) / (self.limit - self.low))  # as matplotlib chooses a colour
         return self._pairs[min(max(index, 0), size - 1)]
 
-    def ticks(self) -> list[Tick]:
+    def ticks(self) -> list[float]:
         """Return five weights at equal distances, from ``low`` to ``limit``."""
-        weights = np.linspace(self.low, self.limit, 5).tolist()
-        return [Tick(f"{weight:.3g}", *self.colour(weight)) for weight in weights]
+        ticks: list[float] = np.linspace(self.low, self.limit, 5).tolist()
+        return ticks
 
 
 UNIT = Scale()

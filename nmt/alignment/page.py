@@ -1,4 +1,4 @@
-"""A self-contained HTML page of alignments: pointing at a word highlights its partners."""
+"""Self-contained HTML pages, and the page of alignments: pointing at a word highlights its partners."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.alignment.characters import short_label, xml_safe
 from nmt.alignment.colours import UNIT, Scale, scale_of
+from nmt.alignment.figures import short_label, xml_safe
 from nmt.data.links import Link
 
-STYLE = """
+PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #1c2733; --paper: #fbfaf7; --rule: #d9d5cb }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e3da; --paper: #15191e; --rule: #39414a } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; max-width: 76rem;
-  padding: 0 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { border-top: 1px solid var(--rule); padding-top: 1rem }
+"""
+STYLE = """
+body { max-width: 76rem } h2 { font-size: 1rem; margin: 2.5rem 0 .5rem }
 p.words { margin: .2rem 0; overflow-wrap: anywhere } p.words span { padding: .1rem .25rem; border-radius: .25rem; cursor: default;
   unicode-bidi: plaintext /* a mark that turns a word around does not turn the others */ }
 :focus-visible { outline: 3px solid #e08a1e; outline-offset: 1px }
@@ -84,17 +86,30 @@ def alignment_page(
     only in the tab of the browser.
     """
     sections = "\n".join(_section(example, signed) for example in examples)
-    attention_line = f"Attention: {_escape(attention)}. " if attention else ""
+    attention_line = f"Attention: {escape(attention)}. " if attention else ""
     colours = "Blue weights are positive, red ones negative. " if signed else "A darker blue is a larger weight. "
     gold = "Orange outlines are gold links. " if any(example.gold for example in examples) else ""
     scale = "Each sentence has its own scale. " if signed else ""
     usage = "Point at a word, or go to it with the Tab key, to see its partners. "
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n'
-        f"{f'<h1>{_escape(title)}</h1>' if heading else ''}\n<p>{attention_line}{colours}{scale}{usage}{gold}</p>\n"
-        f"<p><small>{_escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script></body></html>\n"
+    body = (
+        f"{f'<h1>{escape(title)}</h1>' if heading else ''}\n<p>{attention_line}{colours}{scale}{usage}{gold}</p>\n"
+        f"<p><small>{escape(note)}</small></p>\n{sections}\n<script>{SCRIPT}</script>"
     )
+    return html_page(title, STYLE, body)
+
+
+def html_page(title: str, style: str, body: str) -> str:
+    """Return a page as HTML text that needs no other file. ``style`` and ``body`` are CSS and HTML, the title is not."""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{PAGE_STYLE}{style}</style></head>\n'
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def escape(text: str) -> str:
+    """Return the text as HTML, with U+FFFD for control characters."""
+    return html.escape(xml_safe(text))
 
 
 def _section(example: Example, signed: bool) -> str:
@@ -123,28 +138,20 @@ def _table(example: Example, signed: bool) -> str:
         for j, (word, row) in enumerate(zip(example.target, example.weights, strict=True))
     )
     corner = '<th class="corner">source →<br>target ↓</th>'
-    return f"{_legend(scale)}<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
-
-
-def _legend(scale: Scale) -> str:
-    """Return the colour bar of a table: weights in their colours."""
-    bar = "".join(f'<b style="{_style(tick.colour, tick.ink)}">{tick.text}</b>' for tick in scale.ticks())
-    return f'<p class="scale">attention weight: {bar}</p>'
-
-
-def _escape(text: str) -> str:
-    return html.escape(xml_safe(text))
+    bar = "".join(f'<b style="{_style(weight, scale)}">{weight:.3g}</b>' for weight in scale.ticks())
+    legend = f'<p class="scale">attention weight: {bar}</p>'
+    return f"{legend}<table><thead><tr>{corner}{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
 
 
 def _label(word: str) -> str:
     """Return the label of a row or column, with the whole word as its title if it is shortened."""
     label = short_label(word)
-    title = f' title="{_escape(word[:MAX_TITLE])}"' if label != word else ""
-    return f'<div dir="auto"{title}>{_escape(label)}</div>'
+    title = f' title="{escape(word[:MAX_TITLE])}"' if label != word else ""
+    return f'<div dir="auto"{title}>{escape(label)}</div>'
 
 
 def _words(words: Sequence[str]) -> str:
-    return " ".join(f'<span tabindex="0">{_escape(word)}</span>' for word in words)
+    return " ".join(f'<span tabindex="0">{escape(word)}</span>' for word in words)
 
 
 def _cell(weight: float, gold: bool, scale: Scale) -> str:
@@ -154,8 +161,8 @@ def _cell(weight: float, gold: bool, scale: Scale) -> str:
         return f'<td{mark} title="{weight}">{weight}</td>'
     text = f"{weight:.2f}" if scale == UNIT else f"{weight:.2g}"
     text = "" if abs(weight) < EMPTY * scale.limit else text.replace("0.", ".", 1)
-    return f'<td{mark} title="{weight:.3g}" style="{_style(*scale.colour(weight))}">{text}</td>'
+    return f'<td{mark} title="{weight:.3g}" style="{_style(weight, scale)}">{text}</td>'
 
 
-def _style(colour: str, ink: str) -> str:
-    return f"background:{colour};color:{ink}"
+def _style(weight: float, scale: Scale) -> str:
+    return "background:{};color:{}".format(*scale.colour(weight))

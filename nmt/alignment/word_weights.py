@@ -1,15 +1,22 @@
-"""Attention weights between pieces and between words, computed from the raw alignment of a translation."""
+"""Attention weights between pieces and between words, from the raw alignment of a translation, and their labels."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from itertools import repeat
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nmt.data.links import Link
-from nmt.data.words import last_words, missing_words, split_words
+from nmt.data.words import PieceWords, last_words, missing_words, split_words
 from nmt.errors import counted
+from nmt.text.writing import UNSPACED
+
+SPACE = "▁"  # how SentencePiece writes a space
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 class AlignedTranslation(Protocol):
@@ -19,6 +26,12 @@ class AlignedTranslation(Protocol):
     def alignment(self) -> np.ndarray | None:
         """Raw alignment (T, S), where T and S count ``</s>``; None if it was not asked for."""
         ...
+
+    @property
+    def source_tokens(self) -> list[str]: ...
+
+    @property
+    def tokens(self) -> list[str]: ...
 
     @property
     def source_words(self) -> list[int]:
@@ -31,47 +44,60 @@ class AlignedTranslation(Protocol):
         ...
 
 
-def piece_weights(translation: AlignedTranslation, *, signed: bool) -> np.ndarray:
+class Display(NamedTuple):
+    """Weights (T, S), with the labels of its columns (source) and rows (target)."""
+
+    weights: np.ndarray
+    source: list[str]
+    target: list[str]
+
+
+def display_pieces(translation: AlignedTranslation, *, signed: bool) -> Display:
     """Return the weight (T, S) of each source piece for each target piece.
 
-    ``signed`` returns the raw weights; otherwise each row holds shares of the source that sum to 1.
+    ``signed`` weights are the raw ones; otherwise each row holds shares of the source that sum to 1.
     """
     raw = _raw_weights(translation)
-    return raw if signed else normalise_rows(raw)
+    labels = piece_labels(translation.source_tokens), piece_labels(translation.tokens)
+    return Display(raw if signed else normalise_rows(raw), *labels)
 
 
 def word_weights(translation: AlignedTranslation) -> np.ndarray:
     """Return the weight (J, I) of each source word for each target word, without ``</s>``."""
-    return merge_pieces(inner_weights(translation), translation.source_words, translation.target_words)
+    return merge_pieces(_inner_weights(translation), translation.source_words, translation.target_words)
 
 
-def inner_weights(translation: AlignedTranslation) -> np.ndarray:
+def _inner_weights(translation: AlignedTranslation) -> np.ndarray:
     """Return the raw weights (T, S) without ``</s>``."""
     # Counts come from the words: a translation that was cut at its maximum length has no </s> to drop.
     return _raw_weights(translation)[: len(translation.target_words), : len(translation.source_words)]
 
 
-def fit_word_weights(translation: AlignedTranslation, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
-    """Return ``word_weights`` with exactly one column per word of ``source`` and one row per word of ``target``.
+def display_weights(translation: AlignedTranslation, source: str, target: str, *, split: bool = True) -> Display:
+    """Return the weights between the words of ``source`` and ``target``.
 
-    Words that the tokenizer removes have weight 0. Raises ValueError if a piece belongs to a word beyond these words:
-    they are those of another text.
+    A word of a script without spaces, such as a Chinese sentence, is split into its pieces. Without ``split``, it is
+    not: gold links count words. Words that the tokenizer removes have weight 0. Raises ValueError if a piece belongs to
+    a word that these texts do not have: they are not what was aligned.
     """
-    require_words(translation, source, target)
-    weights = word_weights(translation)
-    return np.pad(weights, [(0, len(target) - weights.shape[0]), (0, len(source) - weights.shape[1])])
-
-
-def require_words(translation: AlignedTranslation, source: Sequence[str], target: Sequence[str]) -> None:
-    """Raise ValueError if a piece of the translation belongs to a word that these words do not have."""
-    for side, of_pieces, words in (
-        ("source", translation.source_words, source),
-        ("target", translation.target_words, target),
+    labels: list[list[str]] = []
+    label_of_piece: list[Sequence[int]] = []
+    for side, text, pieces, of_pieces in (
+        ("source", source, translation.source_tokens, translation.source_words),
+        ("target", target, translation.tokens, translation.target_words),
     ):
+        words = split_words(text)
         if (most := max(last_words(of_pieces), default=-1)) >= len(words):
             raise ValueError(
                 f"{side}: {counted(len(words), 'word')}, the alignment has {most + 1}; give the text that was aligned"
             )
+        names, numbers = split_unspaced(words, pieces, of_pieces) if split else (words, of_pieces)
+        labels.append(names)
+        label_of_piece.append(numbers)
+    columns, rows = labels
+    weights = merge_pieces(_inner_weights(translation), *label_of_piece)
+    missing = [(0, len(rows) - weights.shape[0]), (0, len(columns) - weights.shape[1])]
+    return Display(np.pad(weights, missing), columns, rows)
 
 
 def lost_words(translation: AlignedTranslation, source: str, target: str) -> Iterator[tuple[str, list[str]]]:
@@ -141,3 +167,79 @@ def argmax_links(weights: np.ndarray) -> frozenset[Link]:
     if not weights.size:
         return frozenset()
     return frozenset((int(row.argmax()), j) for j, row in enumerate(weights) if row.max() > 0)
+
+
+def split_unspaced(
+    words: Sequence[str], pieces: Sequence[str], word_of_piece: Sequence[int]
+) -> tuple[list[str], PieceWords]:
+    """Return labels, one per word or per piece of an unspaced word, and the label index of each piece of a word.
+
+    ``word_of_piece`` may be shorter than ``pieces``, which may end in ``</s>``. A word that shares a piece with another
+    word is not split.
+    """
+    spans = [*zip(word_of_piece, last_words(word_of_piece), strict=True)]
+    shared = {word for start, stop in spans if stop > start for word in range(start, stop + 1)}
+    pieces_of: dict[int, list[str]] = {}
+    for piece, (start, _) in zip(pieces, spans, strict=False):
+        pieces_of.setdefault(start, []).append(piece)
+    labels: list[str] = []
+    label_of: dict[int, Iterator[int]] = {-1: repeat(-1)}  # for each word, the labels of its pieces
+    for number, word in enumerate(words):
+        if number in shared or number not in pieces_of or not UNSPACED.search(word):
+            label_of[number] = repeat(len(labels))
+            labels.append(word)
+        else:
+            texts, counts = zip(*_characters(pieces_of[number]), strict=True)
+            label_of[number] = iter((len(labels) + np.repeat(np.arange(len(counts)), counts)).tolist())
+            labels += texts
+    first = [next(label_of[start]) for start, _ in spans]
+    last = [label if stop == start else next(label_of[stop]) for label, (start, stop) in zip(first, spans, strict=True)]
+    return labels, PieceWords(first, last)
+
+
+def piece_labels(pieces: Sequence[str]) -> list[str]:
+    """Return the label of each piece. A byte is followed by its character: ``<0xE6> 日 1/3``, ``<0x97> 日 2/3``, …
+
+    The byte shows that the tokenizer does not know the character.
+    """
+    labels: list[str] = []
+    for text, count in _decoded(pieces):
+        if BYTE.fullmatch(pieces[len(labels)]) and text.isprintable() and "\ufffd" not in text:
+            parts = [f"{text} {number}/{count}" if count > 1 else text for number in range(1, count + 1)]
+            labels += [f"{pieces[len(labels) + number]} {part}" for number, part in enumerate(parts)]
+        else:
+            labels += pieces[len(labels) : len(labels) + count]
+    return labels
+
+
+def _characters(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each piece, and the number of pieces that it takes.
+
+    A space sign joins the next piece. Pieces that spell one character in UTF-8 bytes count as one. A piece that begins
+    with a mark, such as a Thai vowel above its consonant, joins the piece before it.
+    """
+    text, count = "", 0
+    for part, size in _decoded(pieces):
+        if text and part and not unicodedata.category(part[0]).startswith("M"):
+            yield text, count
+            text, count = "", 0
+        text, count = text + part, count + size
+    if count:
+        yield text, count
+
+
+def _decoded(pieces: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the text of each piece without spaces; the bytes of one character are one text, of several pieces."""
+    pending, count = b"", 0
+    for piece in pieces:
+        match = BYTE.fullmatch(piece)
+        part = bytes([int(match[1], 16)]) if match else b""
+        if pending and not (part and 0x80 <= part[0] < 0xC0):  # not a further byte of the same character
+            yield pending.decode(errors="replace"), count
+            pending, count = b"", 0
+        if part:
+            pending, count = pending + part, count + 1
+        else:
+            yield piece.replace(SPACE, ""), 1
+    if pending:
+        yield pending.decode(errors="replace"), count

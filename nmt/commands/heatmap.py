@@ -173,11 +173,10 @@ def _weights(
     pair: ForcedDecoding | Translation, source: str, target: str, options: Heatmap, signed: bool
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
-    from nmt.alignment.unspaced import display_weights, piece_labels
-    from nmt.alignment.word_weights import piece_weights
+    from nmt.alignment.word_weights import display_pieces, display_weights
 
     if options.granularity == "piece":
-        return piece_weights(pair, signed=signed), piece_labels(pair.source_tokens), piece_labels(pair.tokens)
+        return display_pieces(pair, signed=signed)
     return display_weights(pair, source, target, split=options.links is None)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from nmt.alignment.unspaced import display_weights, piece_labels
+from nmt.alignment.word_weights import display_weights, piece_labels
 from nmt.comparison.measures import alignment_entropies
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.comparison.store import Measurements

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -11,26 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nmt.alignment.characters import short_label, xml_safe
-from nmt.alignment.colours import UNIT, Scale, scales_of
-from nmt.alignment.fonts import font_families
-from nmt.alignment.heatmap import POINTS, draw_bar, draw_weights, label_cells
+from nmt.alignment.colours import scales_of
+from nmt.alignment.figures import POINTS, draw_bar, draw_weights, fonts_for, label_cells, new_figure, xml_safe
+from nmt.alignment.figures import save_figure as save_file
 from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.comparison.results import Point, Row, pareto_front
 from nmt.data.links import Link
-from nmt.files.atomic import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 MARKERS = "osD^vPX"
 LINES = ("-", "--", "-.", ":")
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
-CELL = 0.17  # inches
+CELL = 0.17 * POINTS
 FONT_SIZE = 7.0  # points
-OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "tab:orange", "linewidth": 1.2}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
 
 
@@ -48,27 +43,10 @@ class Panel(NamedTuple):
     quantity: str = ""
 
 
-def new_figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Save ``path`` with the endings .png, .svg and .pdf; return that of the PNG.
-
-    Publishers refuse the fonts of type 3 that matplotlib writes into PDF by default.
-    """
-    import matplotlib
-
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": path.name, "pdf.fonttype": 42}):
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the picture shows a box instead
-        for form, metadata in (("svg", {"Date": None}), ("pdf", {"CreationDate": None}), ("png", {})):
-            with replace_file(path.with_suffix(f".{form}")) as file:
-                figure.savefig(file, dpi=110, format=form, metadata=metadata)
+    """Save ``path`` with the suffixes .png, .svg and .pdf; return that of the PNG."""
+    for suffix in (".svg", ".pdf", ".png"):
+        save_file(figure, path.with_suffix(suffix))
     return path.with_suffix(".png")
 
 
@@ -203,63 +181,45 @@ def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
     count = min(columns, len(panels))
     lines = -(-len(panels) // count)
     figure = new_figure(4.6 * count, 2.2 * lines)
-    grid = figure.subplots(lines, count, squeeze=False)
-    used = list(grid.flat)[: len(panels)]
-    scales = _scales(panels)
-    images = [_heatmap(*cell) for cell in zip(used, panels, scales, strict=True)]
-    sizes = [_label_panel(*cell, POINTS * CELL) for cell in zip(used, panels, strict=True)]
-    width, height = (max(side) / POINTS + 1.2 for side in zip(*sizes, strict=True))
-    figure.set_size_inches(max(4.6, width) * count, max(2.2, height) * lines)  # the layout needs room for the labels
-    if len({*scales}) == 1:
-        draw_bar(figure, images[0], scales[0], ax=used, shrink=0.8, aspect=30)
-    else:
-        for axes, image, scale in zip(used, images, scales, strict=True):
-            draw_bar(figure, image, scale, ax=axes)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    figure.draw_without_rendering()  # decides how large the cells are
-    for axes, panel in zip(used, panels, strict=True):
-        _label_panel(axes, panel)
+    grid = figure.subplots(lines, count, squeeze=False).flat
+    used = list(zip(grid, panels, strict=False))
+    by_quantity = {panel.quantity: [other for other in panels if other.quantity == panel.quantity] for panel in panels}
+    scales_by_quantity = {key: iter(scales_of([p.weights for p in group])) for key, group in by_quantity.items()}
+    scales = [next(scales_by_quantity[panel.quantity]) for panel in panels]
+    with fonts_for(text for panel in panels for text in (panel.title, *panel.rows, *panel.columns)):
+        images = [
+            draw_weights(axes, panel.weights, scale, gold=panel.gold, title=panel.title, size=FONT_SIZE)
+            for (axes, panel), scale in zip(used, scales, strict=True)
+        ]
+        sizes = [_label_panel(axes, panel, CELL) for axes, panel in used]
+        width, height = (max(side) / POINTS + 1.2 for side in zip(*sizes, strict=True))
+        figure.set_size_inches(
+            max(4.6, width) * count, max(2.2, height) * lines
+        )  # the layout needs room for the labels
+        if len({*scales}) == 1:
+            draw_bar(figure, images[0], scales[0], ax=[axes for axes, _ in used], shrink=0.8, aspect=30)
+        else:
+            for (axes, _), image, scale in zip(used, images, scales, strict=True):
+                draw_bar(figure, image, scale, ax=axes)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        figure.draw_without_rendering()  # decides how large the cells are
+        for axes, panel in used:
+            _label_panel(axes, panel)
     return figure
 
 
-def _scales(panels: Sequence[Panel]) -> list[Scale]:
-    """Return the scale of each panel."""
-    scales = [UNIT] * len(panels)
-    for quantity in {panel.quantity for panel in panels}:
-        places = [place for place, panel in enumerate(panels) if panel.quantity == quantity]
-        for place, scale in zip(places, scales_of([panels[place].weights for place in places]), strict=True):
-            scales[place] = scale
-    return scales
-
-
-def _heatmap(axes: Axes, panel: Panel, scale: Scale) -> AxesImage:
-    from matplotlib.patches import Rectangle
-
-    image = draw_weights(axes, panel.weights, scale)
-    for column, row in panel.gold:
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **OUTLINE))
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, labelsize=7)
-    title = xml_safe(panel.title)
-    axes.set_title(title, loc="left", parse_math=False, fontfamily=font_families([title]), fontsize=9)
-    return image
-
-
-def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> tuple[float, float]:
+def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> list[float]:
     """Label cells of ``pitch`` points, or of their present size. Return the size of cells and labels in points."""
-    box, dpi = axes.get_window_extent(), axes.figure.dpi
+    box, points = axes.get_window_extent(), POINTS / axes.figure.dpi
     rows, columns = panel.weights.shape
-    across, down = (min(size, MAX_LABELS) * POINTS * CELL for size in (columns, rows))
+    across = min(columns, MAX_LABELS) * CELL
+    down = min(rows, MAX_LABELS) * CELL
     if panel.columns and columns <= MAX_LABELS:
-        labels = [short_label(token) for token in panel.columns]
-        room = box.width / dpi * POINTS / columns
-        down += label_cells(axes, "x", labels, pitch=pitch or room, size=FONT_SIZE)
+        down += label_cells(axes, "x", panel.columns, pitch=pitch or points * box.width / columns, size=FONT_SIZE)
     if panel.rows and rows <= MAX_LABELS:
-        labels = [short_label(token) for token in panel.rows]
-        room = box.height / dpi * POINTS / rows
-        across += label_cells(axes, "y", labels, pitch=pitch or room, size=FONT_SIZE)
-    return across, down
+        across += label_cells(axes, "y", panel.rows, pitch=pitch or points * box.height / rows, size=FONT_SIZE)
+    return [across, down]
 
 
 def _safe(text: str) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import base64
-import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.alignment.characters import xml_safe
+from nmt.alignment.page import escape, html_page
 from nmt.comparison.tables import Cell, Table
 
 STYLE = """
 :root { color-scheme: light; --ink: #1c2733; --paper: #fff; --rule: #d9d5cb; --mark: #eaf1f8 }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
-  max-width: 84rem; padding: 0 1rem }
-h1 { font-size: 1.5rem; margin-bottom: .3rem }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem; border-top: 1px solid var(--rule); padding-top: 1rem }
+body { max-width: 84rem }
+h1 { margin-bottom: .3rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .5rem }
 h3 { font-size: 1rem; font-weight: 600; margin: 1.6rem 0 .3rem }
 p { margin: .4rem 0; max-width: 60rem; overflow-wrap: anywhere }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .88rem }
@@ -31,8 +28,8 @@ dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 
 """
 COLOURS = (
     "References, force-decoded: target down, source across. Alignments show the share of each source word by absolute "
-    "value; darker is larger. In α and β with negative weights, red is positive and blue negative. Each picture has "
-    "its own scale. Orange outlines are gold links."
+    "value; darker is larger. In α and β with negative weights, blue is positive and red negative. The bars show the "
+    "scales. Orange outlines are gold links."
 )
 
 
@@ -65,51 +62,42 @@ class Page(NamedTuple):
 
 def comparison_page(page: Page) -> str:
     """Return the page as HTML text. Pictures are embedded."""
-    parts = [f"<h1>{_escape(page.title)}</h1>", *(f"<p>{_escape(line)}</p>" for line in page.summary)]
+    parts = [f"<h1>{escape(page.title)}</h1>", *(f"<p>{escape(line)}</p>" for line in page.summary)]
     for table in page.tables:
-        parts += [f"<h2>{_escape(table.heading)}</h2>", _table(table)]
+        parts += [f"<h2>{escape(table.heading)}</h2>", _table(table)]
     for heading, pictures in page.pictures:
-        parts += [f"<h2>{_escape(heading)}</h2>", *map(_figure, pictures)]
+        parts += [f"<h2>{escape(heading)}</h2>", *map(_figure, pictures)]
     if page.sentences:
         parts.append("<h2>Alignments of the same sentences</h2>")
         parts.append(f"<p>{COLOURS}</p>")
     for number, sentence in enumerate(page.sentences, start=1):
-        parts += [f"<h3>Sentence {number}</h3><p>{_escape(sentence.source)}<br>{_escape(sentence.reference)}</p>"]
+        parts += [f"<h3>Sentence {number}</h3><p>{escape(sentence.source)}<br>{escape(sentence.reference)}</p>"]
         parts += map(_figure, sentence.pictures)
     parts += ["<h2>How it was measured</h2>", _list(page.notes), "<h2>Conditions</h2>", _list(page.facts)]
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escape(page.title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>\n'
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return html_page(page.title, STYLE, "\n".join(parts))
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{_escape(text)}</th>' for text in table.columns)
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.columns)
     lines = []
     for label, cells in table.rows:
         kind = ' class="baseline"' if label == table.baseline else ""
-        lines.append(f'<tr{kind}><th scope="row">{_escape(label)}</th>{"".join(map(_cell, cells))}</tr>')
+        lines.append(f'<tr{kind}><th scope="row">{escape(label)}</th>{"".join(map(_cell, cells))}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
 def _cell(cell: Cell) -> str:
-    text = _escape(cell.text) + (f'<span class="sd">{_escape(cell.spread)}</span>' if cell.spread else "")
+    text = escape(cell.text) + (f'<span class="sd">{escape(cell.spread)}</span>' if cell.spread else "")
     text = f'<span class="best">{text}</span>' if cell.best else text
     return f'<td class="test">{text}</td>' if cell.test else f"<td>{text}</td>"
 
 
 def _figure(picture: Picture) -> str:
     data = base64.b64encode(picture.file.read_bytes()).decode("ascii")
-    image = f'<img src="data:image/png;base64,{data}" alt="{_escape(picture.caption)}">'
-    return f'<figure><div class="scroll">{image}</div><figcaption>{_escape(picture.caption)}</figcaption></figure>'
+    image = f'<img src="data:image/png;base64,{data}" alt="{escape(picture.caption)}">'
+    return f'<figure><div class="scroll">{image}</div><figcaption>{escape(picture.caption)}</figcaption></figure>'
 
 
 def _list(items: Sequence[tuple[str, str]]) -> str:
-    return f"<dl>{''.join(f'<dt>{_escape(name)}</dt><dd>{_escape(text)}</dd>' for name, text in items)}</dl>"
-
-
-def _escape(text: str) -> str:
-    return html.escape(xml_safe(text))
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in items)}</dl>"

@@ -308,8 +308,7 @@ class Translator(Reader):
         Pharaoh format. They need a given ``target`` and ``granularity="word"``.
         """
         from nmt.alignment.heatmap import Heatmap
-        from nmt.alignment.unspaced import display_weights, piece_labels
-        from nmt.alignment.word_weights import piece_weights
+        from nmt.alignment.word_weights import display_pieces, display_weights
 
         self._require_attention()
         if granularity not in ("word", "piece"):
@@ -325,13 +324,7 @@ class Translator(Reader):
         title = f"{self.attention.name} attention, {'own translation' if own else 'given translation'}"
         if granularity == "piece":
             signed = self.attention.signed
-            return Heatmap(
-                weights=piece_weights(decoding, signed=signed),
-                source=piece_labels(decoding.source_tokens),
-                target=piece_labels(decoding.tokens),
-                title=title,
-                signed=signed,
-            )
+            return Heatmap(**display_pieces(decoding, signed=signed)._asdict(), title=title, signed=signed)
         display = display_weights(decoding, self.change_text(source), target, split=gold is None)
         outlined = None if gold is None else gold.sure | gold.possible
         return Heatmap(**display._asdict(), title=title, gold=outlined)

@@ -13,8 +13,7 @@ import numpy as np
 from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
 from nmt.alignment.page import Example, alignment_page
-from nmt.alignment.unspaced import display_weights, piece_labels
-from nmt.alignment.word_weights import argmax_links, piece_weights, word_weights
+from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
 from nmt.errors import counted, print_message
@@ -149,9 +148,7 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
             save_heatmap(
-                piece_weights(decoding, signed=signed),
-                piece_labels(decoding.source_tokens),
-                piece_labels(decoding.tokens),
+                *display_pieces(decoding, signed=signed),
                 picture,
                 title=f"{folder.name}, {translator.attention.name} attention\ntest sentence {number}, force-decoded",
                 signed=signed,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import re
 import tempfile
 from pathlib import Path
+from typing import Any, BinaryIO
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from nmt.alignment.characters import MAX_LABEL_LENGTH, MAX_MARKS, is_visible, short_label
 from nmt.alignment.colours import UNIT, Scale, scale_of, scales_of
-from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap, strongest
+from nmt.alignment.figures import MAX_LABEL_LENGTH, MAX_MARKS, is_visible, short_label, strongest
+from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.comparison.figures import Panel, draw_heatmaps
 from nmt.errors import UserError
@@ -53,13 +57,6 @@ def drawn_everywhere(weights: list[float]) -> list[list[str]]:
 def test_a_weight_has_one_colour_in_pictures_pages_and_notebooks(weights: list[float]) -> None:
     expected = [UNIT.colour(weight)[0] for weight in weights]
     assert drawn_everywhere(weights) == [expected] * 3
-
-
-def test_a_quarter_has_one_colour_whatever_stands_beside_it() -> None:
-    for weights in ([0.25] * 4, [0.25, 0.75], [0.25, 0.0], [1.0, 0.25]):
-        assert all(colours[weights.index(0.25)] == "#9ecae1" for colours in drawn_everywhere(weights))
-    panels = draw_heatmaps([Panel("", np.array([[0.25, other]]), [], []) for other in (0.25, 0.5)])
-    assert drawn_colours(panels)[0] == drawn_colours(panels, 1)[0] == "#9ecae1"
 
 
 @given(finite, finite, st.floats(1e-6, 1e3), st.booleans())
@@ -242,3 +239,121 @@ def test_text_can_be_read_on_its_colour(weight: float) -> None:
             luminance = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
             contrast = (luminance + 0.05) / 0.05 if ink == "#000" else 1.05 / (luminance + 0.05)
             assert contrast >= 4.5, (signed, colour, ink, contrast)
+
+
+CONTROLS = ["a\x00b", "\x0b\x1b", "\x07", "c\ud800", "\ufffe\uffff", "<&--\t😀\x85"]
+
+
+@pytest.mark.filterwarnings("ignore:no installed font has")
+def test_heatmap_accepts_any_text_and_leaves_one_file(tmp_path: Path) -> None:
+    source, target, matrix = [*CONTROLS, "$x_", "\\"], ["猫", *CONTROLS], np.ones((7, 8))
+    for suffix in (".png", ".svg", ".pdf"):
+        path = tmp_path / suffix / f"picture{suffix}"
+        path.parent.mkdir()
+        save_heatmap(matrix, source, target, path, title="50% $ a\x08b", gold=[(0, 1)])
+        assert path.stat().st_size > 1000 and [*path.parent.iterdir()] == [path]
+    path = tmp_path / ".svg" / "picture.svg"
+    assert "a\ufffdb" in path.read_text("utf-8") and ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_page_replaces_control_characters_visibly() -> None:
+    page = alignment_page(
+        [Example(1, np.ones((6, 6)), CONTROLS, CONTROLS)], title="a\x08b", note="\x01", attention="\x02"
+    )
+    assert not set(page) & set("".join(CONTROLS[:5]) + "\x08\x01\x02") - set("abc")
+    assert "<h1>a\ufffdb</h1>" in page and "\ud800" not in page.encode("utf-8").decode()
+
+
+def draw_axes(matrix: np.ndarray, path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Axes:
+    """Save a heatmap of ``matrix`` and return its axes."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def record(self: Figure, *args: Any, **settings: Any) -> None:
+        figures.append(self)
+        save(self, *args, **settings)
+
+    monkeypatch.setattr(Figure, "savefig", record)
+    target, source = ([f"{side}{k}" for k in range(size)] for side, size in zip("ts", matrix.shape, strict=True))
+    save_heatmap(matrix, source, target, path, **options)
+    return figures[0].axes[0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "signed", "limits"),
+    [
+        ([0.15, 0.05], False, (0, 1)),
+        ([0.0, 0.0], False, (0, 1)),
+        ([np.nan, 1.0002], False, (0, 1)),
+        ([-4.0, 2.0], True, (-4, 4)),
+        ([0.1, 2.5], False, (0, 2.5)),
+        ([0.0, 0.0], True, (-1, 1)),
+    ],
+)
+def test_colours_and_bar_have_the_same_limits(
+    weights: list[float], signed: bool, limits: tuple[float, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    axes = draw_axes(np.array([weights]), tmp_path / "picture.png", monkeypatch, signed=signed)
+    assert axes.images[0].get_clim() == limits
+    figure = axes.get_figure()
+    assert figure is not None and figure.axes[1].get_ylim() == limits
+    ticks = [float(text.get_text().replace("−", "-")) for text in figure.axes[1].get_yticklabels()]
+    assert (ticks[0], ticks[-1], len(ticks)) == (*limits, 5)
+
+
+def test_heatmap_names_its_axes_colours_and_gold_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = draw_axes(np.ones((2, 3)), tmp_path / "picture.png", monkeypatch, gold=[(0, 1)], title="demo, Luong")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
+    assert axes.get_title(loc="left") == "demo, Luong"
+    legend = axes.get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["gold link"]
+    figure = axes.get_figure()
+    assert figure is not None and figure.axes[1].get_ylabel() == "attention weight"
+    assert draw_axes(np.ones((2, 3)), tmp_path / "plain.png", monkeypatch).get_legend() is None
+
+
+def test_heatmap_numbers_a_side_with_too_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = draw_axes(np.ones((250, 251)), tmp_path / "picture.svg", monkeypatch)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{k}" for k in range(250)]
+    source_labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(source_labels) < 30 and "100" in source_labels
+
+
+@pytest.mark.filterwarnings("error")
+def test_heatmap_shortens_very_long_tokens(tmp_path: Path) -> None:
+    for length in (41, 40_000):
+        save_heatmap(np.ones((1, 2)), ["a", "b" * length], ["c" * length], tmp_path / f"{length}.png")
+    assert (tmp_path / "41.png").read_bytes() == (tmp_path / "40000.png").read_bytes()
+
+
+def test_unsupported_heatmap_format_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"\.png, \.svg or \.pdf"):
+        save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.gif")
+
+
+def test_failed_heatmap_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Figure, file: BinaryIO, **_: object) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(UserError, match=r"picture\.png: cannot write: No space left"):
+        save_heatmap(np.zeros((1, 1)), ["a"], ["b"], tmp_path / "picture.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_page_is_self_contained_and_escaped() -> None:
+    page = alignment_page([Example(7, np.array([[0.25, 0.75]]), ["<a>", "b&c"], ["d"], [(1, 0)])], title="T <1>")
+    assert "<a>" not in page and "&lt;a&gt;" in page and "b&amp;c" in page
+    assert "src=" not in page and "http" not in page
+    assert '<th class="corner">source →<br>target ↓</th>' in page
+    assert '<section id="s7"><h2>7</h2>' in page
+    assert '<td title="0.25" style="background:#9ecae1;color:#000">.25</td>' in page
+    assert '<td class="gold" title="0.75" style="background:#1460a8;color:#fff">.75</td>' in page
+
+
+def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
+    page = alignment_page([Example(1, np.array([[-40.0, 10.0]]), ["a", "b"], ["d"])], title="T", signed=True)
+    assert '<td title="-40" style="background:#67001f;color:#fff">-40</td>' in page
+    assert '<td title="10" style="background:#9ecae1;color:#000">10</td>' in page
+    assert "Blue weights are positive, red ones negative." in page

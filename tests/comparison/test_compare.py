@@ -613,7 +613,7 @@ def with_chinese_test_set(run: Path, folder: Path, tokenizer: str = "null") -> P
     return folder
 
 
-@pytest.mark.filterwarnings("ignore:target text")  # the model has seen no Chinese
+@pytest.mark.filterwarnings("ignore:no installed font has", "ignore:target text")  # the model has seen no Chinese
 def test_all_scores_of_a_comparison_have_the_tokenizer_of_the_language(report: Path, tmp_path: Path) -> None:
     runs = [with_chinese_test_set(report / f"attention={name}", tmp_path / name) for name in ("luong", "memory")]
     (runs[1] / "test.translations.txt").write_text("我喜欢散步。\n今天天气好。\n他学习。\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Words of scripts without spaces are split into pieces for display."""
+"""Weights between words, which are split into pieces for display where the script has no spaces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from nmt.alignment.unspaced import display_weights, piece_labels, split_unspaced
-from nmt.alignment.word_weights import fit_word_weights
+from nmt.alignment.word_weights import (
+    argmax_links,
+    display_weights,
+    linked_pieces,
+    merge_pieces,
+    normalise_rows,
+    piece_labels,
+    split_unspaced,
+    word_weights,
+)
 from nmt.data.words import PieceWords
 from nmt.text.tokenizer import Tokenizer
 
@@ -19,6 +27,49 @@ class Translation(NamedTuple):
     target_words: list[int]
     source_tokens: list[str]
     tokens: list[str]
+
+
+def test_normalise_rows_keeps_zero_rows_and_drops_signs() -> None:
+    np.testing.assert_allclose(normalise_rows(np.array([[1.0, -3.0], [0.0, 0.0]])), [[0.25, 0.75], [0, 0]])
+
+
+def test_word_weights_of_a_worked_example() -> None:
+    """Source pieces a|b b, target pieces x x|y: sum over source pieces, mean over target pieces."""
+    alignment = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    weights = merge_pieces(alignment, [0, 1, 1], [0, 0, 1])
+    np.testing.assert_allclose(weights, [[0.25, 0.75], [1.0, 0.0]])
+    assert argmax_links(weights) == {(1, 0), (0, 1)}
+
+
+def test_display_weights_pad_lost_words_and_refuse_other_text() -> None:
+    # Source a b </s>, target x y </s>, all words of one piece.
+    raw = np.array([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.0, 0.0, 1.0]])
+    translation = Translation(raw, [0, 1], [0, 1], ["▁a", "▁b", "</s>"], ["▁x", "▁y", "</s>"])
+    np.testing.assert_allclose(word_weights(translation), [[0.6, 0.4], [0.3, 0.7]])
+    padded = [[0.6, 0.4, 0], [0.3, 0.7, 0], [0, 0, 0]]
+    for split in (False, True):
+        weights, *labels = display_weights(translation, "a b c", "x y z", split=split)
+        np.testing.assert_allclose(weights, padded)
+        assert labels == [["a", "b", "c"], ["x", "y", "z"]]
+    with pytest.raises(ValueError, match="source: 1 word, the alignment has 2; give the text that was aligned"):
+        display_weights(translation, "ab", "x y")
+    with pytest.raises(ValueError, match="target: 1 word, the alignment has 2"):
+        display_weights(translation, "a b", "xy")
+
+
+def test_pieces_of_several_words_and_of_none() -> None:
+    """Source pieces "a b", c and one of no word; target pieces x and "x y"."""
+    alignment = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2]])
+    weights = merge_pieces(alignment, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
+    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.45], [0.1, 0.1, 0.6]])
+    linked = np.array([[0, 1, 0], [0, 0, 0]])
+    pieces = linked_pieces(linked, PieceWords([0, 2, -1], [1, 2, -1]), PieceWords([0, 0], [0, 1]))
+    np.testing.assert_array_equal(pieces, [[1, 0, 0], [1, 0, 0]])
+
+
+def test_word_without_weight_has_no_link() -> None:
+    assert argmax_links(np.zeros((2, 3))) == frozenset()
+    assert argmax_links(merge_pieces(np.zeros((0, 2)), [0, 1], [])) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -52,15 +103,6 @@ def test_words_are_split_where_the_script_has_no_spaces(
     words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
 ) -> None:
     assert split_unspaced(words, pieces, word_of_piece) == (labels, indices)
-
-
-def test_weights_of_spaced_text_are_word_weights() -> None:
-    raw = np.random.default_rng(0).random((5, 4))
-    translation = Translation(raw, [0, 0, 1], [0, 1, 1, 2], ["▁a", "b", "▁c", "</s>"], ["▁x", "▁y", "y", "▁z", "</s>"])
-    for source, target in (("ab c", "x yy z"), ("ab c d", "x yy z"), ("ab c", "x yy z w")):
-        display = display_weights(translation, source, target)
-        assert (display.source, display.target) == (source.split(), target.split())
-        np.testing.assert_allclose(display.weights, fit_word_weights(translation, display.source, display.target))
 
 
 def test_weights_of_an_unspaced_word_are_those_of_its_pieces() -> None:
@@ -102,9 +144,3 @@ def test_words_that_share_a_piece_are_not_split() -> None:
     labels, indices = split_unspaced(["我", "猫", "犬x"], ["▁我▁猫", "▁犬", "x"], PieceWords([0, 2, 2], [1, 2, 2]))
     assert labels == ["我", "猫", "犬", "x"]
     assert (indices, indices.last) == ([0, 2, 3], [1, 2, 3])
-
-
-def test_another_text_is_refused() -> None:
-    translation = Translation(np.ones((2, 2)), [0, 1], [0], ["▁a", "▁b"], ["▁x", "</s>"])
-    with pytest.raises(ValueError, match="source: 1 word, the alignment has 2"):
-        display_weights(translation, "ab", "x")
