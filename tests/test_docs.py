@@ -88,14 +88,15 @@ def test_reference_lists_every_key_of_every_group(extension: Any, warnings_of: A
     warnings = warnings_of(configuration)
     page = "\n".join(configuration.groups())
     for path in sorted(CONF.glob("*/**/*.yaml")):
-        section = page.partition(f"#### {path.parent.name}={path.stem}\n")[2].partition("\n####")[0]
-        values = yaml.safe_load(path.read_text("utf-8")) or {}
         group, *names = path.relative_to(CONF).with_suffix("").parts
+        title, place = (f"{group}={path.stem}", group) if group != "filters" else ("Keys of all data", "data")
+        section = page.partition(f"#### {title}\n")[2].partition("\n####")[0]
+        values = yaml.safe_load(path.read_text("utf-8")) or {}
         if group == "experiment":
             assert f"`+experiment={'/'.join(names)}`" in page
         else:
             assert section
-            assert set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)) == set(keys(values, f"{path.parent.name}."))
+            assert set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)) == set(keys(values, f"{place}."))
     assert not warnings
 
 
