@@ -10,9 +10,10 @@ from itertools import islice
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, warn_of_line
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
+from nmt.config.plain import read_options
 from nmt.errors import UserError, counted
 from nmt.system.progress import Progress
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.runs import changed_code, join_options
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
-from nmt.config.compose import config_dir
-from nmt.config.init_from import key_of, read_yaml
+from nmt.config.init_from import read_yaml
+from nmt.config.overrides import config_dir, key_of
+from nmt.config.plain import read_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE

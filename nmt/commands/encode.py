@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.commands.models import ModelOptions, load_model
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter
+from nmt.config.plain import read_options
 from nmt.errors import counted, print_message
 from nmt.settings.bounds import Count
 from nmt.system.progress import Progress

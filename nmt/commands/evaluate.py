@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
+from nmt.config.plain import read_options
 from nmt.data.links import Links, LinkSettings
 from nmt.data.pair import Pair
 from nmt.errors import UserError

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import print_path, require_stdout
+from nmt.config.plain import read_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder
 from nmt.inference.engines import EngineName

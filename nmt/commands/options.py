@@ -1,43 +1,12 @@
-"""Command-line settings, checked against a command's dataclass, and the help that lists them."""
+"""The help of a command."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Sequence
 
 from nmt.commands.streams import require_stdout
-from nmt.config.plain import compose_plain, config_dir
-from nmt.settings.build import build
-
-Options = TypeVar("Options")
-Check = Callable[[dict[str, Any]], Iterable[str]]
-
-
-def read_options(
-    name: str, schema: type[Options], arguments: Sequence[str], check: Check = lambda config: ()
-) -> Options:
-    """Return conf/``name``.yaml with the overrides in ``arguments`` as an instance of ``schema``.
-
-    ``check`` yields further problems, those that a schema cannot express, unless a key is missing. Raises one UserError
-    that lists every unknown key, missing key and wrong value.
-    """
-    from nmt.settings.validate import problems
-
-    def all_problems(config: dict[str, Any]) -> Iterator[str]:
-        yield from problems(config, schema, "")
-        if all(key in config for key in get_type_hints(schema)):
-            yield from check(config)
-
-    config = compose_plain(name, arguments)
-    if config is None or any(all_problems(config)):  # Hydra's messages name the file and similar keys
-        from nmt.config.compose import compose_config
-
-        config = compose_config(name, arguments, all_problems)
-    for key in ("input", "output"):
-        if config.get(key) == "-" and "None" in str(schema.__annotations__[key]):
-            config[key] = None  # stdin or stdout, as for other Unix commands
-    return build(schema, config)
+from nmt.config.overrides import config_dir
 
 
 def asks_for_help(arguments: Sequence[str]) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.output_folder import output_folder
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
@@ -63,16 +63,26 @@ def prepare(arguments: list[str]) -> None:
     if asks_for_help(arguments):
         show_help(HELP, "prepare")
         return
-    options = read_options("prepare", Prepare, arguments, _problems)
+    options = read_prepare(arguments)
     require_stdout()
     folder = Path(options.output)
     print("\n".join(_prepare_into(folder, options)))
 
 
+def read_prepare(arguments: list[str]) -> Prepare:
+    """Return the checked settings in ``arguments``, which Hydra composes: data sources are plug-ins of any keys."""
+    from nmt.config.compose import compose_config
+
+    return build(Prepare, compose_config("prepare", arguments, _problems))
+
+
 def _problems(config: dict[str, Any]) -> Iterator[str]:
-    """Yield one message per problem with the keys of ``data`` and ``tokenizer``."""
+    """Yield one message per problem with the keys of ``data`` and ``tokenizer``, and of the others."""
     from nmt.settings.validate import problems
 
+    yield from problems(config, Prepare, "")
+    if not config.keys() >= get_type_hints(Prepare).keys():
+        return
     trust = config["trust"] if isinstance(config["trust"], list) else []
     messages = list(problems(config["tokenizer"], TokenizerSettings, "tokenizer"))
     yield from messages or build(TokenizerSettings, config["tokenizer"]).conflicts()

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nmt.config.compose import config_dir
-from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, key_of, read_yaml
+from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml
+from nmt.config.overrides import config_dir, key_of
 from nmt.data.sources import DataSettings, PreparedData
 from nmt.errors import UserError, counted
 from nmt.files.atomic import make_folder

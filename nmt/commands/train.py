@@ -28,7 +28,8 @@ from nmt.commands.runs import (
 from nmt.commands.shell import run
 from nmt.config import to_yaml, train_config
 from nmt.config.help import checked_settings, settings_help, without_cfg
-from nmt.config.init_from import key_of, trains_on_the_same_text
+from nmt.config.init_from import trains_on_the_same_text
+from nmt.config.overrides import key_of
 from nmt.errors import Interrupted, UserError, counted, print_message
 from nmt.files.atomic import make_folder, write_lines
 from nmt.files.source_code import code_of

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.commands.models import load_model, require_attention, warn_of_line
-from nmt.commands.options import asks_for_help, read_options, show_help
+from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.shell import run
 from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
 from nmt.commands.translate_options import Translate, require_consistent
+from nmt.config.plain import read_options
 from nmt.errors import print_message
 from nmt.inference.translation import alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions

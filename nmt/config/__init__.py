@@ -1,11 +1,11 @@
-"""Configuration: composed by Hydra, checked, and returned as dataclasses."""
+"""Configuration: composed from YAML files and overrides, checked, and returned as dataclasses."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nmt.config.plain import config_dir
+from nmt.config.overrides import config_dir
 
 if TYPE_CHECKING:
     from nmt.config.compose import compose_config, compose_train, to_yaml, train_config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -11,14 +12,22 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import conflicts
-from nmt.config.explain import ERRORS, explain, one_line
-from nmt.config.hints import setting_of
-from nmt.config.init_from import inherit_settings, key_of
-from nmt.config.plain import config_dir as config_dir
+from nmt.config.init_from import inherit_settings
+from nmt.config.overrides import (
+    QUOTED,
+    config_dir,
+    key_of,
+    located,
+    require_override,
+    split_list,
+    unknown_choice,
+    unknown_key,
+)
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.settings.build import build, plain
@@ -27,13 +36,13 @@ from nmt.training.settings import PreparedTrain, Train
 
 # Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.
 PLAIN = re.compile(r"(?! )[\w/+.$%*@:?| -]*(?<! )", re.ASCII)
-QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-SEPARATOR = re.compile(r" *(?:,|$)")
 KEY = re.compile(r"[^:,]*: *")  # of an element of a mapping
-NO_KEY = re.compile("")
+# ValueError: attention=null; TypeError: attention=[[luong]]
+ERRORS = (HydraException, OmegaConfBaseException, ValueError, TypeError)
+# Launchers and sweepers, and the extra of this package that installs each.
+EXTRAS = {"launcher/joblib": "sweeps", "launcher/submitit": "submitit", "sweeper/optuna": "optuna"}
 LISTED = re.compile(r"[^=,]+=([\w.-]+(,[\w.-]+)+|(choice|range|glob)\(.*\))")  # several values for a sweep
 # Settings of Hydra's multirun; nmt-train refuses Hydra's other settings, because they would have no effect.
-LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
 NEEDS_MULTIRUN = re.compile(r"[+~]*hydra[/.](launcher|sweeper|sweep|callbacks)\b|[+~]*hydra\.job\.env_set\b")
 
 
@@ -160,14 +169,6 @@ def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> I
             yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 
-def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequence[Path]) -> str:
-    """Return the problem with the YAML file of its key, searched in ``folders`` in this order."""
-    group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
-    file = f"{group}/{choices[group]}.yaml" if group in choices else f"{name}.yaml"
-    folder = next((folder for folder in folders if (folder / file).is_file()), config_dir())
-    return f"{problem} ({'conf' if folder == config_dir() else folder}/{file})"
-
-
 def to_yaml(config: Mapping[str, Any] | Train) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(plain(config)))
 
@@ -191,49 +192,6 @@ def in_grammar(value: str) -> str:
     return in_quotes(value)
 
 
-def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
-    """Split at commas that are outside of quotes, lists and mappings. In a mapping, a ``key`` is before each element.
-
-    Quotes and brackets count only around a whole element: those inside a name, as in ``it's.en``, are part of it.
-    """
-    elements, start = [], 0
-    while True:
-        start += len(text[start:]) - len(text[start:].lstrip(" "))
-        before = key.match(text, start)
-        end = _end_of_element(text, before.end() if before else start)
-        elements.append(text[start:end].rstrip(" "))
-        separator = SEPARATOR.match(text, end)
-        if separator is None or (separator.end() == len(text) and not separator[0].endswith(",")):
-            return elements
-        start = separator.end()
-
-
-def _end_of_element(text: str, start: int) -> int:
-    """Return where the element that begins at ``start`` ends, before its comma."""
-    ends = []
-    if match := QUOTED.match(text, start):
-        ends.append(match.end())
-    elif text.startswith(("[", "{", "${"), start):
-        ends.append(_end_of_brackets(text, start))
-    complete = [end for end in ends if SEPARATOR.match(text, end)]
-    comma = text.find(",", start)
-    return complete[0] if complete else len(text) if comma < 0 else comma
-
-
-def _end_of_brackets(text: str, start: int) -> int:
-    """Return the end of the brackets that open at ``start``, or ``start`` if they are not closed."""
-    depth, place = 0, start
-    while place < len(text):
-        if (match := QUOTED.match(text, place)) and text[place - 1] in "[{,: ":
-            place = match.end()
-            continue
-        depth += (text[place] in "[{") - (text[place] in "]}")
-        place += 1
-        if depth == 0 and text[place - 1] in "]}":
-            return place
-    return start
-
-
 def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:
     """Return the overrides for Hydra, each after ``quote``, and the folders of the YAML files."""
     overrides, folder = _split(arguments, quote)
@@ -253,19 +211,12 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
             folder = Path(value)
             if not value or not folder.is_dir():
                 raise UserError(f"--config-dir {value}: no such folder; name the parent of attention/mine.yaml")
-        elif word.startswith("-"):
-            raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
-        elif "=" not in word:
-            raise UserError(f"{word}: not a setting; write {setting_of(word, [config_dir()])}")
-        elif len(word.partition("=")[0]) > LONGEST_KEY:
-            raise UserError(f"{word:.80}…: no such key; --help lists the settings")
-        elif re.match(r"[+~]*hydra\b", word):
+        elif not word.startswith("-") and re.match(r"[+~]*hydra\b.*=", word):
             if NEEDS_MULTIRUN.match(word):
                 raise UserError(f"{word}: has an effect only in a sweep; add -m to nmt-train, or remove it")
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
-        elif re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
-            raise UserError(f"{word}: not a setting; write key=value without spaces")
         else:
+            require_override(word)
             overrides.append(quote(word))
     return overrides, folder
 
@@ -286,3 +237,47 @@ def _compose(name: str, overrides: list[str], folders: Sequence[Path]) -> tuple[
             return composed, choices
         except ERRORS as error:
             raise UserError(explain(error, name, overrides, folders)) from None
+
+
+def explain(error: Exception, name: str, overrides: list[str], folders: Sequence[Path]) -> str:
+    """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
+    text = str(error)
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        if name == "train" and os.path.isdir(config_dir() / key):  # a group without a default, such as experiment
+            word = next(word for word in overrides if word.startswith(f"{key}="))
+            return f"{key}: no such key; did you mean +{word}?"
+        groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
+        composed = OmegaConf.to_container(_compose_if_valid(name, groups), resolve=False)
+        assert isinstance(composed, dict)
+        return unknown_key(key, {str(name): value for name, value in composed.items()}, folders)
+    if match := re.search(r"Could not find '(.+)'", text):
+        if match[1].startswith("hydra/"):
+            return _explain_plugin(match[1].removeprefix("hydra/"), text)
+        group, _, option = match[1].partition("/")
+        return unknown_choice(group, option, folders)
+    groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
+    if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
+        return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"
+    return one_line(error)
+
+
+def _explain_plugin(choice: str, text: str) -> str:
+    """Return advice about a launcher or sweeper that Hydra did not find. ``text`` is Hydra's message."""
+    kind, _, name = choice.partition("/")
+    extra = next((extra for prefix, extra in EXTRAS.items() if choice.startswith(prefix)), None)
+    if extra is not None:
+        return f"hydra/{kind}={name}: needs the extra {extra}; in the clone: pip install '.[{extra}]'"
+    choices = re.findall(r"^\t(\w+)$", text, re.MULTILINE)
+    return f"hydra/{kind}={name}: no such choice; choose from {', '.join(choices)}"
+
+
+def _compose_if_valid(name: str, overrides: list[str]) -> DictConfig:
+    try:
+        return compose(name, overrides)
+    except ERRORS:  # another override is wrong too
+        return compose(name)
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
+from nmt.config.overrides import key_of
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
@@ -133,8 +134,3 @@ def _refuse_deep_yaml(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
             raise ValueError("contains an alias, or is nested too deeply")
-
-
-def key_of(word: str) -> str:
-    """Return ``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
-    return word.partition("=")[0].lstrip("+~")

@@ -20,9 +20,9 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.compose import NEEDS_MULTIRUN, config_dir, hydra_overrides, in_grammar, in_quotes, split_list
-from nmt.config.explain import ERRORS, explain
-from nmt.config.init_from import key_of, read_yaml
+from nmt.config.compose import ERRORS, NEEDS_MULTIRUN, explain, hydra_overrides, in_grammar, in_quotes
+from nmt.config.init_from import read_yaml
+from nmt.config.overrides import config_dir, key_of, split_list
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 

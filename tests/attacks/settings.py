@@ -19,9 +19,9 @@ from nmt.commands.encode import Encode
 from nmt.commands.evaluate import Evaluate
 from nmt.commands.export import Export
 from nmt.commands.heatmap import Heatmap
-from nmt.commands.options import read_options
 from nmt.commands.translate import Translate
 from nmt.config import compose_config, config_dir, to_yaml, train_config
+from nmt.config.plain import read_options
 from nmt.errors import UserError
 
 TEXT = [f"data.{part}.{side}=text.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
@@ -80,8 +80,7 @@ def read_train(words: list[str]) -> object:
 
 def read_command(name: str, words: list[str]) -> object:
     schema, base = COMMANDS[name]
-    check = prepare._problems if name == "prepare" else lambda config: ()
-    return read_options(name, schema, [*base, *words], check)
+    return prepare.read_prepare([*base, *words]) if name == "prepare" else read_options(name, schema, [*base, *words])
 
 
 @functools.cache

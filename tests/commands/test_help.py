@@ -113,7 +113,7 @@ def test_help_is_equal_without_the_yaml_parser_in_c(
 ) -> None:
     train(["--help"])
     help_text = capsys.readouterr().out
-    monkeypatch.setattr("nmt.config.describe.LOADER", yaml.SafeLoader)
+    monkeypatch.setattr("nmt.config.help.LOADER", yaml.SafeLoader)
     train(["--help"])
     assert capsys.readouterr().out == help_text
 

@@ -124,7 +124,6 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
             for word in ("tokenizer=unigram", "tokenizer.vocab_size=999", "++tokenizer.joint=true")
         ),
         (["lr=1"], "lr: no such key; use optimizer.lr"),
-        (["training.lr=1"], "training.lr: no such key; use optimizer.lr"),
         (["epochs=3"], "epochs: no such key; use training.max_epochs"),
         (["batch_size=3"], "batch_size: no such key; use batches.max_tokens (pieces) or batches.max_sentences"),
         (["dropout=0"], "dropout: no such key; use encoder.dropout and decoder.dropout"),

@@ -1,114 +1,214 @@
-"""Settings composed without Hydra equal those that Hydra composes, and everything unusual is left to Hydra."""
+"""Settings composed without Hydra equal those that Hydra composes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.commands.options import read_options
-from nmt.commands.translate_options import Translate
+from nmt.commands.align import Align
+from nmt.commands.compare import Compare
+from nmt.commands.encode import Encode
+from nmt.commands.evaluate import Evaluate
+from nmt.commands.export import Export
+from nmt.commands.heatmap import Heatmap
+from nmt.commands.translate import Translate
 from nmt.config import compose_config
 from nmt.config.compose import in_quotes, quoted, train_config
 from nmt.config.multirun import quoted_sweep
-from nmt.config.plain import compose_plain
+from nmt.config.plain import read_options
 from nmt.errors import UserError
+from nmt.settings.build import build
+from nmt.settings.validate import problems
 
-COMMANDS = ["translate", "evaluate", "heatmap", "encode", "export", "align"]
-
-
-def by_hydra(name: str, arguments: list[str]) -> dict[str, Any]:
-    return compose_config(name, arguments, lambda config: ())
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_defaults_equal_those_of_hydra(name: str) -> None:
-    assert compose_plain(name, []) == by_hydra(name, [])
-
-
-WORDS = ["greedy", "null", "NULL", "True", "nan", "-inf", "0", "-3", "007", "1_0", "1.50", ".5", "1e3", "-0.0", "on"]
-PATHS = [
-    "runs/luong-2",
-    "../a.en",
-    "./a",
-    "/tmp/a.b/c",
-    "a.1e5",
-    "1/a",
-    "e5",
-    "~/a",
-    "a,b",
-    "a b",
-    "[a]",
-    "${x}",
-    "'a'",
-]
-VALUES = st.one_of(
-    st.sampled_from([*WORDS, *PATHS]),
-    st.integers(-(10**6), 10**6).map(str),
-    st.floats(-1e4, 1e4).map(str),
-    st.text("aeNULTRinf./-_0159+", min_size=1, max_size=6),
-)
-KEYS = [
-    "model",
-    "threads",
-    "scores",
-    "search",
-    "search.beam_size",
-    "search.length_penalty",
-    "trust",
-    "engine.x",
-    "modl",
-]
-
-
-@given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=4))
-def test_settings_equal_those_of_hydra(settings: list[tuple[str, str]]) -> None:
-    arguments = [f"{key}={value}" for key, value in settings]
-    plain = compose_plain("translate", arguments)
-    if plain is not None:
-        expected = by_hydra("translate", arguments)
-        assert plain == expected and repr(sorted(plain.items())) == repr(sorted(expected.items()))  # 1 is not 1.0
-
-
-@pytest.mark.parametrize(
-    "arguments",
+SCHEMAS: dict[str, Any] = {
+    "align": Align,
+    "compare": Compare,
+    "encode": Encode,
+    "evaluate": Evaluate,
+    "export": Export,
+    "heatmap": Heatmap,
+    "translate": Translate,
+}
+REQUIRED = {
+    "align": ["model"],
+    "compare": ["name"],
+    "encode": ["model", "output"],
+    "evaluate": ["hypotheses", "tgt"],
+    "export": ["model"],
+    "heatmap": ["model", "src", "output"],
+    "translate": ["model"],
+}
+FLOATS = ["0", "-1", "0.5", ".5", "1e3", "1_0.5", "-0.0", "inf", "nan", "1E-3", "007"]
+BOOLEANS = ["true", "FALSE", "True", "yes", "1"]
+ODD = st.sampled_from(
     [
-        ["model=runs/demo", "engine=onnx-int8", "threads=1", "search=greedy", "search.max_length=20", "scores=true"],
-        ["model=/tmp/x_1/run", "search.beam_size=8", "search.length_penalty=0.5", "input=a.en.gz"],
-    ],
+        "x",
+        "runs/a",
+        "../a.en",
+        "/tmp/a.b/c",
+        "~/a",
+        "a b",
+        "a,b",
+        "a=b",
+        "C:\\x",
+        "it's",
+        "'a,b'",
+        '"a\\"b"',
+        "1e5",
+        "007",
+    ]
+    + [
+        "",
+        "''",
+        "null",
+        "'null'",
+        "true",
+        "1_0",
+        "-inf",
+        "[1].en",
+        "{a}.en",
+        "a$b",
+        "日本語",
+        "jürgen",
+        "'s-Hertog",
+        "-",
+    ]
 )
-def test_usual_settings_need_no_hydra(arguments: list[str]) -> None:
-    assert compose_plain("translate", arguments) == by_hydra("translate", arguments)
+NAMES = st.text(
+    st.one_of(st.sampled_from("aü日😀 .-_=:'\"()[]{}#~%$\\/@!&;*?|+0e<>`^"), st.characters(codec="utf-8")), min_size=1
+)
+
+
+def is_one_name(name: str) -> bool:
+    """Return whether the name alone is text, in which no comma separates elements."""
+    reserved = name[0] + name[-1] in ("[]", "{}", "''", '""') or "${" in name or "," in name
+    return not reserved and name == name.strip(" ")
+
+
+def both(name: str, arguments: list[str]) -> tuple[object, object]:
+    """Return the settings composed without Hydra and with Hydra, or None where they are refused."""
+    schema = SCHEMAS[name]
+
+    def by_hydra() -> Any:
+        return build(schema, compose_config(name, arguments, lambda config: problems(config, schema, "")))
+
+    results = []
+    for read in (lambda: read_options(name, schema, arguments), by_hydra):
+        try:
+            results.append(read())
+        except UserError:
+            results.append(None)
+    return results[0], results[1]
+
+
+@st.composite
+def overrides(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Return a command, and overrides of its settings with values of their types, or odd ones."""
+    name = draw(st.sampled_from(sorted(SCHEMAS)))
+    words = [f"{key}={draw(ODD)}" for key in REQUIRED[name]]
+    for key, hint in draw(st.lists(st.sampled_from(keys_of(SCHEMAS[name], "")), max_size=4, unique=True)):
+        words.append(f"{key}={draw(values(hint))}")
+    return name, words
+
+
+def keys_of(schema: Any, prefix: str) -> list[tuple[str, Any]]:
+    """Return the dotted name and the type of every setting."""
+    hints = get_type_hints(schema)
+    nested = [pair for key, hint in hints.items() if is_dataclass(hint) for pair in keys_of(hint, f"{prefix}{key}.")]
+    return nested + [(f"{prefix}{key}", hint) for key, hint in hints.items() if not is_dataclass(hint)]
+
+
+def values(hint: Any) -> st.SearchStrategy[str]:
+    """Return texts of values that fit the type, and of some that do not."""
+    if get_origin(hint) in (Union, UnionType):
+        return st.one_of(*(map(values, get_args(hint))))
+    if get_origin(hint) is Literal:
+        return st.sampled_from([str(choice) for choice in get_args(hint)])
+    if get_origin(hint) is list:
+        inner = st.one_of(values(get_args(hint)[0]), NAMES.filter(is_one_name).map(in_quotes))
+        return st.builds(str.format, st.sampled_from(["[{}]", "[ {} ]"]), st.lists(inner, max_size=3).map(", ".join))
+    simple = {int: st.integers(-3, 9).map(str), float: st.sampled_from(FLOATS), bool: st.sampled_from(BOOLEANS)}
+    return simple.get(hint, st.one_of(ODD, NAMES.filter(is_one_name).map(in_quotes)))
+
+
+@given(overrides())
+def test_settings_equal_those_of_hydra(words: tuple[str, list[str]]) -> None:
+    plain, hydra = both(*words)
+    if hydra is not None:
+        assert repr(plain) == repr(hydra)  # 1 is not 1.0
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_defaults_equal_those_of_hydra(name: str) -> None:
+    plain, hydra = both(name, [f"{key}=x" for key in REQUIRED[name]])
+    assert plain == hydra is not None
+
+
+def test_reading_settings_imports_no_hydra() -> None:
+    arguments = ["model='a b'", "engine=onnx-int8", "search=greedy", "search.max_length=20", "trust=[a,b]", "output="]
     code = f"import sys; from nmt.commands.translate import *; read_options('translate', Translate, {arguments})"
-    code += "; sys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
+    code += "\ntry: read_options('translate', Translate, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
+    code += "\nsys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
+    code = f"from nmt.errors import UserError\n{code}"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["modl=a"], ["model"], ["--config-dir=x"], ["+a=1"], ["model=a", "model=b"], ["search=best"], ["trust=[a]"]],
-    ids=" ".join,
+    ("words", "message"),
+    [
+        (
+            ["engine=onxx"],
+            "engine=onxx: must be auto | torch | onnx | onnx-int8; did you mean onnx?",
+        ),
+        (["search.beam_size=0"], "search.beam_size=0: must be at least 1 (conf/search/beam.yaml)"),
+        (["search=best"], "search=best: no such choice; choose from beam, greedy"),
+        (["search=../search/beam"], "search=../search/beam: no such choice; choose from beam, greedy"),
+        (["modl=a"], "modl: no such key; did you mean model?"),
+        (["devices=2"], "devices: no such key"),
+        (["search.beam=2"], "search.beam: no such key; "),
+        (["model.x=a"], "model.x: no such key"),
+        (["runs/demo"], "runs/demo: not a setting; write "),
+        (["-x"], "-x: no such option; "),
+        (["--config-dir=x"], "--config-dir=x: this command reads no other YAML files; remove it"),
+        (["+scores=true"], "+scores=true: this command cannot add, remove or move a key; write scores=true"),
+        (["~search"], "~search: this command cannot add, remove or move a key; write search=VALUE"),
+        (["search@x=beam"], "search@x=beam: this command cannot add, remove or move a key; write search=beam"),
+        (["input=${oc.env:HOME}"], "input=${oc.env:HOME}: this command replaces no variables; write the value itself"),
+        (["trust=[a,]"], "trust=[a,]: an element is empty; remove a comma"),
+        (["trust=a"], "trust=a: must be a list, such as [a,b] (conf/translate.yaml)"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_unusual_settings_are_left_to_hydra(arguments: list[str]) -> None:
-    assert compose_plain("translate", arguments) is None
+def test_wrong_settings_are_explained(words: list[str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_options("translate", Translate, ["model=a", *words])
+    assert str(error.value).startswith(message)
 
 
-def test_wrong_values_are_reported_as_by_hydra() -> None:
-    from nmt.commands.options import read_options
-    from nmt.commands.translate import Translate
+def test_all_wrong_settings_are_reported_at_once() -> None:
+    with pytest.raises(UserError) as error:
+        read_options("translate", Translate, ["engine=onxx", "modl=a", "threads=0"])
+    assert [problem.partition(":")[0] for problem in error.value.problems] == [
+        "modl",
+        "model",
+        "engine=onxx",
+        "threads=0",
+    ]
 
-    with pytest.raises(UserError, match=r"^engine=onxx: must be auto .*; did you mean onnx\? \(conf/translate.yaml\)$"):
-        read_options("translate", Translate, ["model=a", "engine=onxx"])
 
-
-NAMES = st.text(
-    st.one_of(st.sampled_from("aü日😀 .-_=:'\"()[]{}#~%$\\/@!&;*?|+0e<>`^"), st.characters(codec="utf-8")), min_size=1
-)
+def test_the_last_value_of_a_key_counts() -> None:
+    options = read_options(
+        "translate", Translate, ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam"]
+    )
+    assert (options.model, options.search.n_best) == ("b", 2)
 
 
 def by_grammar(word: str) -> Any:
@@ -120,12 +220,6 @@ def swept(word: str) -> list[Any]:
     sweep = parser.parse_override(quoted_sweep(word))
     assert sweep.is_sweep_override()
     return [parser.parse_override(f"key={text}").value() for text in sweep.sweep_string_iterator()]
-
-
-def is_one_name(name: str) -> bool:
-    """Return whether the name alone is text, in which no comma separates elements."""
-    reserved = name[0] + name[-1] in ("[]", "{}", "''", '""') or "${" in name or "," in name
-    return not reserved and name == name.strip(" ")
 
 
 @given(st.lists(NAMES.filter(is_one_name), min_size=1, max_size=3))

@@ -1,0 +1,186 @@
+"""Overrides on the command line: settings as ``key=value``, lists and quotes in their values, advice for wrong ones."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nmt.errors import UserError
+from nmt.inference.engines import ABOUT
+from nmt.inference.run_files import ADAPTER, MODEL_FILE
+from nmt.settings.arguments import suggestion
+
+QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+SEPARATOR = re.compile(r" *(?:,|$)")
+NO_KEY = re.compile("")
+LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
+LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"
+PROCESSES = ("devices", "nodes", "num_gpus")  # settings of other toolkits that a launcher replaces
+# Names from other toolkits.
+NAMES = {
+    "attention_type": "attention",
+    "batch_size": "batches.max_tokens (pieces) or batches.max_sentences",
+    "beam": "search.beam_size",
+    "beam_size": "search.beam_size",
+    "clip_norm": "training.clip_norm",
+    "dropout": "encoder.dropout and decoder.dropout",
+    "early_stopping": "training.patience",
+    "embedding_size": "embeddings.size",
+    "epochs": "training.max_epochs",
+    "hidden_size": "encoder.hidden_size and decoder.hidden_size",
+    "input_feeding": "decoder.input_feeding",
+    "label_smoothing": "training.label_smoothing",
+    "layers": "encoder.layers and decoder.layers",
+    "learning_rate": "optimizer.lr",
+    "lr": "optimizer.lr",
+    "max_epochs": "training.max_epochs",
+    "max_steps": "training.max_steps",
+    "num_layers": "encoder.layers and decoder.layers",
+    "output_dir": "runs and name",
+    "patience": "training.patience",
+    "slots": "attention.slots",
+    "src": "data=text data.train.src",
+    "tgt": "data=text data.train.tgt",
+    "steps": "training.max_steps",
+    "vocab_size": "tokenizer.vocab_size",
+    "warmup_steps": "schedule.warmup_steps",
+}
+
+
+def config_dir() -> Path:
+    """Return the folder of the YAML files: inside an installed package, beside the package in a checkout."""
+    inside = Path(__file__).resolve().parents[1] / "conf"
+    return inside if inside.is_dir() else inside.parents[1] / "conf"
+
+
+def key_of(word: str) -> str:
+    """Return ``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
+    return word.partition("=")[0].lstrip("+~")
+
+
+def require_override(word: str) -> None:
+    """Raise UserError unless ``word`` is ``key=value``."""
+    if word.startswith("-"):
+        raise UserError(f"{word}: no such option; write settings as key=value (--help lists some)")
+    if "=" not in word:
+        raise UserError(f"{word}: not a setting; write {_setting_of(word, [config_dir()])}")
+    if len(word.partition("=")[0]) > LONGEST_KEY:
+        raise UserError(f"{word:.80}…: no such key; --help lists the settings")
+    if re.search(r"^[^=]*\s|=$|=\s*=", word) and not re.fullmatch(r"[^\s=]+=", word):
+        raise UserError(f"{word}: not a setting; write key=value without spaces")
+
+
+def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
+    """Split at commas that are outside of quotes, lists and mappings. In a mapping, a ``key`` is before each element.
+
+    Quotes and brackets count only around a whole element: those inside a name, as in ``it's.en``, are part of it.
+    """
+    elements, start = [], 0
+    while True:
+        start += len(text[start:]) - len(text[start:].lstrip(" "))
+        before = key.match(text, start)
+        end = _end_of_element(text, before.end() if before else start)
+        elements.append(text[start:end].rstrip(" "))
+        separator = SEPARATOR.match(text, end)
+        if separator is None or (separator.end() == len(text) and not separator[0].endswith(",")):
+            return elements
+        start = separator.end()
+
+
+def _end_of_element(text: str, start: int) -> int:
+    """Return where the element that begins at ``start`` ends, before its comma."""
+    ends = []
+    if match := QUOTED.match(text, start):
+        ends.append(match.end())
+    elif text.startswith(("[", "{", "${"), start):
+        ends.append(_end_of_brackets(text, start))
+    complete = [end for end in ends if SEPARATOR.match(text, end)]
+    comma = text.find(",", start)
+    return complete[0] if complete else len(text) if comma < 0 else comma
+
+
+def _end_of_brackets(text: str, start: int) -> int:
+    """Return the end of the brackets that open at ``start``, or ``start`` if they are not closed."""
+    depth, place = 0, start
+    while place < len(text):
+        if (match := QUOTED.match(text, place)) and text[place - 1] in "[{,: ":
+            place = match.end()
+            continue
+        depth += (text[place] in "[{") - (text[place] in "]}")
+        place += 1
+        if depth == 0 and text[place - 1] in "]}":
+            return place
+    return start
+
+
+def unquoted(text: str) -> str:
+    """Return the text inside quotes, where backslashes before a quote, or at the end, escape it and each other."""
+    quote = text[0]
+    pattern = rf"(\\+)({quote}|$)"
+    return re.sub(pattern, lambda match: match[1][: len(match[1]) // 2] + match[2], text[1:-1])
+
+
+def located(problem: str, name: str, choices: Mapping[str, str], folders: Sequence[Path]) -> str:
+    """Return the problem with the YAML file of its key, searched in ``folders`` in this order."""
+    group = re.split(r"[.=:\[]", problem, maxsplit=1)[0]
+    file = f"{group}/{choices[group]}.yaml" if group in choices else f"{name}.yaml"
+    folder = next((folder for folder in folders if (folder / file).is_file()), config_dir())
+    return f"{problem} ({'conf' if folder == config_dir() else folder}/{file})"
+
+
+def unknown_choice(group: str, choice: str, folders: Sequence[Path]) -> str:
+    """Return the message that ``group`` has no such ``choice``."""
+    choices = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+    return f"{group}={choice}: no such choice{suggestion(choice, choices)}; choose from {', '.join(choices)}"
+
+
+def unknown_key(key: str, config: Mapping[str, Any], folders: Sequence[Path]) -> str:
+    """Return the message that ``config``, composed from the YAML ``folders``, has no such ``key``."""
+    return f"{key}: no such key{_advice(key, [*_keys(config, '')], folders)}"
+
+
+def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
+    """Return what to write instead of the unknown ``key``, or nothing. ``known`` are the keys of the configuration."""
+    if key in PROCESSES and "training" in known:
+        return f"; use {LAUNCHER}"
+    name = NAMES.get(key)
+    if name is not None and re.split(r"\W", name)[0] in known:  # the command has this group
+        return f"; use {name}"
+    group, _, rest = key.partition(".")
+    choices = sorted(set(_choices_with(rest, group, folders))) if rest else []
+    if choices:
+        *others, last = (f"{group}={choice}" for choice in choices)
+        return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
+    return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
+
+
+def _setting_of(word: str, folders: Sequence[Path]) -> str:
+    """Return the setting that a ``word`` without a key stands for: a choice of a group, or the folder of a model."""
+    # os.path.isfile, unlike Path.is_file, accepts names that are too long.
+    if any(os.path.isfile(Path(word, file)) for file in (MODEL_FILE, ADAPTER, ABOUT)):
+        return f"model={word}"
+    files = [file for folder in folders for file in folder.glob("*/*.yaml") if file.stem == word]
+    groups = sorted({file.parent.name for file in files})
+    if not groups or word == "default":
+        return "settings as key=value"
+    return " or ".join(f"+experiment={word}" if group == "experiment" else f"{group}={word}" for group in groups)
+
+
+def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str]:
+    """Yield the choices of a group whose own YAML file sets ``key``."""
+    for folder in folders:
+        for file in (folder / group).glob("*.yaml"):
+            if key in _keys(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, ""):
+                yield file.stem
+
+
+def _keys(tree: Mapping[str, Any], prefix: str) -> Iterable[str]:
+    for key, value in tree.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
