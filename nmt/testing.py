@@ -194,6 +194,11 @@ def check_trace(attention: Attention, inputs: Inputs) -> None:
     cause = "trace=True must only add memory.trace"
     problem = "differs from one written with trace=True"
     _require_equal_memories(memory, traced._replace(trace=None), inputs, problem, cause)
+    if not attention.needs_trace:
+        weights = attention.read(inputs.query, memory)[1]
+        cause = "with needs_trace = False, align must not use memory.trace"
+        alignment, expected = (attention.align(weights, written) for written in (memory, traced))
+        _require_equal(alignment, expected, inputs, "alignments with and without memory.trace differ", cause)
 
 
 def check_sign(attention: Attention, inputs: Inputs) -> None:

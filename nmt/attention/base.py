@@ -50,6 +50,7 @@ class Attention(nn.Module):
     streaming: bool = True  #: ``append`` works, so a source can be written in parts
     streaming_advice: str = "attention=covariance"  #: the override to suggest if ``streaming`` is False
     signed: bool = False  #: alignments can be negative
+    needs_trace: bool = True  #: ``align`` needs a memory that was written with ``trace``
     sequential: bool = False  #: source states must be written one after the other, because k_s depends on the memory
     max_source_length: int | None = None  #: maximum number of source states; None: unlimited
 
@@ -158,6 +159,7 @@ class SourceAttention(Attention):
     """
 
     streaming = False
+    needs_trace = False
 
     def keys(self, states: Tensor) -> Tensor | None:
         """Return the keys (B, S, A) that queries are compared with, computed once; None: the states are the keys."""

@@ -57,6 +57,7 @@ class MultiHeadAttention(Attention):
         self.streaming = self.inner.streaming
         self.streaming_advice = _inside(self.inner.streaming_advice)
         self.signed = self.inner.signed
+        self.needs_trace = self.inner.needs_trace
         self.sequential = self.inner.sequential
         self.max_source_length = self.inner.max_source_length
         self.W_s = nn.Linear(state_size, state_size, bias=False)

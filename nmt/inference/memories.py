@@ -44,16 +44,10 @@ class EncodedLine(NamedTuple):
 def require_streaming(translator: Translator) -> None:
     """Raise UserError if the model cannot encode a line part by part."""
     model = translator.trained.model
-    encoder = model.encoder
-    if getattr(encoder, "bidirectional", False):
-        raise UserError(
-            "piece_length: this model's encoder reads in both directions and needs the whole line; "
-            "remove piece_length, or train with encoder=lstm"
-        )
     if not model.resumable:
         raise UserError(
-            f"piece_length: {class_path(encoder)} cannot encode a line in parts, its forward lacks the parameters "
-            "`state` and `resumable`; remove piece_length"
+            f"piece_length: this model's encoder, {class_path(model.encoder)}, needs the whole line; "
+            "remove piece_length, or train with encoder=lstm"
         )
     if not model.attention.streaming:
         raise UserError(

@@ -64,7 +64,7 @@ def build_model(
     try:
         encoder = _build_encoder(settings, size, trust)
         attention = _build_attention(settings, encoder.state_size, query_size, longest_source, trust)
-        decoder = _build_decoder(settings, target, attention, encoder.state_size, encoder.layers, trust)
+        decoder = _build_decoder(settings, target, attention, encoder.state_size, encoder.final_states, trust)
     except ValueError as error:
         raise UserError(str(error)) from None
     model = Seq2Seq(embedding=source, encoder=encoder, attention=attention, decoder=decoder)
@@ -185,7 +185,7 @@ def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trus
         encoder, layers = None, 1
         try:
             encoder = _build_encoder(settings, embedding.embedding_dim, trust)
-            state_size, layers = encoder.state_size, encoder.layers
+            state_size, layers = encoder.state_size, encoder.final_states
         except ValueError as error:
             yield str(error)
             state_size = setting(settings.encoder, "hidden_size", ENCODER, trust=trust)

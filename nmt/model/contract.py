@@ -10,11 +10,11 @@ from torch import nn
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.bounds import AtLeast, Layers, Size
 
-ENCODER = {"state_size": Size, "layers": Layers, "dropout": Callable[..., Any]}
+ENCODER = {"state_size": Size, "final_states": Layers, "dropout": Callable[..., Any]}
 ATTENTION = {
     "context_size": Annotated[int, AtLeast(0)],
     "max_source_length": int | None,
-    **dict.fromkeys(("reads_source", "streaming", "signed", "sequential"), bool),
+    **dict.fromkeys(("reads_source", "streaming", "signed", "needs_trace", "sequential"), bool),
 }
 METHODS = ("init", "features", "step", "reorder")
 DECODER = {"embedding": nn.Embedding, "output": nn.Linear, **dict.fromkeys(METHODS, Callable[..., Any])}

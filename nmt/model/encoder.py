@@ -49,8 +49,9 @@ class LSTMEncoder(nn.Module):
                 f"use {hidden_size + 1}"
             )
         self.state_size = hidden_size
-        self.layers = layers
+        self.final_states = layers  #: L of ``Final``
         self.bidirectional = bidirectional
+        self.resumable = not bidirectional  #: a source can be encoded part by part
         self.dropout = Dropout(dropout)
         width = hidden_size // 2 if bidirectional else hidden_size
 

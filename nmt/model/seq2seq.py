@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
@@ -29,8 +27,7 @@ class Seq2Seq(nn.Module):
     @property
     def resumable(self) -> bool:
         """Whether the encoder can continue a source, so that a source can be encoded part by part."""
-        parameters = inspect.signature(self.encoder.forward).parameters
-        return {"state", "resumable"} <= parameters.keys() and not getattr(self.encoder, "bidirectional", False)
+        return bool(getattr(self.encoder, "resumable", False))
 
     def encode(
         self,

@@ -23,8 +23,7 @@ class TransformerEncoder(nn.Module):
     state is the mean of the states.
     """
 
-    layers: ClassVar[int] = 1  # number of final states
-    bidirectional: ClassVar[bool] = True  # so it cannot continue a source
+    final_states: ClassVar[int] = 1
     exportable: ClassVar[bool] = True
     """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
 

@@ -135,7 +135,7 @@ def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["piece_length=2"], "piece_length: this model's encoder reads in both directions"),
+        (["piece_length=2"], "piece_length: this model's encoder, nmt.model.encoder.LSTMEncoder, needs"),
         (["piece_length=0"], "piece_length=0: must be at least 1"),
         (["trac=true"], "trac: no such key; did you mean trace?"),
         (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),

@@ -59,7 +59,7 @@ def refusals(group: str, target: str) -> list[str]:
 @pytest.mark.parametrize(
     ("group", "name"),
     [
-        *(("encoder", name) for name in ("state_size", "layers", "dropout")),
+        *(("encoder", name) for name in ("state_size", "final_states", "dropout")),
         *(("decoder", name) for name in ("embedding", "output")),
     ],
 )
@@ -105,7 +105,7 @@ def test_decoder_without_a_method_is_refused(monkeypatch: pytest.MonkeyPatch, me
     [
         ("state_size", 0, "must be at least 1"),
         ("state_size", 8.0, "must be a whole number"),
-        ("layers", None, "must be a whole number"),
+        ("final_states", None, "must be a whole number"),
         ("dropout", 0.1, "must be a class or function"),
     ],
 )

@@ -29,7 +29,6 @@ from nmt.inference.onnx.graphs import (
     build_step,
     encode_fields,
     example_states,
-    needs_trace,
     state_fields,
 )
 from nmt.inference.onnx.quantise import quantise
@@ -118,7 +117,7 @@ def check_exportable(model: Seq2Seq) -> None:
 
 def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool) -> None:
     """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``."""
-    trace = needs_trace(model)
+    trace = model.attention.needs_trace
     length = min(7, (model.attention.max_source_length or 14) // 2)
     ids = torch.full((3, length), PAD + 5)
     memory, state = encode_fields(model, ids, trace=trace)

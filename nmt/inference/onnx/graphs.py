@@ -305,18 +305,6 @@ def encode_fields(model: Seq2Seq, ids: Tensor, *, trace: bool) -> tuple[Fields, 
     return memory_fields(memory), state_fields(model.decoder.init(final, memory))
 
 
-def needs_trace(model: Seq2Seq) -> bool:
-    """Return whether alignments need a trace in the memory, besides the read weights."""
-    ids = torch.full((1, 2), PAD + 5)
-    memory, _ = model.encode(ids, ids != PAD)
-    weights = model.attention.read(torch.zeros(1, 1, model.decoder.hidden_size), memory)[1]
-    try:
-        model.attention.align(weights, memory)
-    except ValueError:
-        return True
-    return False
-
-
 def torch_encoder(
     run: Path, *, threads: int | None, trust: Sequence[str]
 ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
@@ -324,7 +312,7 @@ def torch_encoder(
     if threads is not None:
         torch.set_num_threads(torch_threads(threads))
     model = load_folder(run, trust=trust).model
-    trace = needs_trace(model)
+    trace = model.attention.needs_trace
     model.double()  # sums in float64, rounded to float32, do not depend on the other sentences of the batch
 
     @torch.inference_mode()
