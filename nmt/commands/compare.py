@@ -177,7 +177,8 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
 
 
 def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:
-    from nmt.comparison.report import Plan, write_report
+    from nmt.comparison.models import Plan
+    from nmt.comparison.report import write_report
 
     plan = Plan(
         baseline=options.baseline,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from nmt.alignment.word_weights import display_weights, piece_labels
-from nmt.comparison.measures import alignment_entropies
+from nmt.comparison.measures import Measurements, alignment_entropies
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.store import Measurements
 from nmt.errors import print_message
 from nmt.files.checksum import fingerprint
 from nmt.inference.forced_decoding import force_decode
@@ -22,6 +21,7 @@ from nmt.text.specials import BOS
 
 GROUP = 256  # test sentences whose alignments are in memory at once
 DIGITS = 4  # significant digits of stored weights
+ByLabel = dict[str, list[dict[str, Any]]]
 
 
 class Slots(NamedTuple):
@@ -33,77 +33,60 @@ class Slots(NamedTuple):
 
 def measure_alignments(
     models: Sequence[Model], test: TestSet, rows: Sequence[int], store: Measurements, trust: Sequence[str]
-) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+) -> tuple[ByLabel, ByLabel]:
     """Return by label the parameters and entropy of each run, and the drawn weights ``rows`` of its first run."""
-    facts: dict[str, list[dict[str, Any]]] = {}
-    drawn: dict[str, list[dict[str, Any]]] = {}
-    for model in models:
-        for run in model.runs:
-            loaded = _Loaded(run, trust)
-            key = {
-                "kind": "alignments",
-                "model": run.fingerprint,
-                "text": fingerprint([*test.sources, *test.references]),
-            }
-            facts.setdefault(model.label, []).append(store.measure(key, partial(_facts, loaded, test)))
-            if run is not model.runs[0]:
-                continue
-            for row in rows:
-                pair, split = (test.sources[row], test.references[row]), test.golds is None
+    facts: ByLabel = {}
+    drawn: ByLabel = {}
+    text = fingerprint([*test.sources, *test.references])
+    split = test.golds is None
+    for label, runs in models:
+        for run in runs:
+            load = cache(partial(_load, run, trust))  # a model is loaded when it is first needed, and once
+            key = {"kind": "alignments", "model": run.fingerprint, "text": text}
+            facts.setdefault(label, []).append(store.measure(key, partial(_facts, load, run, test)))
+            for row in rows if run is runs[0] else ():
+                pair = test.sources[row], test.references[row]
                 key = {"kind": "example", "model": run.fingerprint, "text": fingerprint([*pair, str(split)])}
-                action = partial(_example, loaded, *pair, split=split)
-                drawn.setdefault(model.label, []).append(store.measure(key, action))
+                drawn.setdefault(label, []).append(store.measure(key, partial(_example, load, *pair, split=split)))
     return facts, drawn
 
 
-class _Loaded:
-    """The translator of a run, loaded when it is first used."""
-
-    def __init__(self, run: Run, trust: Sequence[str]) -> None:
-        self.run, self.trust = run, trust
-        self._translator: Translator | None = None
-
-    @property
-    def translator(self) -> Translator:
-        if self._translator is None:
-            self._translator = Translator(load_folder(self.run.folder, trust=self.trust))
-        return self._translator
+def _load(run: Run, trust: Sequence[str]) -> Translator:
+    return Translator(load_folder(run.folder, trust=trust))
 
 
-def _facts(loaded: _Loaded, test: TestSet) -> dict[str, Any]:
+def _facts(load: Callable[[], Translator], run: Run, test: TestSet) -> dict[str, Any]:
     """Return parameters, and the mean entropy over all target pieces of the force-decoded references."""
-    translator = loaded.translator
-    model = translator.trained.model
-    parameters = sum(weight.numel() for weight in model.parameters())
+    translator = load()
+    parameters = sum(weight.numel() for weight in translator.trained.model.parameters())
     if not translator.attention.reads_source:
         return {"parameters": parameters, "entropy": None, "signed": False}
-    print_message(f"aligning the references with {loaded.run.folder}")
-    entropies = []
+    print_message(f"aligning the references with {run.folder}")
+    entropies: list[float] = []
     for first in range(0, len(test.sources), GROUP):
         part = slice(first, first + GROUP)
         decodings = force_decode(
             translator, test.sources[part], test.references[part], on_failure=lambda row, reason: None
         )
-        entropies += [alignment_entropies(decoding.alignment) for decoding in decodings if decoding.alignment.size]
-    joined = np.concatenate(entropies) if entropies else np.zeros(0)
-    entropy = float(joined.mean()) if joined.size else None
+        for decoding in decodings:
+            entropies += alignment_entropies(decoding.alignment).tolist() if decoding.alignment.size else []
+    entropy = float(np.mean(entropies)) if entropies else None
     return {"parameters": parameters, "entropy": entropy, "signed": translator.attention.signed}
 
 
-def _example(loaded: _Loaded, source: str, reference: str, *, split: bool) -> dict[str, Any]:
+def _example(load: Callable[[], Translator], source: str, reference: str, *, split: bool) -> dict[str, Any]:
     """Return the weights of a pair between words, and what is written and read; without attention, no weights.
 
     ``split``: words of scripts without spaces are split into pieces; gold links count whole words.
     """
-    translator = loaded.translator
+    translator = load()
     empty: dict[str, Any] = {"weights": None, "write": None, "read": None}
     if not translator.attention.reads_source:
         return empty
     (decoding,) = force_decode(translator, [source], [reference], on_failure=lambda row, reason: None)
     if not decoding.alignment.size:
         return empty
-    pair = translator.change_text(source), translator.change_text(reference)
-    words = display_weights(decoding, *pair, split=split)
+    words = display_weights(decoding, translator.change_text(source), translator.change_text(reference), split=split)
     slots = slot_weights(translator, source, reference)
     return {
         "weights": _rounded(words.weights),

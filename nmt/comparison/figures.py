@@ -88,10 +88,8 @@ def draw_curves(curves: Curves) -> Figure | None:
     return figure
 
 
-def draw_pareto(points: Sequence[Point]) -> Figure | None:
+def draw_pareto(points: Sequence[Point]) -> Figure:
     """Draw BLEU against decoding time; a line joins the points that no other point beats in both."""
-    if not points:
-        return None
     figure = new_figure(8, 4.6)
     axes = figure.add_subplot()
     labels, engines = ([*dict.fromkeys(getattr(point, name) for point in points)] for name in ("label", "engine"))

@@ -1,17 +1,43 @@
-"""Measures of translations and of alignments, and their spread over runs."""
+"""Measures of translations and alignments, their spread over runs, their significance, and their storage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmt.alignment.word_weights import normalise_rows
 from nmt.data.words import split_words
+from nmt.files.checksum import fingerprint
+from nmt.files.records import Records
 from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
 
-REPEATED_WORDS = 2  # consecutive words that count as a repetition
+BUCKETS = 4
+SAMPLES = 1000
+SIGNIFICANT = 0.05  # p-values below are marked
+
+
+class Measurements(Records):
+    """Results on disk by their keys, so that a comparison that was interrupted continues.
+
+    A key holds everything that the result depends on.
+    """
+
+    def __init__(self, report: Path) -> None:
+        super().__init__(report / "measurements")
+        self.measured = 0
+
+    def measure(self, key: Mapping[str, Any], action: Callable[[], Any]) -> Any:
+        """Return the stored result of the key. If it is missing, call ``action`` and store what it returns."""
+        name = f"{key['kind']}-{fingerprint(key)[:20]}.json"
+        if (stored := self.load(name, key)) is None:
+            self.save(name, key, action())
+            self.measured += 1
+            stored = self.load(name, key)
+        return stored
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
@@ -43,12 +69,9 @@ def alignment_entropies(weights: np.ndarray) -> np.ndarray:
     0 means that a target piece looks at one source piece, log S that it looks at all S alike. Rows of zeros, which look
     at nothing, are dropped.
     """
-    sizes = np.abs(weights).astype(np.float64)
-    sizes = sizes[sizes.sum(axis=1) > 0]
-    shares = sizes / sizes.sum(axis=1, keepdims=True)
-    terms = np.zeros_like(shares)
-    np.log(shares, out=terms, where=shares > 0)
-    entropies: np.ndarray = (shares * -terms).sum(axis=1)
+    shares = normalise_rows(weights.astype(np.float64))
+    shares = shares[shares.any(axis=1)]
+    entropies: np.ndarray = -(shares * np.log(shares, out=np.zeros_like(shares), where=shares > 0)).sum(axis=1)
     return entropies
 
 
@@ -61,7 +84,7 @@ def repetition_rate(lines: Sequence[str], tokenizer: str = DEFAULT) -> float:
     total = repeated = 0
     for line in lines:
         words = split_words(split(line))
-        bigrams = [*zip(*(words[first:] for first in range(REPEATED_WORDS)), strict=False)]
+        bigrams = [*zip(words, words[1:], strict=False)]
         total += len(bigrams)
         repeated += len(bigrams) - len(set(bigrams))
     return repeated / total if total else 0.0
@@ -71,3 +94,82 @@ def length_ratio(hypotheses: Sequence[str], references: Sequence[str], tokenizer
     """Return the length of the translations over that of the references, in the words that sacrebleu's BLEU counts."""
     score = bleu_metric(tokenizer).corpus_score(list(hypotheses), [list(references)])
     return score.sys_len / score.ref_len if score.ref_len else 0.0
+
+
+class Difference(NamedTuple):
+    """Score of a system minus that of the baseline, and the p-value of the paired bootstrap test."""
+
+    delta: float
+    p: float
+
+
+def all_better(tests: Sequence[Difference]) -> bool:
+    """Return whether every run is significantly better than the run that it is compared with."""
+    return bool(tests) and all(test.delta > 0 and test.p < SIGNIFICANT for test in tests)
+
+
+def paired_bootstrap(
+    baseline: Sequence[str],
+    system: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenizer: str = DEFAULT,
+    samples: int = SAMPLES,
+) -> dict[str, Difference]:
+    """Return the difference in ``bleu`` and ``chrf`` between two systems that translated the same lines.
+
+    This is sacrebleu's paired bootstrap resampling (Koehn 2004, Statistical Significance Tests for Machine Translation
+    Evaluation). For equal scores, p is 1: its estimate for equal translations, 1 / (samples + 1), would look
+    significant.
+    """
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
+    metrics = {"bleu": bleu_metric(tokenizer), "chrf": CHRF()}
+    systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
+    _, scores = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)()
+    results: list[Any] = [pair for name, pair in scores.items() if name != "System"]  # in the order of the metrics
+    return {
+        key: Difference(after.score - before.score, after.p_value if after.score != before.score else 1.0)
+        for key, (before, after) in zip(metrics, results, strict=True)
+    }
+
+
+class Bucket(NamedTuple):
+    """Source lengths from ``low`` to ``high``, both included."""
+
+    low: int
+    high: int
+
+    @property
+    def label(self) -> str:
+        return f"{self.low}–{self.high}" if self.low < self.high else f"{self.low}"
+
+    @property
+    def key(self) -> str:
+        return f"length_{self.low}_{self.high}"
+
+    def rows(self, lengths: Sequence[int]) -> list[int]:
+        """Return the indices of the lengths in this bucket."""
+        return [row for row, length in enumerate(lengths) if self.low <= length <= self.high]
+
+
+def length_buckets(lengths: Sequence[int], count: int = BUCKETS) -> list[Bucket]:
+    """Return up to ``count`` buckets, from short to long, that hold about equally many of these lengths.
+
+    Equal lengths are in the same bucket, and each bucket holds at least one length.
+    """
+    ordered = np.sort(np.asarray(lengths))
+    highs = sorted({int(ordered[max(0, round(len(ordered) * part / count) - 1)]) for part in range(1, count + 1)})
+    lows = [int(ordered[0]), *(int(ordered[np.searchsorted(ordered, high, side="right")]) for high in highs[:-1])]
+    return [Bucket(low, high) for low, high in zip(lows, highs, strict=True)]
+
+
+def spread_rows(lengths: Sequence[int], count: int, *, longest: int) -> list[int]:
+    """Return up to ``count`` indices of lengths from 2 to ``longest``, spread evenly from short to long.
+
+    Length 1 is an empty line.
+    """
+    order = [row for row in np.argsort(np.asarray(lengths), kind="stable").tolist() if 1 < lengths[row] <= longest]
+    places = np.linspace(0, len(order) - 1, min(count, len(order))) if order else np.zeros(0)
+    return [order[round(place)] for place in places.tolist()]

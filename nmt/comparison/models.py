@@ -41,6 +41,27 @@ SUMMARY_TYPES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How to compare: what is timed and drawn, and where. ``command`` is the command line.
+
+    ``missing`` are folders of runs that have not finished.
+    """
+
+    baseline: str | None
+    beams: Sequence[int]
+    engines: Sequence[str]
+    rounds: int
+    sentences: int | None
+    examples: int
+    device: str
+    threads: int | None
+    trust: Sequence[str]
+    tokenizer: str | None = None
+    command: str
+    missing: Sequence[Path] = ()
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run with a test set."""
@@ -147,23 +168,24 @@ def read_test_set(runs: Sequence[Run], tokenizer: str | None = None) -> TestSet:
     golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), sentences=pairs) for file in files]
     for file, links in zip(files, golds, strict=True):
         if links != golds[0]:
-            raise UserError(f"models={file.parent}: has other gold links than {files[0].parent}; compare them apart")
+            raise UserError(
+                f"models={file.parent}: has other gold links than {files[0].parent}; compare them in separate reports"
+            )
     return TestSet(sources, references, golds[0] if golds else None, _tokenizer(runs, references, tokenizer))
 
 
 def _tokenizer(runs: Sequence[Run], references: Sequence[str], wanted: str | None) -> str:
     """Return the tokenizer of all scores. Raises UserError if the runs have different ones and none is ``wanted``."""
-    choices = [choose_tokenizer(references, wanted or stored_tokenizer(run.config)) for run in runs]
-    for run, choice in zip(runs, choices, strict=True):
-        if choice.tokenizer != choices[0].tokenizer:
+    first, *others = [choose_tokenizer(references, wanted or stored_tokenizer(run.config)) for run in runs]
+    for run, choice in zip(runs[1:], others, strict=True):
+        if choice.tokenizer != first.tokenizer:
             raise UserError(
                 f"models={run.folder}: was scored with evaluation.tokenizer={choice.tokenizer}, but {runs[0].folder} "
-                f"with {choices[0].tokenizer}; add evaluation.tokenizer={choices[0].tokenizer} to score all alike"
+                f"with {first.tokenizer}; add evaluation.tokenizer={first.tokenizer} to score all alike"
             )
-    for choice in choices[:1]:
-        if choice.reason is not None:
-            print_message(choice.reason)
-    return choices[0].tokenizer
+    if first.reason is not None:
+        print_message(first.reason)
+    return first.tokenizer
 
 
 def group_runs(runs: Sequence[Run]) -> list[Model]:
@@ -180,19 +202,21 @@ def group_runs(runs: Sequence[Run]) -> list[Model]:
                 break
         else:
             groups.append([run])
-    labels = [_label(group) for group in groups]
-    unique = [
-        label if labels.count(label) == 1 else str(group[0].folder) for label, group in zip(labels, groups, strict=True)
+    labels = [_label(group[0]) for group in groups]
+    return [
+        Model(
+            label if labels.count(label) == 1 else str(group[0].folder),
+            sorted(group, key=lambda run: run.config.get("seed") or 0),
+        )
+        for label, group in zip(labels, groups, strict=True)
     ]
-    by_seed = [sorted(group, key=lambda run: run.config.get("seed") or 0) for group in groups]
-    return [Model(label, group) for label, group in zip(unique, by_seed, strict=True)]
 
 
 def _settings(run: Run) -> tuple[Any, Any]:
     """Return everything that the runs of one model share: settings, and the text if it was prepared beforehand."""
     data = run.config.get("data")
     text = run.summary.get("text_checksum") if isinstance(data, Mapping) and is_prepared(data) else None
-    return _sorted({key: value for key, value in run.config.items() if key not in IGNORED}), text
+    return {key: value for key, value in run.config.items() if key not in IGNORED}, text
 
 
 def _has_seed(group: Sequence[Run], run: Run) -> bool:
@@ -204,32 +228,29 @@ def _has_seed(group: Sequence[Run], run: Run) -> bool:
     return bool(same) and run.config.get("seed") is not None
 
 
-def differing_settings(models: Sequence[Model]) -> dict[str, list[str]]:
-    """Return by label the settings, as key=value, in which the models differ. A model may lack some of the keys."""
+def differing_settings(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """Return by label the settings, as key=value, in which the runs differ. A run may lack some of the keys."""
     configs = {
-        model.label: {k: v for k, v in flatten(model.runs[0].config).items() if k.partition(".")[0] not in IGNORED}
-        for model in models
+        label: {key: value for key, value in flatten(run.config).items() if key.partition(".")[0] not in IGNORED}
+        for label, run in runs.items()
     }
-    keys = dict.fromkeys(key for config in configs.values() for key in config)
-    differing = [key for key in keys if len({repr(config.get(key, MISSING)) for config in configs.values()}) > 1]
+    differing = [
+        key
+        for key in dict.fromkeys(key for config in configs.values() for key in config)
+        if len({repr(config.get(key, MISSING)) for config in configs.values()}) > 1
+    ]
     return {
-        label: [f"{key}={_plain(config[key])}" for key in differing if key in config]
+        label: [
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key in differing
+            if (value := config.get(key, MISSING)) is not MISSING
+        ]
         for label, config in configs.items()
     }
 
 
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return sorted((str(key), _sorted(item)) for key, item in value.items())
-    return value
-
-
-def _label(runs: Sequence[Run]) -> str:
-    return folder_label(runs[0].folder.name) or str(runs[0].summary.get("attention", "")).removesuffix("Attention")
+def _label(run: Run) -> str:
+    return folder_label(run.folder.name) or str(run.summary.get("attention", "")).removesuffix("Attention")
 
 
 def folder_label(name: str) -> str:

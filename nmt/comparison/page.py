@@ -1,14 +1,16 @@
-"""The report as one HTML page that needs no other file and no script."""
+"""The report as one HTML page that needs no other file and no script; its tables also as Markdown and LaTeX."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from nmt.alignment.page import escape, html_page
-from nmt.comparison.tables import Cell, Table
+from nmt.comparison.measures import Column, Difference, all_better, mean_and_deviation
+from nmt.comparison.results import TESTED, Row
 
 STYLE = """
 :root { color-scheme: light; --ink: #1c2733; --paper: #fff; --rule: #d9d5cb; --mark: #eaf1f8 }
@@ -26,11 +28,31 @@ figure { margin: .8rem 0 } figure img { max-width: none; height: auto } figcapti
 @media (min-width: 70rem) { figure img { max-width: 100% } }
 dl { max-width: 60rem } dt { font-weight: 600; margin-top: .5rem } dd { margin: 0 } small, code { font-size: .85rem }
 """
-COLOURS = (
-    "References, force-decoded: target down, source across. Alignments show the share of each source word by absolute "
-    "value; darker is larger. In α and β with negative weights, blue is positive and red negative. The bars show the "
-    "scales. Orange outlines are gold links."
-)
+MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
+LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"±": r"$\pm$", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
+}
+SIGNED = re.compile(r"^([+-]?\d[\d.,]*)")
+
+
+class Cell(NamedTuple):
+    """A number, its deviation, whether it is significantly the best, and whether it is the result of a test."""
+
+    text: str
+    spread: str = ""
+    best: bool = False
+    test: bool = False
+
+
+class Table(NamedTuple):
+    """Headings of the columns, and the label and cells of each row."""
+
+    heading: str
+    columns: list[str]
+    rows: list[tuple[str, list[Cell]]]
+    baseline: str
 
 
 class Picture(NamedTuple):
@@ -40,64 +62,138 @@ class Picture(NamedTuple):
     caption: str
 
 
-class Sentence(NamedTuple):
-    """A sentence pair whose alignments are drawn."""
+class Subheading(NamedTuple):
+    """A heading within a section."""
 
-    source: str
-    reference: str
-    pictures: list[Picture]
+    text: str
 
 
-class Page(NamedTuple):
-    """Content of the page. ``facts`` and ``notes`` are (name, text); all text is plain, not HTML."""
-
-    title: str
-    summary: list[str]
-    tables: list[Table]
-    pictures: list[tuple[str, list[Picture]]]
-    sentences: list[Sentence]
-    notes: list[tuple[str, str]]
-    facts: list[tuple[str, str]]
+Block = str | Table | Picture | Subheading | list[tuple[str, str]]
+"""A part of a section: a paragraph, …, or a list of names and texts. All texts are plain, not HTML."""
 
 
-def comparison_page(page: Page) -> str:
-    """Return the page as HTML text. Pictures are embedded."""
-    parts = [f"<h1>{escape(page.title)}</h1>", *(f"<p>{escape(line)}</p>" for line in page.summary)]
-    for table in page.tables:
-        parts += [f"<h2>{escape(table.heading)}</h2>", _table(table)]
-    for heading, pictures in page.pictures:
-        parts += [f"<h2>{escape(heading)}</h2>", *map(_figure, pictures)]
-    if page.sentences:
-        parts.append("<h2>Alignments of the same sentences</h2>")
-        parts.append(f"<p>{COLOURS}</p>")
-    for number, sentence in enumerate(page.sentences, start=1):
-        parts += [f"<h3>Sentence {number}</h3><p>{escape(sentence.source)}<br>{escape(sentence.reference)}</p>"]
-        parts += map(_figure, sentence.pictures)
-    parts += ["<h2>How it was measured</h2>", _list(page.notes), "<h2>Conditions</h2>", _list(page.facts)]
-    return html_page(page.title, STYLE, "\n".join(parts))
+def comparison_page(title: str, sections: Sequence[tuple[str, Sequence[Block]]]) -> str:
+    """Return the page as HTML text. Each section has a heading ("" for none). Pictures are embedded."""
+    parts = [f"<h1>{escape(title)}</h1>"]
+    for heading, blocks in sections:
+        parts += [f"<h2>{escape(heading)}</h2>"] if heading else []
+        parts += map(_html, blocks)
+    return html_page(title, STYLE, "\n".join(parts))
 
 
-def _table(table: Table) -> str:
+def _html(block: Block) -> str:
+    if isinstance(block, Table):
+        return _html_table(block)
+    if isinstance(block, Picture):
+        data = base64.b64encode(block.file.read_bytes()).decode("ascii")
+        caption = escape(block.caption)
+        image = f'<img src="data:image/png;base64,{data}" alt="{caption}">'
+        return f'<figure><div class="scroll">{image}</div><figcaption>{caption}</figcaption></figure>'
+    if isinstance(block, Subheading):
+        return f"<h3>{escape(block.text)}</h3>"
+    if isinstance(block, list):
+        return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in block)}</dl>"
+    lines = "<br>".join(map(escape, block.split("\n")))
+    return f"<p>{lines}</p>"
+
+
+def _html_table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.columns)
     lines = []
     for label, cells in table.rows:
         kind = ' class="baseline"' if label == table.baseline else ""
-        lines.append(f'<tr{kind}><th scope="row">{escape(label)}</th>{"".join(map(_cell, cells))}</tr>')
+        lines.append(f'<tr{kind}><th scope="row">{escape(label)}</th>{"".join(map(_html_cell, cells))}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
-def _cell(cell: Cell) -> str:
+def _html_cell(cell: Cell) -> str:
     text = escape(cell.text) + (f'<span class="sd">{escape(cell.spread)}</span>' if cell.spread else "")
     text = f'<span class="best">{text}</span>' if cell.best else text
     return f'<td class="test">{text}</td>' if cell.test else f"<td>{text}</td>"
 
 
-def _figure(picture: Picture) -> str:
-    data = base64.b64encode(picture.file.read_bytes()).decode("ascii")
-    image = f'<img src="data:image/png;base64,{data}" alt="{escape(picture.caption)}">'
-    return f'<figure><div class="scroll">{image}</div><figcaption>{escape(picture.caption)}</figcaption></figure>'
+def table_of(
+    heading: str,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    *,
+    baseline: str,
+    best: Mapping[str, str] | None = None,
+) -> Table:
+    """Return the table of the ``columns`` that have values. With the ``best`` models by metric come the tests."""
+    headings = ["model", "n"]
+    lines = [(row.label, [Cell(str(len(row.runs)))]) for row in rows]
+    for column in columns:
+        if not any(row.values.get(column.key) for row in rows):
+            continue
+        tested = best is not None and column.key in TESTED
+        headings += [column.heading, f"{column.heading} vs baseline (p)"][: 1 + tested]
+        for row, (label, cells) in zip(rows, lines, strict=True):
+            marked = best is not None and best.get(column.key) == label
+            cells.append(Cell(*column.texts(row.values.get(column.key, [])), best=marked))
+            cells += [Cell(_test(row.tests.get(column.key, [])), test=True)] if tested else []
+    return Table(heading, headings, lines, baseline)
 
 
-def _list(items: Sequence[tuple[str, str]]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in items)}</dl>"
+def _test(tests: Sequence[Difference]) -> str:
+    """Return the mean difference from the baseline and the p-value of each run.
+
+    A * follows if all runs differ significantly and in the same direction.
+    """
+    if not tests:
+        return "baseline"
+    delta, _ = mean_and_deviation([test.delta for test in tests])
+    worse = [Difference(-test.delta, test.p) for test in tests]
+    star = "*" if all_better(tests) or all_better(worse) else ""
+    return f"{delta:+.2f}{star} ({', '.join(f'{test.p:.3f}' for test in tests)})"
+
+
+def markdown(tables: Sequence[Table]) -> list[str]:
+    """Return the lines of the tables in Markdown."""
+    lines = []
+    for table in tables:
+        lines += [f"## {_markdown(table.heading)}", "", _line(map(_markdown, table.columns))]
+        lines.append(_line(["---", *["---:"] * (len(table.columns) - 1)]))
+        for label, cells in table.rows:
+            texts = [_markdown(cell.text + cell.spread) for cell in cells]
+            marked = [f"**{text}**" if cell.best else text for text, cell in zip(texts, cells, strict=True)]
+            lines.append(_line([_markdown(label), *marked]))
+        lines.append("")
+    return lines
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown(text: str) -> str:
+    return MARKDOWN.sub(r"\\\1", _flat(text))
+
+
+def latex(tables: Sequence[Table], title: str) -> list[str]:
+    """Return the lines of the tables in LaTeX, with the rules of the package booktabs."""
+    lines = ["% \\usepackage{booktabs}"]
+    for table in tables:
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_latex(title)}: {_latex(table.heading)}}}"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
+        lines += [" & ".join(map(_latex, table.columns)) + r" \\", r"\midrule"]
+        for label, cells in table.rows:
+            lines.append(" & ".join([_latex(label), *map(_latex_cell, cells)]) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return lines
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = _latex(cell.text + cell.spread)
+    text = SIGNED.sub(r"$\1$", text) if text[:1] in "+-" else text  # a minus sign, not a hyphen
+    return rf"\textbf{{{text}}}" if cell.best else text
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in _flat(text))
+
+
+def _flat(text: str) -> str:
+    """Return the text on one line, without characters that are not printed."""
+    return "".join(character for character in " ".join(text.split()) if character.isprintable())

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nmt.comparison.alignments import measure_alignments
-from nmt.comparison.figures import draw_curves, draw_lengths, draw_pareto, save_figure
-from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
-from nmt.comparison.measures import Column
-from nmt.comparison.models import Model, Run, TestSet, choose_baseline, group_runs, read_test_set
-from nmt.comparison.page import Page, Picture, comparison_page
+from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_figure
+from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
+from nmt.comparison.models import Model, Plan, Run, TestSet, choose_baseline, group_runs, read_test_set
+from nmt.comparison.page import Block, Picture, Subheading, Table, comparison_page, latex, markdown, table_of
 from nmt.comparison.results import (
-    QUALITY,
     SCORES,
     SIZES,
     TRAINING,
-    Point,
     Row,
     add_speed,
     best_models,
     bucket_columns,
+    csv_columns,
     curves,
-    engine_columns,
     memory_columns,
     points,
     quality_row,
     speed_columns,
     write_csv,
 )
-from nmt.comparison.sentences import draw_sentences
 from nmt.comparison.speed import Timing, measure_speed
-from nmt.comparison.store import Measurements
-from nmt.comparison.tables import Table, latex, markdown, table_of
 from nmt.comparison.wording import explain_conditions, explain_measures, summarise
 from nmt.errors import counted
 from nmt.files.atomic import make_folder, write_lines
@@ -44,39 +39,20 @@ from nmt.files.checksum import fingerprint
 
 LONGEST_EXAMPLE = 32  # source pieces of a drawn sentence
 NO_EXAMPLE = f"None is drawn: every test source has more than {counted(LONGEST_EXAMPLE, 'piece')}."
-FIGURES = "figures"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How to compare: what is timed and drawn, and where. ``command`` is the command line.
-
-    ``missing`` are folders of runs that have not finished.
-    """
-
-    baseline: str | None
-    beams: Sequence[int]
-    engines: Sequence[str]
-    rounds: int
-    sentences: int | None
-    examples: int
-    device: str
-    threads: int | None
-    trust: Sequence[str]
-    tokenizer: str | None = None
-    command: str
-    missing: Sequence[Path] = ()
+COLOURS = (
+    "References, force-decoded: target down, source across. Alignments show the share of each source word by absolute "
+    "value; darker is larger. In α and β with negative weights, blue is positive and red negative. The bars show the "
+    "scales. Orange outlines are gold links."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything that was measured."""
 
-    models: list[Model]
     baseline: Model
     test: TestSet
     rows: list[Row]
-    points: list[Point]
     buckets: list[Bucket]
     drawn: dict[str, list[dict[str, Any]]]
     example_rows: list[int]
@@ -92,11 +68,27 @@ def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Compari
     """Measure what is not stored yet, and write the report. Return it, and the number of new measurements."""
     store = Measurements(folder)
     comparison = compare_runs(runs, plan, store)
-    write_csv(comparison.rows, csv_columns(comparison, plan), folder / "results.csv")
-    page = _page(folder, comparison, plan)
-    write_lines(folder / "report.html", comparison_page(page).rstrip("\n").split("\n"))
-    write_lines(folder / "report.md", [f"# {page.title}", "", *markdown(page.tables)][:-1])
-    write_lines(folder / "report.tex", latex(page.tables, page.title)[:-1])
+    write_csv(comparison.rows, csv_columns(comparison.buckets, plan.engines, plan.beams), folder / "results.csv")
+    make_folder(folder / "figures")
+    title, tables = f"Comparison {folder.name}", _tables(comparison, plan)
+    sections: list[tuple[str, Sequence[Block]]] = [
+        ("", summarise(comparison.rows, comparison.baseline.label, len(comparison.test.sources), plan.missing)),
+        *((table.heading, [table]) for table in tables),
+        *((heading, [picture]) for heading, picture in _pictures(folder / "figures", comparison, plan)),
+    ]
+    if comparison.example_rows:
+        sections.append(("Alignments of the same sentences", [COLOURS, *_sentences(folder / "figures", comparison)]))
+    notes = [
+        *explain_measures(plan, comparison.timed, comparison.test.tokenizer),
+        *((f"not timed: {label}, {engine}", reason) for (label, engine), reason in comparison.failures.items()),
+        *([("alignments", NO_EXAMPLE)] if plan.examples and not comparison.example_rows else []),
+    ]
+    sections.append(("How it was measured", [notes]))
+    conditions = explain_conditions(comparison.rows, comparison.conditions, plan.command)
+    sections.append(("Conditions", [conditions]))
+    write_lines(folder / "report.html", comparison_page(title, sections).rstrip("\n").split("\n"))
+    write_lines(folder / "report.md", [f"# {title}", "", *markdown(tables)][:-1])
+    write_lines(folder / "report.tex", latex(tables, title)[:-1])
     return comparison, store.measured
 
 
@@ -108,32 +100,23 @@ def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Compar
     lengths = _source_lengths(baseline.runs[0], test, plan, store)
     buckets = length_buckets(lengths)
     all_rows = [(bucket, bucket.rows(lengths)) for bucket in buckets]
-    timed_rows = [(bucket, bucket.rows(lengths[: plan.sentences])) for bucket in buckets]
-    timed_rows = [(bucket, rows) for bucket, rows in timed_rows if rows]
+    timed = [(bucket, group) for bucket in buckets if (group := bucket.rows(lengths[: plan.sentences]))]
     examples = spread_rows(lengths, plan.examples, longest=LONGEST_EXAMPLE)
     facts, drawn = measure_alignments(models, test, examples, store, plan.trust)
     rows = [quality_row(model, baseline, test, facts[model.label], all_rows, store) for model in models]
-    groups = [rows for _, rows in timed_rows]
-    timing = Timing(plan.engines, plan.beams, plan.rounds, groups, plan.device, plan.threads, plan.trust, conditions)
-    speed, failures = measure_speed(models, timing, test, store)
-    sizes = [len(group) for group in groups]
-    names = [f"{bucket.low}_{bucket.high}" for bucket, _ in timed_rows]
-    all_points = []
+    timing = Timing(plan, test, [group for _, group in timed], conditions)
+    speed, failures = measure_speed(models, timing, store)
     for row in rows:
         for engine in plan.engines:
-            rounds = speed.get((row.label, engine), [])
-            add_speed(row, engine, rounds, sizes, names)
-            all_points += points(row, engine, rounds)
+            add_speed(row, engine, speed.get((row.label, engine), []), timed)
     return Comparison(
-        models=models,
         baseline=baseline,
         test=test,
         rows=rows,
-        points=all_points,
         buckets=buckets,
         drawn=drawn,
         example_rows=examples,
-        timed=sum(sizes),
+        timed=sum(len(group) for _, group in timed),
         conditions=conditions,
         best=best_models(rows, test, store),
         failures=failures,
@@ -168,34 +151,6 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
     return lengths
 
 
-def csv_columns(comparison: Comparison, plan: Plan) -> list[Column]:
-    """Return the columns of results.csv, for every engine and beam size."""
-    columns = [*QUALITY, *TRAINING, *speed_columns(plan.engines, plan.beams), *memory_columns(plan.engines)]
-    columns += engine_columns(plan.engines, plan.beams)
-    for engine in plan.engines:
-        for beam in plan.beams:
-            columns += chain(*bucket_columns(comparison.buckets, engine, beam))
-    return list(dict.fromkeys(columns))
-
-
-def _page(folder: Path, comparison: Comparison, plan: Plan) -> Page:
-    make_folder(folder / FIGURES)
-    sentences = draw_sentences(comparison.drawn, comparison.test, comparison.example_rows, folder / FIGURES)
-    return Page(
-        title=f"Comparison {folder.name}",
-        summary=summarise(comparison.rows, comparison.baseline, len(comparison.test.sources), plan.missing),
-        tables=_tables(comparison, plan),
-        pictures=_pictures(folder / FIGURES, comparison, plan),
-        sentences=sentences,
-        notes=[
-            *explain_measures(comparison.timed, plan.rounds, plan.threads, plan.device, comparison.test.tokenizer),
-            *((f"not timed: {label}, {engine}", reason) for (label, engine), reason in comparison.failures.items()),
-            *([("alignments", NO_EXAMPLE)] if plan.examples and not comparison.example_rows else []),
-        ],
-        facts=explain_conditions(comparison.rows, comparison.conditions, plan.command),
-    )
-
-
 def _tables(comparison: Comparison, plan: Plan) -> list[Table]:
     """Return quality, training, and a table for each engine: a table of all engines would be too wide."""
     rows, baseline = comparison.rows, comparison.baseline.label
@@ -209,27 +164,58 @@ def _tables(comparison: Comparison, plan: Plan) -> list[Table]:
     return [table for table in tables if len(table.columns) > 2]
 
 
-def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[str, list[Picture]]]:
-    pictures = []
-    figure = draw_curves({model.label: [curves(run) for run in model.runs] for model in comparison.models})
-    if figure is not None:
+def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[str, Picture]]:
+    """Draw the figures of all models; return each with its heading."""
+    rows, pictures = comparison.rows, []
+    if figure := draw_curves({row.label: [curves(run) for run in row.runs] for row in rows}):
         text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
-        pictures.append(("Learning curves", [Picture(save_figure(figure, folder / "learning-curves"), text)]))
-    figure = draw_pareto(comparison.points)
-    if figure is not None:
+        pictures.append(("Learning curves", Picture(save_figure(figure, folder / "learning-curves"), text)))
+    if timed := points(rows, plan.engines, plan.beams):
         text = (
             "BLEU of the timed sentences against decoding time, one run of each model. The line joins the points that "
             "no other point beats in both."
         )
-        pictures.append(("Quality against decoding time", [Picture(save_figure(figure, folder / "pareto"), text)]))
+        picture = Picture(save_figure(draw_pareto(timed), folder / "pareto"), text)
+        pictures.append(("Quality against decoding time", picture))
     if plan.engines and plan.beams:
         engine, beam = plan.engines[0], max(plan.beams)
-        bleu, times = bucket_columns(comparison.buckets, engine, beam)
+        columns = bucket_columns(comparison.buckets, engine, beam)
         labels = [bucket.label for bucket in comparison.buckets]
-        figure = draw_lengths(comparison.rows, labels, bleu, times, f"{engine}, beam {beam}")
+        figure = draw_lengths(rows, labels, *columns, f"{engine}, beam {beam}")
         text = (
             "BLEU and decoding time by source length. Bars are one standard deviation: of BLEU over runs, of time over "
             "rounds."
         )
-        pictures.append(("Source length", [Picture(save_figure(figure, folder / "lengths"), text)]))
+        pictures.append(("Source length", Picture(save_figure(figure, folder / "lengths"), text)))
     return pictures
+
+
+def _sentences(folder: Path, comparison: Comparison) -> list[Block]:
+    """Draw each sentence once for all models: their alignments, then α and β of those that write into slots."""
+    test, blocks = comparison.test, list[Block]()
+    for number, row in enumerate(comparison.example_rows):
+        gold = test.golds[row].possible if test.golds else ()
+        weights = {label: drawn[number] for label, drawn in comparison.drawn.items() if drawn[number]["weights"]}
+        slots = {label: example for label, example in weights.items() if example["write"]}
+        blocks += [Subheading(f"Sentence {number + 1}"), f"{test.sources[row]}\n{test.references[row]}"]
+        if weights:
+            panels = [
+                Panel(label, np.array(example["weights"]), example["target"], example["source"], gold)
+                for label, example in weights.items()
+            ]
+            path = save_figure(draw_heatmaps(panels), folder / f"alignments-{number + 1}")
+            blocks.append(Picture(path, f"Alignments between words: {', '.join(weights)}."))
+        if slots:
+            panels = [panel for label, example in slots.items() for panel in _slots(label, example)]
+            path = save_figure(draw_heatmaps(panels, columns=2), folder / f"slots-{number + 1}")
+            text = "α (written): each source piece in each slot. β (read): each slot for each target piece."
+            blocks.append(Picture(path, text))
+    return blocks
+
+
+def _slots(label: str, example: Mapping[str, Any]) -> list[Panel]:
+    write, read = np.array(example["write"]), np.array(example["read"])
+    return [
+        Panel(f"{label}: α, slots down, source across", write, [], example["source_pieces"], quantity="α"),
+        Panel(f"{label}: β, target down, slots across", read, example["target_pieces"], [], quantity="β"),
+    ]

@@ -8,18 +8,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
-from nmt.comparison.lengths import Bucket
-from nmt.comparison.measures import Column, length_ratio, mean_and_deviation, repetition_rate
+from nmt.comparison.measures import (
+    SAMPLES,
+    Bucket,
+    Column,
+    Difference,
+    Measurements,
+    all_better,
+    length_ratio,
+    mean_and_deviation,
+    paired_bootstrap,
+    repetition_rate,
+)
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.significance import SAMPLES, Difference, all_better, paired_bootstrap
-from nmt.comparison.store import Measurements
 from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
-from nmt.inference.scores import corpus_scores
+from nmt.inference.scores import Scores, corpus_scores
 from nmt.training.merit import NEAR_ZERO
 
 
@@ -65,20 +75,7 @@ TRAINING = (
 
 
 def speed_columns(engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
-    return [
-        Column(f"sentences_per_s_{engine}_beam_{beam}", f"{engine}, beam {beam}: sentences/s", ",.1f")
-        for engine in engines
-        for beam in beams
-    ]
-
-
-def engine_columns(engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
-    """Return the columns of the BLEU of the timed sentences."""
-    return [
-        Column(f"bleu_{engine}_beam_{beam}", f"{engine}, beam {beam}: BLEU", ".2f")
-        for engine in engines
-        for beam in beams
-    ]
+    return _search_columns("sentences_per_s", "sentences/s", ",.1f", engines, beams)
 
 
 def memory_columns(engines: Sequence[str]) -> list[Column]:
@@ -87,12 +84,27 @@ def memory_columns(engines: Sequence[str]) -> list[Column]:
 
 def bucket_columns(buckets: Sequence[Bucket], engine: str, beam: int) -> tuple[list[Column], list[Column]]:
     """Return the columns of BLEU, and those of the milliseconds per sentence."""
-    bleu = [Column(f"bleu_length_{bucket.low}_{bucket.high}", f"BLEU {bucket.label}", ".2f") for bucket in buckets]
-    times = [
-        Column(f"ms_length_{bucket.low}_{bucket.high}_{engine}_beam_{beam}", f"ms {bucket.label}", ",.2f")
-        for bucket in buckets
-    ]
+    bleu = [Column(f"bleu_{bucket.key}", f"BLEU {bucket.label}", ".2f") for bucket in buckets]
+    times = [Column(f"ms_{bucket.key}_{engine}_beam_{beam}", f"ms {bucket.label}", ",.2f") for bucket in buckets]
     return bleu, times
+
+
+def csv_columns(buckets: Sequence[Bucket], engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
+    """Return the columns of results.csv, for every engine and beam size."""
+    columns = [*QUALITY, *TRAINING, *speed_columns(engines, beams), *memory_columns(engines)]
+    columns += _search_columns("bleu", "BLEU", ".2f", engines, beams)  # of the timed sentences
+    for engine in engines:
+        for beam in beams:
+            columns += chain(*bucket_columns(buckets, engine, beam))
+    return list(dict.fromkeys(columns))
+
+
+def _search_columns(key: str, heading: str, form: str, engines: Sequence[str], beams: Sequence[int]) -> list[Column]:
+    return [
+        Column(f"{key}_{engine}_beam_{beam}", f"{engine}, beam {beam}: {heading}", form)
+        for engine in engines
+        for beam in beams
+    ]
 
 
 def quality_row(
@@ -108,14 +120,18 @@ def quality_row(
     tests: dict[str, list[Difference]] = {}
     for index, (run, fact) in enumerate(zip(model.runs, facts, strict=True)):
         key = {**_text_key("text", test, run), "buckets": [rows for _, rows in buckets]}
-        measured = store.measure(key, partial(_text_measures, run, test, buckets))
-        summary = run.summary
-        measured |= {"parameters": fact["parameters"], "entropy": fact["entropy"], "aer": summary["test"].get("aer")}
-        measured |= {"train_tokens_per_s": summary.get("tokens_per_s"), "train_seconds": summary.get("seconds")}
-        measured |= {"updates": updates(run)}
-        for key, value in measured.items():
+        measured = {
+            **store.measure(key, partial(_text_measures, run, test, buckets)),
+            "parameters": fact["parameters"],
+            "entropy": fact["entropy"],
+            "aer": run.summary["test"].get("aer"),
+            "train_tokens_per_s": run.summary.get("tokens_per_s"),
+            "train_seconds": run.summary.get("seconds"),
+            "updates": updates(run),
+        }
+        for column, value in measured.items():
             if value is not None:
-                values.setdefault(key, []).append(float(value))
+                values.setdefault(column, []).append(float(value))
         if model is not baseline:
             for metric, difference in _differences(run, _paired_run(run, baseline.runs, index), test, store).items():
                 tests.setdefault(metric, []).append(difference)
@@ -159,20 +175,17 @@ def _text_key(kind: str, test: TestSet, *runs: Run) -> dict[str, Any]:
 
 
 def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequence[int]]]) -> dict[str, Any]:
-    texts = run.translations
-    scores = corpus_scores(texts, test.references, tokenizer=test.tokenizer)
-    by_length = {
-        f"bleu_length_{bucket.low}_{bucket.high}": corpus_scores(
-            [texts[row] for row in rows], [test.references[row] for row in rows], tokenizer=test.tokenizer
-        ).bleu
-        for bucket, rows in buckets
-    }
+    def scores(rows: Sequence[int]) -> Scores:
+        texts, references = ([side[row] for row in rows] for side in (run.translations, test.references))
+        return corpus_scores(texts, references, tokenizer=test.tokenizer)
+
+    bleu, chrf, *_ = scores(range(len(test.references)))
     return {
-        "bleu": scores.bleu,
-        "chrf": scores.chrf,
-        "repetition": repetition_rate(texts, test.tokenizer),
-        "length_ratio": length_ratio(texts, test.references, test.tokenizer),
-        **by_length,
+        "bleu": bleu,
+        "chrf": chrf,
+        "repetition": repetition_rate(run.translations, test.tokenizer),
+        "length_ratio": length_ratio(run.translations, test.references, test.tokenizer),
+        **{f"bleu_{bucket.key}": scores(rows).bleu for bucket, rows in buckets},
     }
 
 
@@ -199,28 +212,32 @@ def curves(run: Run) -> dict[str, list[tuple[int, float]]]:
 
 
 def add_speed(
-    row: Row, engine: str, rounds: Sequence[Mapping[str, Any]], sizes: Sequence[int], names: Sequence[str]
+    row: Row, engine: str, rounds: Sequence[Mapping[str, Any]], buckets: Sequence[tuple[Bucket, Sequence[int]]]
 ) -> None:
-    """Add the rounds of one engine to a row; ``sizes`` are the sentences of each bucket, ``names`` its column ends."""
+    """Add the rounds of one engine, which has translated the rows of these ``buckets``, to a row of the report."""
+    sizes = [len(rows) for _, rows in buckets]
     for measured in rounds:
-        if measured["memory_mb"] is not None:
-            row.values.setdefault(f"memory_mb_{engine}", []).append(measured["memory_mb"])
+        added = {f"memory_mb_{engine}": measured["memory_mb"]}
         for beam, timed in measured["beams"].items():
-            rate = sum(sizes) / sum(timed["seconds"])
-            row.values.setdefault(f"sentences_per_s_{engine}_beam_{beam}", []).append(rate)
-            row.values[f"bleu_{engine}_beam_{beam}"] = [timed["bleu"]]  # the same in every round
-            for name, size, seconds in zip(names, sizes, timed["seconds"], strict=True):
-                row.values.setdefault(f"ms_length_{name}_{engine}_beam_{beam}", []).append(1000 * seconds / size)
+            search = f"{engine}_beam_{beam}"
+            row.values[f"bleu_{search}"] = [timed["bleu"]]  # the same in every round
+            added[f"sentences_per_s_{search}"] = sum(sizes) / sum(timed["seconds"])
+            for (bucket, _), size, seconds in zip(buckets, sizes, timed["seconds"], strict=True):
+                added[f"ms_{bucket.key}_{search}"] = 1000 * seconds / size
+        for key, value in added.items():
+            if value is not None:
+                row.values.setdefault(key, []).append(value)
 
 
-def points(row: Row, engine: str, rounds: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """Return the mean time and BLEU of each beam size of one engine."""
-    beams = []
-    for beam in rounds[0]["beams"] if rounds else ():
-        rate, _ = mean_and_deviation(row.values[f"sentences_per_s_{engine}_beam_{beam}"])
-        assert rate is not None
-        beams.append(Point(row.label, engine, int(beam), 1000 / rate, rounds[0]["beams"][beam]["bleu"]))
-    return beams
+def points(rows: Sequence[Row], engines: Sequence[str], beams: Sequence[int]) -> list[Point]:
+    """Return the mean time and BLEU of each model, engine and beam size that was timed."""
+    return [
+        Point(row.label, engine, beam, 1000 / fmean(rates), row.values[f"bleu_{engine}_beam_{beam}"][0])
+        for row in rows
+        for engine in engines
+        for beam in beams
+        if (rates := row.values.get(f"sentences_per_s_{engine}_beam_{beam}"))
+    ]
 
 
 def pareto_front(points: Sequence[Point]) -> list[Point]:
@@ -237,15 +254,13 @@ def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> Non
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     statistics = [f"{column.key}_{name}" for column in columns for name in ("mean", "sd")]
-    tests = [f"{metric}_{name}" for metric in ("bleu", "chrf") for name in Difference._fields]
-    writer.writerow(["model", "n", *statistics, *tests, "folders"])
+    tests = [(metric, name) for metric in TESTED for name in Difference._fields]
+    writer.writerow(["model", "n", *statistics, *map("_".join, tests), "folders"])
     for row in rows:
         cells = [cell for column in columns for cell in mean_and_deviation(row.values.get(column.key, []))]
         differences = [
-            " ".join(f"{getattr(test, name):.4g}" for test in row.tests.get(metric, ()))
-            for metric in ("bleu", "chrf")
-            for name in Difference._fields
+            " ".join(f"{getattr(test, name):.4g}" for test in row.tests.get(metric, ())) for metric, name in tests
         ]
         folders = " ".join(str(run.folder) for run in row.runs)
-        writer.writerow([row.label, len(row.runs), *("" if x is None else x for x in cells), *differences, folders])
+        writer.writerow([row.label, len(row.runs), *cells, *differences, folders])
     write_lines(path, table.getvalue().split("\n")[:-1])  # splitlines would also split at U+2028 in a cell

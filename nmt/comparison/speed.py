@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from nmt.comparison.models import Model, Run, TestSet
-from nmt.comparison.store import Measurements
+from nmt.comparison.measures import Measurements
+from nmt.comparison.models import Model, Plan, Run, TestSet
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
@@ -22,25 +22,18 @@ from nmt.files.private import private_folder
 from nmt.inference.engines import GRAPH_SUFFIX
 from nmt.inference.scores import corpus_scores
 
-FIXED_SEARCH = {"n_best": 1, "temperature": None, "top_k": None}
 
+class Timing(NamedTuple):
+    """The timed rows of the test set, in groups of similar length, and the machine and toolkit that time them."""
 
-@dataclass(frozen=True)
-class Timing:
-    """How to time: engines, beam sizes, rounds, and rows of the test set in groups of similar length."""
-
-    engines: Sequence[str]
-    beams: Sequence[int]
-    rounds: int
+    plan: Plan
+    test: TestSet
     groups: Sequence[Sequence[int]]
-    device: str
-    threads: int | None
-    trust: Sequence[str]
     machine: Mapping[str, Any]
 
 
 def measure_speed(
-    models: Sequence[Model], timing: Timing, test: TestSet, store: Measurements
+    models: Sequence[Model], timing: Timing, store: Measurements
 ) -> tuple[dict[tuple[str, str], list[dict[str, Any]]], dict[tuple[str, str], str]]:
     """Return the measurements of each (label, engine), one for each round, and why engines cannot run some models.
 
@@ -48,68 +41,68 @@ def measure_speed(
     """
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
     failures: dict[tuple[str, str], str] = {}
-    with _exports(store.folder.parent, timing.trust) as export:
-        for round_number in range(timing.rounds):
-            for engine in timing.engines:
-                for model in models[:: -1 if round_number % 2 else 1]:
-                    pair = (model.label, engine)
-                    if pair in failures:
-                        continue
-                    key = _key(model.runs[0], engine, timing, round_number, test)
-                    action = partial(_measure, model, engine, timing, test, round_number, export)
-                    try:
-                        results.setdefault(pair, []).append(store.measure(key, action))
-                    except UserError as error:
-                        failures[pair] = str(error)
-                        print_message(f"warning: {model.label}: engine={engine} is not measured: {error}")
+    plan = timing.plan
+    with _exports(store.folder.parent, plan.trust) as export:
+        for round_number, engine in product(range(plan.rounds), plan.engines):
+            for label, (run, *_) in models[:: -1 if round_number % 2 else 1]:
+                pair = (label, engine)
+                if pair in failures:
+                    continue
+                key = _key(run, engine, timing, round_number)
+                progress = f"timing {label}: {engine}, round {round_number + 1} of {plan.rounds}"
+                try:
+                    measured = store.measure(key, partial(_measure, run, engine, timing, export, progress))
+                    results.setdefault(pair, []).append(measured)
+                except UserError as error:
+                    failures[pair] = str(error)
+                    print_message(f"warning: {label}: engine={engine} is not measured: {error}")
     return results, failures
 
 
-def _key(run: Run, engine: str, timing: Timing, round_number: int, test: TestSet) -> dict[str, Any]:
-    rows = [row for group in timing.groups for row in group]
+def _key(run: Run, engine: str, timing: Timing, round_number: int) -> dict[str, Any]:
+    plan, test, groups, machine = timing
+    rows = [row for group in groups for row in group]
     return {
         "kind": "speed",
         "model": run.fingerprint,
         "engine": engine,
-        "beams": timing.beams,
+        "beams": plan.beams,
         "search": _search(run),
-        "groups": [len(group) for group in timing.groups],
+        "groups": [len(group) for group in groups],
         **test.tokenizer_key,
         "text": fingerprint([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
         "round": round_number,
-        "device": timing.device if engine == "torch" else "cpu",
-        "threads": timing.threads,
-        "machine": timing.machine,
+        "device": plan.device if engine == "torch" else "cpu",
+        "threads": plan.threads,
+        "machine": machine,
     }
 
 
 def _search(run: Run) -> dict[str, Any]:
-    return {**run.config.get("search", {}), **FIXED_SEARCH}
+    return {**run.config.get("search", {}), "n_best": 1, "temperature": None, "top_k": None}
 
 
-def _measure(
-    model: Model, engine: str, timing: Timing, test: TestSet, round_number: int, export: Callable[[Run], Path]
-) -> dict[str, Any]:
+def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path], progress: str) -> dict[str, Any]:
     """Translate in a new process. Raises UserError if the engine cannot run the model."""
-    run = model.runs[0]
+    plan, test, groups, _ = timing
     place = export(run) if engine in GRAPH_SUFFIX else run.folder
-    print_message(f"timing {model.label}: {engine}, round {round_number + 1} of {timing.rounds}")
+    print_message(progress)
     search = _search(run)
-    if search.get("coverage_penalty") and 1 in timing.beams:
+    if search.get("coverage_penalty") and 1 in plan.beams:
         search["coverage_penalty"] = 0.0  # greedy search has none, and all beam sizes shall do the same work
     result = run_worker(
         {
             "model": str(place),
             "engine": engine,
-            "device": timing.device if engine == "torch" else "auto",
-            "threads": timing.threads,
-            "trust": list(timing.trust),
-            "beams": list(timing.beams),
-            "groups": [[test.sources[row] for row in group] for group in timing.groups],
+            "device": plan.device if engine == "torch" else "auto",
+            "threads": plan.threads,
+            "trust": list(plan.trust),
+            "beams": list(plan.beams),
+            "groups": [[test.sources[row] for row in group] for group in groups],
             "search": search,
         }
     )
-    references = [test.references[row] for group in timing.groups for row in group]
+    references = [test.references[row] for group in groups for row in group]
     for beam in result["beams"].values():
         texts = [text for group in beam.pop("texts") for text in group]
         beam["bleu"] = corpus_scores(texts, references, tokenizer=test.tokenizer).bleu
@@ -127,8 +120,8 @@ def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        reason = process.stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-        raise UserError(f"the measuring process failed ({reason[0][:200]}); free some memory, and repeat") from None
+        cause = process.stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+        raise UserError(f"the measuring process failed ({cause[0][:200]}); free some memory, and repeat") from None
     if "error" in result:
         raise UserError(result["error"])
     return result
@@ -147,12 +140,12 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
         folders: dict[str, Path] = {}
 
         def export(run: Run) -> Path:
-            if run.fingerprint not in folders:
+            if (folder := folders.get(run.fingerprint)) is None:
                 folder = parent / str(len(folders))
                 folder.mkdir()
                 _export(run, folder, trust)
                 folders[run.fingerprint] = folder
-            return folders[run.fingerprint]
+            return folder
 
         yield export
 

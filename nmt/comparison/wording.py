@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.comparison.models import Model, Run, differing_settings
+from nmt.comparison.measures import SAMPLES
+from nmt.comparison.models import Plan, Run, differing_settings
 from nmt.comparison.results import Row
 from nmt.comparison.results import updates as count_updates
-from nmt.comparison.significance import SAMPLES
 from nmt.errors import counted
 from nmt.inference.scores import corpus_scores
 
 FEW_SENTENCES = 100  # with fewer, single sentences decide
 
 
-def summarise(rows: Sequence[Row], baseline: Model, sentences: int, missing: Sequence[Path]) -> list[str]:
+def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Sequence[Path]) -> list[str]:
     """Return what was compared, what is ``missing``, and whether the budgets are equal."""
     runs = sum(len(row.runs) for row in rows)
     text = f"{counted(len(rows), 'model')}, {counted(runs, 'run')}, {counted(sentences, 'test sentence')}."
-    lines = [f"{text} Baseline: {baseline.label}.", describe_budget(rows)]
+    lines = [f"{text} Baseline: {baseline}.", describe_budget(rows)]
     if sentences < FEW_SENTENCES:
         few = counted(FEW_SENTENCES, "test sentence")
         lines.append(f"Fewer than {few}: scores, differences and p-values are not reliable.")
@@ -45,7 +45,7 @@ def describe_budget(rows: Sequence[Row]) -> str:
     minutes = {run.config.get("training", {}).get("max_minutes") for row in rows for run in row.runs}
     if len(minutes) == 1 and None not in minutes:
         return f"Budget: {minutes.pop():g} minutes each (training.max_minutes). Updates: {listed}."
-    return f"The budgets differ, so do not read the scores as equal terms. Updates: {listed}."
+    return f"The budgets differ, so the scores are not comparable. Updates: {listed}."
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -55,11 +55,9 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def explain_measures(
-    timed: int, rounds: int, threads: int | None, device: str, tokenizer: str
-) -> list[tuple[str, str]]:
+def explain_measures(plan: Plan, timed: int, tokenizer: str) -> list[tuple[str, str]]:
     """Return how each number of the report was measured."""
-    cores = "all cores" if threads is None else counted(threads, "thread")
+    cores = "all cores" if plan.threads is None else counted(plan.threads, "thread")
     signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
     return [
         (
@@ -93,9 +91,10 @@ def explain_measures(
         (
             "sentences/s",
             f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "
-            f"{counted(rounds, 'round')} with {cores} on device={device} (onnxruntime: CPU). Models take turns; every "
-            "second round takes them in the opposite order. Loading is not included, and one sentence of each length "
-            "is translated before the clock starts. If greedy search is timed, no beam size has a coverage penalty.",
+            f"{counted(plan.rounds, 'round')} with {cores} on device={plan.device} (onnxruntime: CPU). Models take "
+            "turns; every second round takes them in the opposite order. Loading is not included, and one sentence of "
+            "each length is translated before the clock starts. If greedy search is timed, no beam size has a coverage "
+            "penalty.",
         ),
         (
             "peak memory",
@@ -106,11 +105,11 @@ def explain_measures(
 
 
 def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], command: str) -> list[tuple[str, str]]:
-    """Return command, machine, versions and the folders of the runs."""
+    """Return the command, the machine, the versions and the run folders."""
     machine, versions = conditions["machine"], conditions["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     place = f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
-    settings = differing_settings([Model(row.label, row.runs) for row in rows])
+    settings = differing_settings({row.label: row.runs[0] for row in rows})
     commits = sorted({str((run.summary.get("toolkit") or {}).get("commit")) for row in rows for run in row.runs})
     return [
         ("command", command),

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,19 +28,19 @@ from nmt.commands.compare import compare
 from nmt.comparison import models, speed
 from nmt.comparison.alignments import slot_weights
 from nmt.comparison.figures import draw_lengths
+from nmt.comparison.measures import Column, Difference, Measurements
 from nmt.comparison.models import (
     Model,
     Run,
+    choose_baseline,
     differing_settings,
     folder_label,
     group_runs,
     read_run,
     read_test_set,
 )
-from nmt.comparison.page import Page, comparison_page
-from nmt.comparison.results import Column, Difference, Row, _paired_run, best_models
-from nmt.comparison.store import Measurements
-from nmt.comparison.tables import Table, latex, markdown, table_of
+from nmt.comparison.page import comparison_page, latex, markdown, table_of
+from nmt.comparison.results import Row, _paired_run, best_models
 from nmt.comparison.wording import describe_budget, explain_conditions
 from nmt.comparison.worker import measure
 from nmt.data.links import parse_links
@@ -159,13 +159,19 @@ def test_second_call_measures_and_trains_nothing(report: Path, monkeypatch: pyte
     def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("measured or trained again")
 
-    for name in ("nmt.training.run.fit", "nmt.comparison.speed.run_worker", "nmt.comparison.alignments.force_decode"):
-        monkeypatch.setattr(name, forbidden)
-    compare(COMMAND)
-    output = capsys.readouterr()
-    assert "0 new measurements" in output.err
-    assert f"{REPORT}/report.html" in output.out
-    assert (report / "report.html").read_text(encoding="utf-8") == before
+    with monkeypatch.context() as patch:
+        for name in ("training.run.fit", "comparison.speed.run_worker", "comparison.alignments.force_decode"):
+            patch.setattr(f"nmt.{name}", forbidden)
+        compare(COMMAND)
+        output = capsys.readouterr()
+        assert "0 new measurements" in output.err
+        assert f"{REPORT}/report.html" in output.out
+        assert (report / "report.html").read_text(encoding="utf-8") == before
+    # Speed depends on the number of threads, training does not.
+    monkeypatch.setattr("nmt.training.run.fit", forbidden)
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    compare([*(word for word in COMMAND if word != "threads=1"), "threads=2", "runs=runs"])
+    assert "has finished already" in capsys.readouterr().err
 
 
 def fake_worker(calls: list[str], *, stop_at: int = 99) -> Any:
@@ -247,12 +253,13 @@ def test_runs_on_text_that_was_prepared_again_are_two_models() -> None:
     assert len(group_runs(generated)) == 1
 
 
-@pytest.mark.parametrize("baseline", ["./runs/report/attention=memory", "runs/../runs/report/attention=memory/"])
-def test_baseline_may_be_any_path_of_a_run(report: Path, monkeypatch: pytest.MonkeyPatch, baseline: str) -> None:
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
-    compare(["models=[runs/report]", "name=paths", *TIMED, "examples=0", f"baseline={baseline}"])
-    assert table(Path("runs/paths"))["memory"]["bleu_p"] == ""
-    assert table(Path("runs/paths"))["luong"]["bleu_p"] != ""
+@pytest.mark.parametrize(
+    "baseline", ["runs/report/attention=memory", "runs/../runs/report/attention=memory/", "memory"]
+)
+def test_baseline_may_be_any_path_of_a_run(report: Path, baseline: str) -> None:
+    models = group_runs([read_run(report / f"attention={kind}") for kind in ("luong", "memory")])
+    assert choose_baseline(models, baseline).label == "memory"
+    assert choose_baseline(models, None).label == "luong"
 
 
 NAMES = [*("a_b", "50%", "x & y", "$5$", "#1", "{z}", "^~", "back\\slash", "<b>|", "two\nlines", "日本語", "a*b*`c`")]
@@ -322,15 +329,22 @@ def test_page_escapes_text_and_marks_significant_differences() -> None:
     def row(label: str, *tests: Difference) -> Row:
         return Row(label, [], {"bleu": [20.0, 22.0]}, {"bleu": [*tests]} if tests else {})
 
-    rows = [row("<b>&"), row("up", Difference(2.0, 0.01), Difference(4.0, 0.04)), row("same", Difference(0.0, 0.001))]
+    tests = {
+        "up": [Difference(2.0, 0.01), Difference(4.0, 0.04)],
+        "same": [Difference(0.0, 0.001)],
+        "mixed": [Difference(4.0, 0.001), Difference(-2.0, 0.001)],
+        "worse": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)],
+    }
+    rows = [row("<b>&"), *(row(label, *differences) for label, differences in tests.items())]
     quality = table_of("<u>", rows, [Column("bleu", "BLEU", ".2f")], baseline="<b>&", best={"bleu": "up"})
-    text = comparison_page(Page("<i>", ["a & <b>"], [quality], [], [], [("<p1>", "x")], []))
+    text = comparison_page("<i>", [("", ["a & <b>", quality]), ("<u>", [[("<p1>", "x")]])])
     assert text.count('class="best"') == 1
     for tag in ("<i>", "<b>", "<u>", "<p1>"):
         assert tag not in text
     assert "&lt;b&gt;&amp;" in text
     assert "+3.00* (0.010, 0.040)" in text
     assert "+0.00 (0.001)" in text  # equal systems are not better
+    assert "+1.00 (0.001, 0.001)" in text and "-3.00* (0.001, 0.001)" in text  # a star needs one direction
     assert "21.00" in text and "± 1.41" in text
 
 
@@ -369,15 +383,53 @@ def test_bad_input_is_one_line_and_leaves_no_folder(report: Path, words: list[st
     assert not Path("runs/bad/report.html").exists() and not Path("runs/bad/measurements").exists()
 
 
-def test_unfinished_run_and_another_test_set_are_refused(report: Path, tmp_path: Path) -> None:
-    first = report / "attention=luong"
-    for name, change in (("unfinished", "summary.json"), ("other", "test.references.txt")):
-        shutil.copytree(first, tmp_path / name)
-        (tmp_path / name / change).unlink()
-    (tmp_path / "other" / "test.references.txt").write_text("x\n" * 3)
-    for name, message in (("unfinished", "has not finished"), ("other", "has another test set than")):
-        with pytest.raises(UserError, match=message):
-            compare([f"models=[{first.relative_to(Path.cwd()).parent},{tmp_path / name}]", "name=bad"])
+def set_value(key: str, value: Any) -> Callable[[Path], None]:
+    """Return a function that sets a value of config.yaml or summary.json, such as ``config.yaml:seed``."""
+
+    def change(folder: Path) -> None:
+        file, _, keys = key.partition(":")
+        tree = part = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
+        *parents, last = keys.split(".")
+        for name in parents:
+            part = part[name]
+        part[last] = value
+        (folder / file).write_text(json.dumps(tree), encoding="utf-8")  # JSON is YAML
+
+    return change
+
+
+def set_text(text: str, *names: str) -> Callable[[Path], None]:
+    return lambda folder: [(folder / f"test.{name}.txt").write_text(text) for name in names] and None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "summary.json").unlink(), "has not finished"),
+        (lambda folder: (folder / "summary.json").write_text("{"), "summary.json cannot be read"),
+        (lambda folder: (folder / "model.pt").unlink(), "has no model.pt"),
+        (set_text("x\n" * 3, "references"), "has another test set than"),
+        (set_text("x\n", "translations"), "1 translation of 3 sources"),
+        (set_text("0-0\n" * 3, "gold.links"), "has other gold links than"),
+        (set_value("config.yaml:search", "fast"), "config.yaml is damaged"),
+        (set_value("config.yaml:training", [1]), "config.yaml is damaged"),
+        (set_value("config.yaml:seed", "x"), "config.yaml is damaged"),
+        (set_value("summary.json:test", [1]), "was trained without a test set"),
+        (set_value("summary.json:test.aer", {}), "summary.json is damaged"),
+        (set_value("summary.json:tokens_per_s", "fast"), "summary.json is damaged"),
+        (set_value("summary.json:toolkit", "x"), "summary.json is damaged"),
+        (set_value("summary.json:averaged_epochs", 3), "summary.json is damaged"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_named(
+    report: Path, tmp_path: Path, change: Callable[[Path], None], message: str
+) -> None:
+    folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
+    change(folder)
+    with pytest.raises(UserError) as caught:
+        compare([f"models=[runs/report,{folder}]", "name=bad"])
+    assert str(caught.value).startswith(f"models={folder}: ") and str(caught.value).count("\n") == 0
+    assert message in str(caught.value)
 
 
 def test_damaged_measurement_is_measured_again(tmp_path: Path) -> None:
@@ -433,20 +485,27 @@ def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert parent.stdout.read() == ""  # returns when the worker, the last writer, has ended
 
 
-def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the training of memory attention diverge."""
     from nmt.training.run import fit
 
-    def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
+    def fail(config: Any, *args: Any, **kwargs: Any) -> Any:
         if config.attention["_target_"].endswith("MemoryAttention"):
             raise UserError("loss=nan: training cannot continue")
         return fit(config, *args, **kwargs)
 
-    monkeypatch.setattr("nmt.training.run.fit", diverging)
+    monkeypatch.setattr("nmt.training.run.fit", fail)
     monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+
+
+def test_failed_runs_are_left_out_and_named(report: Path, diverging: None, capsys: Any) -> None:
     words = ["attention=luong,memory", "name=partial", *SMALL, *TIMED]
-    with pytest.raises(
-        UserError, match="^1 of 2 jobs failed; repeat the command to run them again\n.*memory: loss=nan"
-    ):
+    failure = "^1 of 2 jobs failed; repeat the command to run them again\n.*memory: loss=nan"
+    with pytest.raises(UserError, match=failure):
+        compare([*words, "baseline=memory"])
+    assert not Path("runs/partial/report.html").exists()  # without the baseline
+    with pytest.raises(UserError, match=failure):
         compare(words)
     page = Path("runs/partial/report.html").read_text(encoding="utf-8")
     assert "Left out, because they have not finished: runs/partial/attention=memory." in page
@@ -454,20 +513,6 @@ def test_failed_runs_are_left_out_and_named(report: Path, monkeypatch: pytest.Mo
     compare(["models=[runs/partial]", "name=given", *TIMED])
     assert "runs/partial/attention=memory: has not finished, so it is left out" in capsys.readouterr().err
     assert [*table(Path("runs/given"))] == ["luong"]
-
-
-def test_failed_baseline_is_reported_with_its_cause(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmt.training.run import fit
-
-    def diverging(config: Any, *args: Any, **kwargs: Any) -> Any:
-        if config.attention["_target_"].endswith("MemoryAttention"):
-            raise UserError("loss=nan: training cannot continue")
-        return fit(config, *args, **kwargs)
-
-    monkeypatch.setattr("nmt.training.run.fit", diverging)
-    with pytest.raises(UserError, match="^1 of 2 jobs failed.*\n.*memory: loss=nan"):
-        compare(["attention=luong,memory", "name=lost", *SMALL, *TIMED, "baseline=memory"])
-    assert not Path("runs/lost/report.html").exists()
 
 
 def test_missing_test_set_is_found_before_training(
@@ -499,28 +544,16 @@ def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
         compare([f"models=[{folder}]", "name=bad"])
 
 
-def test_other_threads_train_nothing_again(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def forbidden(*_: Any, **__: Any) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("nmt.training.run.fit", forbidden)
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
-    compare([*(word for word in COMMAND if word != "threads=1"), "threads=2"])
-    assert "has finished already" in capsys.readouterr().err
-
-
-def test_a_run_given_twice_counts_once(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
-    places = [report / "attention=luong", (report / "attention=luong").resolve()]
-    compare([f"models=[{places[0]},{places[1]}]", "name=twice", *TIMED, "examples=0"])
-    assert table(Path("runs/twice"))["luong"]["n"] == "1"
-
-
-def test_missing_examples_are_explained(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_given_twice_counts_once_and_missing_examples_are_explained(
+    report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(speed, "run_worker", fake_worker([]))
     monkeypatch.setattr("nmt.comparison.report.LONGEST_EXAMPLE", 1)
-    compare(["models=[runs/report]", "name=long", *TIMED])
-    assert "None is drawn: every test source has more than" in Path("runs/long/report.html").read_text(encoding="utf-8")
+    places = [report / "attention=luong", (report / "attention=luong").resolve()]
+    compare([f"models=[{places[0]},{places[1]}]", "name=twice", *TIMED])
+    assert table(Path("runs/twice"))["luong"]["n"] == "1"
+    text = Path("runs/twice/report.html").read_text(encoding="utf-8")
+    assert "None is drawn: every test source has more than" in text
 
 
 def test_engine_that_fails_is_named_in_the_report(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,8 +580,8 @@ def row_of(label: str, updates: dict[int, int | None], **training: Any) -> Row:
     [
         ([{1: 8, 2: 8}, {1: 8}], {}, "Budget: 8 updates each."),
         ([{1: 8, 2: 9}, {1: 8, 2: 9}], {}, "Budget: the same updates for each seed, 8 to 9."),
-        ([{1: 8, 2: 9}, {1: 9, 2: 8}], {}, "The budgets differ, so do not read the scores as equal terms. Updates:"),
-        ([{1: 8, 2: None}, {1: 8}], {}, "The budgets differ, so do not read the scores as equal terms. Updates:"),
+        ([{1: 8, 2: 9}, {1: 9, 2: 8}], {}, "The budgets differ, so the scores are not comparable. Updates:"),
+        ([{1: 8, 2: None}, {1: 8}], {}, "The budgets differ, so the scores are not comparable. Updates:"),
         ([{1: 8}, {1: 9}], {"max_minutes": 5}, "Budget: 5 minutes each (training.max_minutes). Updates: 0 8; 1 9."),
     ],
 )
@@ -558,46 +591,15 @@ def test_budgets_are_equal_if_they_are_equal_for_each_seed(updates: Any, trainin
 
 
 def test_differing_settings_are_listed() -> None:
-    def model(label: str, config: dict[str, Any]) -> Model:
-        return Model(label, [Run(Path(label), config, {})])
-
     shared = {"seed": 1, "precision": "bf16"}
-    models = [
-        model("a", {**shared, "attention": {"slots": 4, "read": None}, "name": "a"}),
-        model("b", {**shared, "attention": {"read": True}, "name": "b"}),
-    ]
-    assert differing_settings(models) == {
+    configs = {
+        "a": {**shared, "attention": {"slots": 4, "read": None}, "name": "a"},
+        "b": {**shared, "attention": {"read": True}, "name": "b"},
+    }
+    assert differing_settings({label: Run(Path(label), config, {}) for label, config in configs.items()}) == {
         "a": ["attention.slots=4", "attention.read=null"],
         "b": ["attention.read=true"],
     }
-
-
-@pytest.mark.parametrize(
-    ("file", "key", "value"),
-    [
-        ("config.yaml", "search", "fast"),
-        ("config.yaml", "training", [1]),
-        ("config.yaml", "seed", "x"),
-        ("summary.json", "test", [1]),
-        ("summary.json", "test.aer", {}),
-        ("summary.json", "tokens_per_s", "fast"),
-        ("summary.json", "toolkit", "x"),
-        ("summary.json", "averaged_epochs", 3),
-    ],
-)
-def test_damaged_files_of_a_run_are_named(report: Path, tmp_path: Path, file: str, key: str, value: Any) -> None:
-    folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
-    path = folder / file
-    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    part = tree
-    *parents, last = key.split(".")
-    for name in parents:
-        part = part[name]
-    part[last] = value
-    path.write_text(json.dumps(tree), encoding="utf-8")  # JSON is YAML
-    with pytest.raises(UserError) as caught:
-        compare([f"models=[{folder}]", "name=bad"])
-    assert str(caught.value).startswith(f"models={folder}: ") and str(caught.value).count("\n") == 0
 
 
 def with_chinese_test_set(run: Path, folder: Path, tokenizer: str = "null") -> Path:
@@ -646,13 +648,6 @@ def test_runs_with_other_tokenizers_need_one_for_all(report: Path, tmp_path: Pat
     assert read_test_set([read_run(first), read_run(same)]).tokenizer == "zh"
 
 
-def test_runs_with_other_gold_links_are_refused(report: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
-    (folder / "test.gold.links.txt").write_text("0-0\n" * len(lines(folder, "test.source.txt")))
-    with pytest.raises(UserError, match="has other gold links than"):
-        compare([f"models=[{report},{folder}]", "name=bad"])
-
-
 def test_bars_are_sample_deviations_and_one_run_has_none() -> None:
     rows = [Row("three", [], {"b": [1.0, 2.0, 3.0], "t": [1.0]}, {}), Row("_one", [], {"b": [2.0], "t": [2.0]}, {})]
     columns = [[Column("b", "BLEU", ".2f")], [Column("t", "ms", ".2f")]]
@@ -663,20 +658,6 @@ def test_bars_are_sample_deviations_and_one_run_has_none() -> None:
     assert all(np.isnan(bar).any() or not bar.size for bar in bars[1])
     legend = figure.axes[1].get_legend()
     assert [text.get_text().strip() for text in legend.get_texts()] == ["three", "_one"]
-
-
-def _bleu_table(rows: list[Row]) -> Table:
-    return table_of("", rows, [Column("bleu", "BLEU", ".2f")], baseline="base", best={})
-
-
-def test_star_needs_one_direction() -> None:
-    rows = [
-        Row("base", [], {"bleu": [20.0]}, {}),
-        Row("mixed", [], {"bleu": [21.0]}, {"bleu": [Difference(4.0, 0.001), Difference(-2.0, 0.001)]}),
-        Row("worse", [], {"bleu": [17.0]}, {"bleu": [Difference(-4.0, 0.001), Difference(-2.0, 0.001)]}),
-    ]
-    text = comparison_page(Page("", [], [_bleu_table(rows)], [], [], [], []))
-    assert "+1.00 (0.001, 0.001)" in text and "-3.00* (0.001, 0.001)" in text
 
 
 def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -744,10 +725,10 @@ def test_all_beam_sizes_have_the_same_coverage_penalty(
     """Greedy search has none."""
     jobs: list[Any] = []
     monkeypatch.setattr(speed, "run_worker", lambda job: jobs.append(job) or {"beams": {}})
-    model = Model("a", [Run(Path("a"), {"search": {"coverage_penalty": 0.2}}, {})])
-    test: Any = SimpleNamespace(sources=["x"], references=["y"])
-    timing = speed.Timing(["torch"], beams, 1, [[0]], "cpu", 1, [], {})
-    speed._measure(model, "torch", timing, test, 0, lambda run: run.folder)
+    plan: Any = SimpleNamespace(beams=beams, device="cpu", threads=1, trust=[])
+    timing = speed.Timing(plan, models.TestSet(["x"], ["y"], None), [[0]], {})
+    run = Run(Path("a"), {"search": {"coverage_penalty": 0.2}}, {})
+    speed._measure(run, "torch", timing, lambda run: run.folder, "")
     assert [job["search"]["coverage_penalty"] for job in jobs] == [strength]
 
 

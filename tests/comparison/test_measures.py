@@ -12,17 +12,25 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
-from nmt.comparison.lengths import Bucket, length_buckets, spread_rows
-from nmt.comparison.measures import alignment_entropies, length_ratio, mean_and_deviation, repetition_rate
-from nmt.comparison.models import Model
+from nmt.comparison.measures import (
+    Bucket,
+    alignment_entropies,
+    length_buckets,
+    length_ratio,
+    mean_and_deviation,
+    paired_bootstrap,
+    repetition_rate,
+    spread_rows,
+)
 from nmt.comparison.models import TestSet as SharedTexts  # pytest collects classes whose names begin with Test
 from nmt.comparison.results import Point, _text_key, pareto_front
-from nmt.comparison.significance import paired_bootstrap
 from nmt.comparison.wording import summarise
 
 REFERENCES = ["the old man sees a small dog", "a cat sleeps in the garden", "we have read the long book", "who came ?"]
 GOOD = ["the old man sees a small dog", "a cat sleeps in a garden", "we have read the book", "who came ?"]
 BAD = ["the man sees dog dog", "cat sleeps the garden", "we read long book long book", "came ?"]
+CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。"] * 6
+LOSSY = [line[: 3 + row % 5] + line[5 + row % 5 :] for row, line in enumerate(CHINESE)]
 
 
 def test_entropy_is_that_of_the_normalised_sizes() -> None:
@@ -76,12 +84,21 @@ def test_drawn_sentences_are_spread_from_short_to_long() -> None:
     assert spread_rows([11, 10, 2], 9, longest=10) == [2, 1]
 
 
-@pytest.mark.parametrize("system", [BAD, REFERENCES])
-def test_significance_is_that_of_sacrebleu(system: list[str]) -> None:
-    systems: list[Any] = [("Baseline: a", GOOD), ("b", system)]
-    test = PairedTest(systems, {"BLEU": BLEU(), "chrF": CHRF()}, [REFERENCES], test_type="bs", n_samples=200)
-    _, expected = test()
-    ours = paired_bootstrap(GOOD, system, REFERENCES, samples=200)
+@pytest.mark.parametrize(
+    ("first", "second", "references", "tokenizer"),
+    [
+        (GOOD, BAD, REFERENCES, "13a"),
+        (GOOD, REFERENCES, REFERENCES, "13a"),
+        (LOSSY, [line[:-2] + line[-1] for line in CHINESE], CHINESE, "zh"),
+    ],
+)
+def test_significance_is_that_of_sacrebleu(
+    first: list[str], second: list[str], references: list[str], tokenizer: str
+) -> None:
+    systems: list[Any] = [("Baseline: a", first), ("b", second)]
+    metrics: Any = {"BLEU": BLEU(tokenize=tokenizer), "chrF": CHRF()}
+    _, expected = PairedTest(systems, metrics, [references], test_type="bs", n_samples=200)()
+    ours = paired_bootstrap(first, second, references, tokenizer=tokenizer, samples=200)
     for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
         before, after = expected[name]
         assert ours[key].p == after.p_value  # type: ignore[union-attr]
@@ -111,12 +128,8 @@ def test_pareto_front_has_the_points_that_no_other_beats() -> None:
 
 @pytest.mark.parametrize(("sentences", "warned"), [(99, True), (100, False)])
 def test_report_warns_of_small_test_sets(sentences: int, warned: bool) -> None:
-    lines = summarise([], Model("a", []), sentences, [])
+    lines = summarise([], "a", sentences, [])
     assert any("Fewer than 100 test sentences" in line for line in lines) == warned
-
-
-CHINESE = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。"] * 6
-LOSSY = [line[: 3 + row % 5] + line[5 + row % 5 :] for row, line in enumerate(CHINESE)]
 
 
 def test_measures_of_languages_without_spaces_count_the_tokens_of_their_tokenizer() -> None:
@@ -124,13 +137,6 @@ def test_measures_of_languages_without_spaces_count_the_tokens_of_their_tokenize
     assert repetition_rate(["我们我们 走"], "zh") == repetition_rate(["我 们 我 们 走"]) == 1 / 4
     score = BLEU(tokenize="zh").corpus_score(LOSSY, [CHINESE])
     assert length_ratio(LOSSY, CHINESE, "zh") == score.sys_len / score.ref_len < 1
-    better = [line[:-2] + line[-1] for line in CHINESE]
-    result = paired_bootstrap(LOSSY, better, CHINESE, tokenizer="zh")["bleu"]
-    metrics = {"bleu": BLEU(tokenize="zh")}
-    _, expected = PairedTest([("a", LOSSY), ("b", better)], metrics, [CHINESE], test_type="bs", n_samples=1000)()
-    before, after = expected["BLEU"]
-    assert result.delta == pytest.approx(after.score - before.score) and result.delta > 10
-    assert result.p == after.p_value < 0.05
 
 
 def test_scores_are_stored_for_their_texts_only() -> None:
