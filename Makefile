@@ -25,7 +25,7 @@ extras: $(EXTRAS_STAMP)
 
 # All attacks with 10,000 trials per kind of file. The fast ones also run in "make test-all".
 attacks: $(STAMP)
-	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python -m benchmarks.limits.attacks
 
 lint: $(STAMP)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

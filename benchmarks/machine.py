@@ -16,7 +16,7 @@ PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy",
 def provenance() -> list[str]:
     """Return command, commit, machine and versions, one line each."""
     return [
-        f"command: python {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}",
+        f"command: python {shlex.join(sys.orig_argv[1:])}",
         f"commit: {commit()}",
         f"machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),

@@ -5,10 +5,10 @@ An entry that lacks data, a trained model or another toolkit is skipped and name
 others. What a script prints goes to runs/rebuild/NAME.log. Afterwards, ``tables.py`` copies the tables into the pages.
 Trainings of many hours are the jobs of run_queue.py. They are listed here and run there, except with ``--only``.
 
-    python benchmarks/rebuild.py --list                 every entry, its question, its minutes on two cores, its state
-    python benchmarks/rebuild.py --timings              only what needs a quiet machine
-    python benchmarks/rebuild.py --trainings            the rest, which may share the machine
-    python benchmarks/rebuild.py --only cost inversion  these, even if they are done
+    python -m benchmarks.rebuild --list                 every entry, its question, its minutes on two cores, its state
+    python -m benchmarks.rebuild --timings              only what needs a quiet machine
+    python -m benchmarks.rebuild --trainings            the rest, which may share the machine
+    python -m benchmarks.rebuild --only cost inversion  these, even if they are done
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rebuild_list import ENTRIES, Entry
-from report import RESULTS
+
+from benchmarks.rebuild_list import ENTRIES, Entry
+from benchmarks.report import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ["nmt", "conf", "benchmarks/*.py"]
+CODE = ["nmt", "conf", ":(glob)benchmarks/**/*.py"]
 LOGS = Path("runs/rebuild")
 
 
@@ -38,14 +39,14 @@ def main() -> int:
             print(described(entry))
         for job in long_jobs() if not (args.only or args.timings) else ():
             print(
-                f"{job['name']:18} training {job['minutes']:4} min  {job['command']} [python benchmarks/run_queue.py]"
+                f"{job['name']:18} training {job['minutes']:4} min  {job['command']} [python -m benchmarks.run_queue]"
             )
         return 0
     if (changes := git("status", "--porcelain", "--", *CODE)) and not args.allow_changes:
         print(f"uncommitted changes: {changes.splitlines()[0].strip()} …; commit them, or add --allow-changes")
         return 2
     failed = [entry.name for entry in entries if not finish(entry, again=bool(args.only))]
-    print(f"failed: {', '.join(failed)}" if failed else "next: python benchmarks/tables.py")
+    print(f"failed: {', '.join(failed)}" if failed else "next: python -m benchmarks.tables")
     return 1 if failed else 0
 
 
@@ -101,8 +102,8 @@ def run(entry: Entry) -> bool:
 
 def command(entry: Entry) -> list[str]:
     """Return the command of an entry; without a script it trains a model."""
-    program = [f"benchmarks/{entry.script}.py"] if entry.script else ["-m", "nmt.commands.train"]
-    return [sys.executable, *program, *entry.arguments]
+    module = f"benchmarks.{entry.script}" if entry.script else "nmt.commands.train"
+    return [sys.executable, "-m", module, *entry.arguments]
 
 
 def is_done(entry: Entry) -> bool:
@@ -136,7 +137,9 @@ def question(entry: Entry) -> str:
     """Return the first line of the script's docstring."""
     if not entry.script:
         return "Train the model that other entries need."
-    return (ROOT / "benchmarks" / f"{entry.script}.py").read_text("utf-8").partition("\n")[0].strip('"')
+    return (
+        (ROOT / "benchmarks" / f"{entry.script.replace('.', '/')}.py").read_text("utf-8").partition("\n")[0].strip('"')
+    )
 
 
 def described(entry: Entry) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, median, quantiles, stdev
 from typing import Any
 
-from machine import provenance
+from benchmarks.machine import provenance
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -3,10 +3,10 @@
 The list is benchmarks/run_queue.yaml: name, command, expected minutes and priority of each job; priority 1 runs first.
 Every command must continue its own work when it is started again, as all scripts in this folder do.
 
-    python benchmarks/run_queue.py run        start, or go on after a stop; failed jobs are tried again
-    python benchmarks/run_queue.py pause      stop the training that runs; it continues later with its next update
-    python benchmarks/run_queue.py continue   go on after a pause
-    python benchmarks/run_queue.py status     what has run, what each run cost, and what is left
+    python -m benchmarks.run_queue run        start, or go on after a stop; failed jobs are tried again
+    python -m benchmarks.run_queue pause      stop the training that runs; it continues later with its next update
+    python -m benchmarks.run_queue continue   go on after a pause
+    python -m benchmarks.run_queue status     what has run, what each run cost, and what is left
 
 Ctrl-C in `run` also stops the training cleanly. The cost of every session is in runs/queue/log.csv.
 """

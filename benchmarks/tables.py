@@ -8,7 +8,7 @@ A page asks for a table with a comment, which readers do not see. The table belo
 Columns are named as in the results file, and ``as`` gives them another title. With two files, rows with the same first
 cell are joined, and a row that only one file has gets empty cells.
 
-    python benchmarks/tables.py            rewrites the pages that are out of date and names them
+    python -m benchmarks.tables            rewrites the pages that are out of date and names them
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import sys
 from pathlib import Path
 
-from report import RESULTS, table
+from benchmarks.report import RESULTS, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "attentions").glob("*.md")]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-from cloze_kinds import FOLDER, build, kinds  # noqa: E402
-from cloze_report import read_csv, write_csv  # noqa: E402
-from cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts  # noqa: E402
+from benchmarks.papers.cloze_kinds import FOLDER, build, kinds
+from benchmarks.papers.cloze_report import read_csv, write_csv
+from benchmarks.papers.cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts
 
 pytestmark = pytest.mark.thorough
 

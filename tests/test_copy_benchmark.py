@@ -1,28 +1,17 @@
-"""benchmarks/paper_copy.py reports the lengths and kinds that it is asked for."""
+"""benchmarks/papers/paper_copy.py reports the lengths and kinds that it is asked for."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.papers import paper_copy
+
 pytestmark = pytest.mark.thorough
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-MODULES = ("paper_copy", "decode", "report", "runs", "machine")
-
-
-@pytest.fixture
-def paper_copy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    yield import_module("paper_copy")
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 def record(name: str) -> dict[str, Any]:
@@ -32,7 +21,7 @@ def record(name: str) -> dict[str, Any]:
 
 
 def test_tables_and_curves_have_only_the_lengths_and_kinds_asked_for(
-    paper_copy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ["memory, K=64", "none"]
     recorded = [f"small-{length}-{kind}" for length in (10, 50, 200) for kind in ("none", "bahdanau", "memory-K64")]

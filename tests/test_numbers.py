@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from measured_numbers import Number, Section, occurs, problems, read_results, sections
+
+from benchmarks import tables
 
 pytestmark = pytest.mark.thorough
 
@@ -44,15 +43,6 @@ SPEED = "# Speed\n\n- versions: torch 9.9\n\n| engine | s (quartiles) | lines |\
 SPEED += "| torch | 2.08 (1.9–2.2) | 40 |\n| onnx | 0.52 (0.5–0.6) | 160 |\n"
 
 
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The module benchmarks/tables.py."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    yield import_module("tables")
-    for name in ("tables", "report", "machine"):
-        sys.modules.pop(name, None)
-
-
 def page_problems(text: str, folder: Path) -> list[str]:
     (folder / "page.md").write_text(text, encoding="utf-8")
     (folder / "speed.md").write_text(SPEED, encoding="utf-8")
@@ -80,18 +70,18 @@ def test_log_lines_with_a_link_quote_the_results_file() -> None:
     assert linked and not missing, "\n".join(missing)
 
 
-def test_tables_of_the_pages_are_those_of_the_results_files(tables: Any) -> None:
+def test_tables_of_the_pages_are_those_of_the_results_files() -> None:
     requested = 0
     for page in tables.PAGES:
         text = page.read_text("utf-8")
         requested += len(tables.REQUEST.findall(text))
-        assert tables.with_tables(text, RESULTS) == text, f"{page}: run python benchmarks/tables.py"
+        assert tables.with_tables(text, RESULTS) == text, f"{page}: run python -m benchmarks.tables"
     assert requested
 
 
 def test_output_in_the_readme_is_that_of_the_default_run() -> None:
     if not (demo := RESULTS / "demo.md").is_file():
-        pytest.skip("python benchmarks/demo.py writes it")
+        pytest.skip("python -m benchmarks.quality.demo writes it")
     printed = " ".join(demo.read_text("utf-8").split())
     block = re.findall(r"^```text\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)[0]
     lines = [" ".join(line.partition("…")[0].split()) for line in block.splitlines()]
@@ -151,7 +141,7 @@ def test_unknown_results_file_is_named(tmp_path: Path) -> None:
         page_problems("<!-- results: unknown -->\nIt takes 5 s.", tmp_path)
 
 
-def test_tables_join_columns_of_two_files(tables: Any, tmp_path: Path) -> None:
+def test_tables_join_columns_of_two_files(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("| kind | s | MB |\n|---|---|---|\n| x | 1 | 2 |\n| y | 3 | 4 |\n")
     (tmp_path / "b.md").write_text("Text\n\n| kind | BLEU |\n|---|---|\n| y | 5 |\n| z | 6 |\n\n| other |\n")
     page = "Before\n\n<!-- table: a: MB as size; s | b: BLEU -->\n| old |\n|---|\n\nAfter\n"

@@ -149,5 +149,5 @@ def test_wrong_list_is_refused_in_one_line(queue: Queue, text: str) -> None:
 
 def test_the_list_of_the_project_is_right() -> None:
     for job in yaml.safe_load(SCRIPT.with_suffix(".yaml").read_text()):
-        script = SCRIPT.parents[1] / str(job["command"]).split()[1]
-        assert script.is_file(), job["name"]
+        module = str(job["command"]).split()[2]
+        assert SCRIPT.parents[1].joinpath(*module.split(".")).with_suffix(".py").is_file(), job["name"]

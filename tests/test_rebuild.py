@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from benchmarks import rebuild
 
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
-TOOLS = {"rebuild", "tables", "run_queue", "ct2_peer"}  # they answer no question themselves
-MODULES = ("rebuild", "rebuild_list", "report", "machine")
+TOOLS = {"rebuild", "tables", "run_queue", "speed.ct2_peer"}  # they answer no question themselves
 WRITE = 'import sys\nopen("benchmarks/results/%s.md", "w").write("- commit: " + sys.argv[1] + "\\n")\n'
-
-
-@pytest.fixture
-def rebuild(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    yield import_module("rebuild")
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -41,7 +31,7 @@ def tracked(pattern: str) -> list[Path]:
 
 
 @pytest.fixture
-def repository(rebuild: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with the entries ``good``, ``bad`` and ``lacking``, and the script of each."""
     for folder in ("nmt", "benchmarks/results"):
         (tmp_path / folder).mkdir(parents=True)
@@ -66,27 +56,29 @@ def repository(rebuild: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return tmp_path
 
 
-def call(rebuild: Any, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(sys, "argv", ["rebuild.py", *words])
     return int(rebuild.main())
 
 
-def test_every_script_and_every_results_file_has_an_entry(rebuild: Any) -> None:
-    scripts = {path.stem for path in tracked("*.py") if "__main__" in path.read_text("utf-8")}
-    long = {Path(job["command"].split()[1]).stem for job in rebuild.long_jobs()}
+def test_every_script_and_every_results_file_has_an_entry() -> None:
+    programs = [path for path in tracked("**/*.py") if "__main__" in path.read_text("utf-8")]
+    scripts = {".".join(path.relative_to(BENCHMARKS).with_suffix("").parts) for path in programs}
+    long = {job["command"].split()[2].removeprefix("benchmarks.") for job in rebuild.long_jobs()}
     listed = {entry.script for entry in rebuild.ENTRIES} - {""} | long
-    assert [name for name in sorted(scripts - listed - TOOLS) if not name.startswith("paper_")] == []
+    assert [name for name in sorted(scripts - listed - TOOLS) if ".paper_" not in name] == []
     assert listed <= scripts
     entries = {entry.name for entry in rebuild.ENTRIES}
     assert len(entries) == len(rebuild.ENTRIES)
     files = {path.stem for path in tracked("results/*.md")} - {"single"}
-    assert [name for name in sorted(files - entries) if not name.startswith(("paper_", *long))] == []
+    known = ("paper_", *(name.rpartition(".")[2] for name in long))
+    assert [name for name in sorted(files - entries) if not name.startswith(known)] == []
 
 
 def test_failed_and_skipped_entries_do_not_stop_the_others(
-    rebuild: Any, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(rebuild, monkeypatch) == 1
+    assert call(monkeypatch) == 1
     printed = capsys.readouterr().out
     assert "bad: failed after 0 min: ValueError: no memory; see runs/rebuild/bad.log" in printed
     assert "lacking: skipped, needs data/file" in printed and printed.endswith("failed: bad\n")
@@ -94,13 +86,13 @@ def test_failed_and_skipped_entries_do_not_stop_the_others(
 
 
 def test_entry_is_done_until_the_code_changes(
-    rebuild: Any, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def states(*words: str) -> list[str]:
-        call(rebuild, monkeypatch, "--list", *words)
+        call(monkeypatch, "--list", *words)
         return [line.rpartition("[")[2][:-1] for line in capsys.readouterr().out.splitlines()]
 
-    call(rebuild, monkeypatch)
+    call(monkeypatch)
     capsys.readouterr()
     assert states() == ["done", "open", "needs data/file", "done"]
     assert states("--timings") == ["done"] and states("--trainings") == ["done", "open", "needs data/file"]
@@ -109,8 +101,8 @@ def test_entry_is_done_until_the_code_changes(
     git(repository, "commit", "-qm", "second")
     assert states("--only", "good") == ["done"]
     (repository / "nmt" / "code.py").write_text("x = 2\n")
-    assert call(rebuild, monkeypatch) == 2 and "uncommitted changes: M nmt/code.py" in capsys.readouterr().out
-    assert call(rebuild, monkeypatch, "--allow-changes", "--only", "good") == 0
+    assert call(monkeypatch) == 2 and "uncommitted changes: M nmt/code.py" in capsys.readouterr().out
+    assert call(monkeypatch, "--allow-changes", "--only", "good") == 0
     git(repository, "commit", "-qam", "third")
     capsys.readouterr()
     assert states("--only", "good") == ["open"]

@@ -9,30 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from benchmarks.runs import Runs
+
 pytestmark = pytest.mark.thorough
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
 COMMIT = "0123456789abcdef"
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    yield import_module("runs")
-    sys.modules.pop("runs", None)
-
-
-@pytest.fixture
-def commands(module: Any, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands of all trainings. Each "training" writes the results files of a run, whose BLEU is its number."""
     started: list[list[str]] = []
 
@@ -56,8 +50,8 @@ def write_run(folder: Path, bleu: float) -> None:
 
 
 @pytest.fixture
-def runs(module: Any, tmp_path: Path) -> Callable[[], Any]:
-    return lambda: module.Runs(tmp_path / "runs" / "question", tmp_path / "records", curves=("train_loss",))
+def runs(tmp_path: Path) -> Callable[[], Any]:
+    return lambda: Runs(tmp_path / "runs" / "question", tmp_path / "records", curves=("train_loss",))
 
 
 def test_record_remains_without_the_folder(runs: Any, commands: list[list[str]], tmp_path: Path) -> None:
@@ -149,14 +143,13 @@ def test_failed_training_and_damaged_records_stop_with_a_message(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="uses prctl")
 def test_a_stopped_benchmark_leaves_no_training_behind() -> None:
-    program = f"""
+    program = """
 import subprocess, sys
-sys.path.insert(0, {str(BENCHMARKS)!r})
-from runs import end_with_parent
+from benchmarks.runs import end_with_parent
 child = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
 subprocess.run(child, preexec_fn=end_with_parent)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as benchmark:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT) as benchmark:
         assert benchmark.stdout is not None
         training = int(benchmark.stdout.readline())
         assert is_running(training)

@@ -223,6 +223,6 @@ def test_every_room_has_tests(room: str) -> None:
 
 def test_helpers_of_tests_and_benchmarks_have_different_names() -> None:
     """Tests import both by their names alone."""
-    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     names = [file.name for file in files if not file.name.startswith(("test_", "conftest"))]
     assert sorted(names) == sorted({*names})

@@ -19,8 +19,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x weightᵀ + bias (…, out) for x (…, in), weight (out, in) and bias (out,), like ``functional.linear``.
 
     On a CPU, oneDNN computes float32 products. torch itself uses oneDNN for LSTMs and convolutions, but not here. On
-    the AMD processor of benchmarks/products.py, oneDNN takes about half the time. Under autocast, it multiplies in
-    bfloat16, which is twice as fast again.
+    the AMD processor of benchmarks/speed/products.py, oneDNN takes about half the time. Under autocast, it multiplies
+    in bfloat16, which is twice as fast again.
     """
     if not can_use_onednn(x, weight) or x.numel() * len(weight) < LEAST_MULTIPLICATIONS:
         return functional.linear(x, weight, bias)

@@ -1,4 +1,4 @@
-"""The network and the records of benchmarks/completion.py."""
+"""The network and the records of benchmarks/papers/completion.py."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import completion  # noqa: E402
-from completion_network import KINDS, Network, most_likely, new_network  # noqa: E402
+from benchmarks.papers import completion
+from benchmarks.papers.completion_network import KINDS, Network, most_likely, new_network
 
 pytestmark = pytest.mark.thorough
 

@@ -1,20 +1,15 @@
-"""The LSH attention of benchmarks/self_attention.py against the equation of its paper."""
+"""The LSH attention of benchmarks/speed/self_attention.py against the equation of its paper."""
 
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
+import pytest
 import torch
 from torch.nn.functional import normalize
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
-import pytest
-from self_attention import LSH_CHUNK, LSH_ROUNDS, LSH_SELF, Reformer  # noqa: E402
-
-from nmt.self_attention.base import Projected  # noqa: E402
+from benchmarks.speed.self_attention import LSH_CHUNK, LSH_ROUNDS, LSH_SELF, Reformer
+from nmt.self_attention.base import Projected
 
 pytestmark = pytest.mark.thorough
 

@@ -84,7 +84,7 @@ def test_process_that_takes_no_task_is_reported() -> None:
 PARENT = r"""
 import os, sys, time
 from nmt.system.processes import ProcessWorkers, run_tasks
-from tests.test_processes import Numbers
+from tests.system.test_processes import Numbers
 
 def wait(task):
     os.write(1, f"{os.getpid()}\n".encode())

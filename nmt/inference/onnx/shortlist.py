@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FREQUENT = 200
 MAX_CELLS = 30_000_000  # source × target pieces to learn from: they take 1 GB and half a minute
 # Weights use 7 bits: processors with AVX2 but without integer dot products add pairs of products in 16 bits, where two
-# products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/integers.py).
+# products of 255 · 127 would saturate. No loss of accuracy was measured (benchmarks/speed/integers.py).
 WEIGHT_STEPS = 64
 
 

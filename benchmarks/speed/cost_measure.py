@@ -1,0 +1,193 @@
+"""Measurements for ``cost.py``: time and memory of writing, looking up and training, for every attention."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from benchmarks.kinds import kinds
+from benchmarks.machine import peak_memory, resident_memory
+from benchmarks.report import quartiles
+from nmt.attention.base import Attention, Memory
+from nmt.config import train_config
+from nmt.model.build import ATTENTION
+from nmt.settings.plugins import construct
+
+SIZE = 512
+BEAM = 5  # queries of a look-up: the hypotheses of one sentence
+TARGET = 32  # queries of a training step
+LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
+MIDDLE_LENGTH = 1_000
+MAX_CALL_S = 20.0  # a slower call is not measured at greater lengths
+
+KINDS = kinds()
+# Kinds whose look-up should not grow with the source: memories of fixed size, and local.
+CONSTANT = [name for name in KINDS if not name.startswith(("bahdanau", "luong", "sparse", "multi_head", "none"))]
+
+
+class Cell(NamedTuple):
+    """One figure. ``phase``: write, look-up or training. ``bytes``: of the memory, or the peak of training."""
+
+    axis: str
+    kind: str
+    value: int
+    phase: str
+    ms: float
+    low_ms: float
+    high_ms: float
+    bytes: int
+
+
+class Call(NamedTuple):
+    """A function to time, and the bytes of the memory that it reads or writes (0 for training)."""
+
+    run: Callable[[], Any]
+    memory_bytes: int
+
+
+def build(words: Sequence[str], size: int = SIZE) -> Attention:
+    """Return the attention that these overrides select, with states and queries of this size."""
+    block = train_config([*words, f"encoder.hidden_size={size}", f"decoder.hidden_size={size}"]).attention
+    attention: Attention = construct(block, ATTENTION, state_size=size, query_size=size, max_length=max(LENGTHS))
+    return attention
+
+
+def training_peaks(kind: str) -> list[int]:
+    """Return the peak memory in bytes that one training step adds, for each of LENGTHS."""
+    attention = build(KINDS[kind])
+    prepare(attention, "training", 10, TARGET).run()  # loads libraries, whose memory must not count
+    return [peak_of_call(prepare(attention, "training", length, TARGET).run) for length in LENGTHS]
+
+
+def measure_lengths(args: argparse.Namespace, peaks: dict[str, list[int]]) -> Iterator[Cell]:
+    """Yield all phases of all kinds at growing lengths; a kind that takes too long is skipped from then on."""
+    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
+    slow: set[tuple[str, str]] = set()
+    for length in LENGTHS:
+        for phase in ("write", "look-up", "training"):
+            count = BEAM if phase == "look-up" else TARGET
+            calls = {
+                name: prepare(attention, phase, length, count)
+                for name, attention in attentions.items()
+                if (name, phase) not in slow
+            }
+            for cell in time_calls("length", length, phase, calls, args.rounds):
+                yield cell._replace(bytes=peaks[cell.kind][LENGTHS.index(length)]) if phase == "training" else cell
+                if cell.ms > MAX_CALL_S * 1000:
+                    slow.add((cell.kind, phase))
+
+
+def measure_sizes(args: argparse.Namespace) -> Iterator[Cell]:
+    """Yield look-ups and writes against K (memory, low_rank), key size (kernel, delta) and state size (covariance)."""
+    for size in (8, 32, 128, 512, 1024):
+        attentions = {
+            "memory": build(["attention=memory", f"attention.slots={size}"]),
+            "low_rank": build(["attention=low_rank", f"attention.slots={size}"]),
+            "kernel elu": build(["attention=kernel", f"attention.key_size={size}"]),
+            "delta": build(["attention=delta", f"attention.key_size={size}"]),
+            "covariance": build(["attention=covariance"], size),
+        }
+        for phase in ("write", "look-up"):
+            calls = {
+                name: prepare(attention.to(args.device), phase, MIDDLE_LENGTH, BEAM)
+                for name, attention in attentions.items()
+            }
+            yield from time_calls("size", size, phase, calls, args.rounds)
+
+
+def measure_queries(args: argparse.Namespace) -> Iterator[Cell]:
+    """Yield reads of many queries at once in a source of 1,000 states."""
+    attentions = {name: build(words).to(args.device) for name, words in KINDS.items()}
+    for count in (1, 5, 32, 160, 1_000):
+        calls = {name: prepare(attention, "look-up", MIDDLE_LENGTH, count) for name, attention in attentions.items()}
+        yield from time_calls("queries", count, "look-up", calls, args.rounds)
+
+
+def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
+    """Return look-up time in the longest source over that in 100 states, for CONSTANT: the median of paired runs."""
+    medians = {}
+    for name in CONSTANT:
+        attention = build(KINDS[name]).to(args.device)
+        short, long = (prepare(attention, "look-up", length, BEAM).run for length in (100, max(LENGTHS)))
+        ratios = [seconds_per_call(long, 300) / seconds_per_call(short, 300) for _ in range(4 * args.rounds)]
+        medians[name] = median(ratios[args.rounds :])
+    return medians
+
+
+def prepare(attention: Attention, phase: str, length: int, count: int) -> Call:
+    """Return a function that runs the phase once, for one source of ``length`` states and ``count`` queries."""
+    attention.train(phase == "training")  # in training, nested_memory writes a random number of slots
+    device = next(iter(attention.parameters()), torch.empty(0)).device
+    width = attention.context_size or SIZE
+    states = torch.randn(1, length, width, device=device)
+    mask = torch.ones(1, length, dtype=torch.bool, device=device)
+    query = torch.randn(1, count, width, device=device)
+    with torch.no_grad():
+        memory = attention.write(states, mask) if phase != "training" else None
+
+    @torch.no_grad()
+    def write() -> Memory:
+        return attention.write(states, mask)
+
+    @torch.no_grad()
+    def look_up() -> Tensor:
+        assert memory is not None
+        return attention.read(query, memory)[0]
+
+    def training() -> None:
+        leaves = states.detach().requires_grad_(), query.detach().requires_grad_()
+        context = attention.read(leaves[1], attention.write(leaves[0], mask))[0]
+        if context.numel():
+            context.sum().backward()
+
+    size = 0 if memory is None else sum(field.numel() * field.element_size() for field in memory if field is not None)
+    return Call({"write": write, "look-up": look_up, "training": training}[phase], size)
+
+
+def time_calls(axis: str, value: int, phase: str, calls: dict[str, Call], rounds: int) -> Iterator[Cell]:
+    """Time the calls in turns for ``rounds`` rounds, repeating short calls; a call of over a second runs once."""
+    repeats, seconds = {}, {name: list[float]() for name in calls}
+    for name, call in calls.items():
+        first = seconds_per_call(call.run, 1)
+        repeats[name] = max(1, min(1_000, int(0.01 / max(first, 1e-7))))
+        seconds[name].append(first if first > 1 else seconds_per_call(call.run, repeats[name]))
+    for _ in range(rounds - 1):
+        for name, call in calls.items():
+            if seconds[name][0] <= 1:
+                seconds[name].append(seconds_per_call(call.run, repeats[name]))
+    for name, times in seconds.items():
+        low, middle, high = (1000 * value_s for value_s in quartiles(times))
+        yield Cell(axis, name, value, phase, middle, low, high, calls[name].memory_bytes)
+
+
+def seconds_per_call(run: Callable[[], Any], repeats: int) -> float:
+    """Return the mean seconds of ``repeats`` calls."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return (time.perf_counter() - started) / repeats
+
+
+def peak_of_call(run: Callable[[], Any]) -> int:
+    """Return the bytes by which one call raises the peak resident memory; 0 where the system cannot tell."""
+    gc.collect()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak of the process (Linux)
+        before = resident_memory()
+        run()
+        return max(0, peak_memory() - before)
+    except OSError:
+        run()
+        return 0

@@ -1,0 +1,78 @@
+"""Compare the translations of a trained model by each engine: BLEU, chrF, equal lines and seconds.
+
+python -m benchmarks.speed.engines --model runs/multi30k/m30k-memory-s1 runs/multi30k/m30k-bahdanau-s1 \\
+    --data data/multi30k
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.report import argument_parser, header, row, save, table_head
+from nmt.data.text_files import read_lines
+from nmt.inference.scores import corpus_scores
+
+ENGINES = {
+    "torch": ["engine=torch"],
+    "onnx": ["engine=onnx"],
+    "onnx-int8": ["engine=onnx-int8"],
+    "onnx, shortlist": ["engine=onnx", "shortlist=true"],
+    "onnx-int8, shortlist": ["engine=onnx-int8", "shortlist=true"],
+}
+COLUMNS = ("model", "engine", "BLEU", "chrF", "lines equal to torch", "s", "target words per second")
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, threads=None, rounds=3)
+    parser.add_argument("--model", type=Path, nargs="+", required=True, help="trained models")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser.add_argument("--part", default="test2016", help="default: %(default)s")
+    help_text = "translations per source piece in the shortlist; default: %(default)s"
+    parser.add_argument("--shortlist", type=int, default=100, help=help_text)
+    args = parser.parse_args()
+    source, target = (args.data / f"{args.part}.{side}.gz" for side in ("en", "de"))
+    references = [line.lower() for line in read_lines(target)]
+    lines = header(
+        "Engines on a trained model",
+        f"{args.part}, beam 5, lower-cased, the whole command, least of {args.rounds} rounds in turns",
+        f"shortlist: {args.shortlist} translations per source piece, and the 200 most frequent pieces",
+    )
+    lines += table_head(*COLUMNS)
+    for model in args.model:
+        run_command("export", f"model={model}", f"shortlist={args.shortlist}")
+        translations: dict[str, list[str]] = {}
+        seconds = {name: float("inf") for name in ENGINES}
+        for _ in range(args.rounds):
+            for name in ENGINES:
+                started = time.perf_counter()
+                translations[name] = translate(model, source, name)
+                seconds[name] = min(seconds[name], time.perf_counter() - started)
+        for name, texts in translations.items():
+            scores = corpus_scores(texts, references, lowercase=True)
+            equal = sum(a == b for a, b in zip(texts, translations["torch"], strict=True)) / len(texts)
+            rate = sum(len(text.split()) for text in texts) / seconds[name]
+            cells = [f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{100 * equal:.1f} %", f"{seconds[name]:.1f}"]
+            lines.append(row(model.name, name, *cells, f"{rate:,.0f}"))
+            print(lines[-1], flush=True)
+    save(args.output / "engines.md", lines, show=False)
+
+
+def translate(model: Path, source: Path, engine: str) -> list[str]:
+    """Return the translations of a file by nmt-translate."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "out.txt"
+        run_command("translate", f"model={model}", *ENGINES[engine], f"input={source}", f"output={output}")
+        return output.read_text(encoding="utf-8").splitlines()
+
+
+def run_command(command: str, *words: str) -> None:
+    """Run a command of the toolkit; raises CalledProcessError if it fails."""
+    subprocess.run([sys.executable, "-m", f"nmt.commands.{command}", *words], check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""A reference model in training for ``train.py``: timed updates, random batches, and its matrix products."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from pytorch_lightning.plugins.precision import Precision
+
+from benchmarks.speed.floor import Product
+from benchmarks.speed.reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOCABULARY
+from nmt.config import train_config
+from nmt.kernels.output_loss import output_loss
+from nmt.model.build import build_model
+from nmt.text.batches import Batch, TokenBatches, collate
+from nmt.training.precision import Bfloat16
+
+FEEDING = ", input feeding"
+ATTENTIONS = {
+    "bahdanau": ["attention=bahdanau", "attention.attention_size=512"],
+    "luong general": ["attention=luong"],
+    "memory": ["attention=memory"],
+}
+MODELS = {name + FEEDING: [*words, "decoder.input_feeding=true"] for name, words in ATTENTIONS.items()}
+MODELS |= {name: [*words, "decoder.input_feeding=false"] for name, words in ATTENTIONS.items()}
+TRANSFORMER = ["encoder=transformer", "decoder=transformer", "attention=multi_head", "attention.heads=8"]
+TRANSFORMERS = {
+    f"transformer, {kind}": [
+        *TRANSFORMER,
+        *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"self_attention={kind}", "heads=8")),
+    ]
+    for kind in ("softmax", "linear")
+}
+MODELS |= TRANSFORMERS
+
+
+class Timing(NamedTuple):
+    """Sums over one or several updates: seconds, of which loading; target pieces; real and all positions."""
+
+    seconds: float
+    loading: float
+    pieces: float
+    real: float
+    padded: float
+
+
+class Lengths(NamedTuple):
+    """A corpus with known lengths and random pieces."""
+
+    source_lengths: np.ndarray
+    target_lengths: np.ndarray
+
+    def ids(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pieces of one pair, the same in each call."""
+        random = np.random.default_rng(row)
+        source, target = (random.integers(4, VOCABULARY, side[row]) for side in self)
+        return source, target
+
+
+def pair_lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return source and target lengths in pieces, without </s>: those of the files, or random ones of captions."""
+    if files:
+        source, target = (
+            np.array([len(line.split()) for line in file.read_text(encoding="utf-8").splitlines()]) for file in files
+        )
+        return source, target
+    random = np.random.default_rng(1)
+    source = np.clip(random.gamma(12, 1.2, 20_000), 4, 40).round().astype(np.int64)
+    return source, np.clip(source * random.normal(1.02, 0.15, len(source)), 4, 45).round().astype(np.int64)
+
+
+class Run:
+    """A model in training, one update at a time."""
+
+    def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: TokenBatches) -> None:
+        self.model_name, self.precision = model_name, precision
+        config = train_config([*DIMENSIONS, *MODELS[model_name]])
+        torch.manual_seed(1)
+        sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY, "longest_source": MAX_LENGTH}
+        self.model = build_model(config, **sizes).train()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
+        self.corpus, self.sampler = corpus, sampler
+        self.batches = self._batches()
+        self.shapes: list[tuple[int, int, int]] = []
+
+    def _batches(self) -> Iterator[Batch]:
+        while True:
+            for rows in self.sampler:
+                yield collate(self.corpus, rows)  # type: ignore[arg-type]
+
+    def update(self) -> Timing:
+        """Make one update and time it."""
+        started = time.perf_counter()
+        batch = next(self.batches)
+        loaded = time.perf_counter()
+        with (Bfloat16(torch.device("cpu")) if self.precision == "bf16" else Precision()).forward_context():
+            features = self.model.features(batch.source, batch.source_mask, batch.target_in)
+            loss = output_loss(self.model.decoder.output, features, batch.target_out, batch.target_mask)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        loss.item()
+        ended = time.perf_counter()
+        real = int(batch.source_mask.sum() + batch.target_mask.sum())
+        self.shapes.append((*batch.source.shape, batch.target_in.shape[1]))
+        pieces = int(batch.target_mask.sum())
+        return Timing(ended - started, loaded - started, pieces, real, batch.source.numel() + batch.target_in.numel())
+
+    def mean_shape(self) -> tuple[int, float, float]:
+        """Return B, S and T of the mean batch, without the two warm-up updates.
+
+        S and T are weighted by B: B × S and B × T are the mean numbers of positions.
+        """
+        rows, source, target = np.array(self.shapes[2:], float).T
+        return round(rows.mean()), *(float((rows * length).mean() / rows.mean()) for length in (source, target))
+
+
+class Weights(NamedTuple):
+    """``copies`` weight matrices (width × height), each multiplied by ``rows`` rows in ``steps`` consecutive steps."""
+
+    rows: float
+    width: int
+    height: int
+    steps: float = 1
+    copies: int = 1
+
+
+def model_products(rows: int, source: float, target: float, model_name: str) -> list[Product]:
+    """Return all products of an update with weights: forward, and backward for inputs and for weights.
+
+    Products of attention without weights are left out; at the length of captions they take little time.
+    """
+    products = []
+    for weights in model_weights(rows, source, target, model_name):
+        count = weights.steps * weights.copies
+        step_rows, all_rows = round(weights.rows), round(weights.rows * weights.steps)
+        products.append(Product(step_rows, weights.width, weights.height, count))
+        products.append(Product(step_rows, weights.height, weights.width, count))
+        # Weight gradients need no recurrence: one product over all steps.
+        products.append(Product(weights.width, all_rows, weights.height, weights.copies))
+    return products
+
+
+def model_weights(rows: int, source: float, target: float, model_name: str) -> list[Weights]:
+    """Return the weights that an update of B = ``rows``, S = ``source`` and T = ``target`` uses."""
+    feeding = model_name.endswith(FEEDING)
+    step_rows, steps = (rows, target) if feeding else (rows * target, 1)  # input feeding makes the target recurrent
+    weights = [
+        Weights(rows * source, SIZE, 4 * SIZE, copies=LAYERS),  # encoder inputs, both directions
+        Weights(rows, SIZE // 2, 2 * SIZE, source, 2 * LAYERS),  # encoder recurrence
+        Weights(rows * target, SIZE, 4 * SIZE),  # decoder input: target embeddings
+        Weights(step_rows, SIZE, 4 * SIZE, steps, LAYERS - 1),  # inputs of further decoder layers
+        Weights(rows, SIZE, 4 * SIZE, target, LAYERS),  # decoder recurrence
+        Weights(step_rows, 2 * SIZE, SIZE, steps),  # attentional state h̃
+        Weights(rows * target, SIZE, VOCABULARY),  # output layer
+    ]
+    if feeding:
+        weights.append(Weights(rows, SIZE, 4 * SIZE, target))  # decoder input: the previous h̃
+    if not model_name.startswith("memory"):
+        weights.append(Weights(rows * source, SIZE, SIZE))  # keys
+    if model_name.startswith("bahdanau"):
+        weights.append(Weights(step_rows, SIZE, SIZE, steps))  # queries
+    return weights
