@@ -7,17 +7,15 @@ version 0.2.3 equal seeds give other pieces in each process.
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from random import Random
-from typing import Any
+
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec  # type: ignore[attr-defined]
 
 from nmt.errors import UserError
 from nmt.text.piece_training import SPACE
 
-BPE, KINDS = 2, {1: "unigram", 2: "BPE", 3: "word", 4: "char"}  # TrainerSpec.ModelType in sentencepiece_model.proto
-NORMAL, UNKNOWN, USER_DEFINED, UNUSED, BYTE = 1, 2, 4, 5, 6  # ModelProto.SentencePiece.Type
 WORDS = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}")
 CACHED_RESULTS = 100_000
 CACHED_CHARACTERS = 32  # longer words rarely occur twice
@@ -33,22 +31,25 @@ class BpeMerges:
         self._byte_ids: dict[int, int] = {}
         self._unknown_id = 0
         symbols: list[str] = []
-        pieces, kind = _read_model(serialized)
-        if kind != BPE:
-            raise UserError(f"batches.bpe_dropout: {KINDS.get(kind)} pieces have no merges; remove it")
-        for number, (piece, score, piece_type) in enumerate(pieces):
-            if piece_type == UNKNOWN:
+        model = ModelProto.FromString(serialized)
+        kinds = TrainerSpec.ModelType
+        if model.trainer_spec.model_type != kinds.BPE:
+            kind = kinds.Name(model.trainer_spec.model_type).lower()
+            raise UserError(f"batches.bpe_dropout: {kind} pieces have no merges; remove batches.bpe_dropout")
+        for number, item in enumerate(model.pieces):
+            piece = item.piece
+            if item.type == item.UNKNOWN:
                 self._unknown_id = number
-            elif piece_type == BYTE:
+            elif item.type == item.BYTE:
                 self._byte_ids[int(piece[3:5], 16)] = number
-            elif piece_type == USER_DEFINED:
+            elif item.type == item.USER_DEFINED:
                 self._ids[piece] = number
                 symbols.append(piece)
-            elif piece_type in (NORMAL, UNUSED):
-                if piece_type == NORMAL:
+            elif item.type in (item.NORMAL, item.UNUSED):
+                if item.type == item.NORMAL:
                     self._ids[piece] = number
                 if len(piece) > 1:
-                    self._costs[piece] = -score
+                    self._costs[piece] = -item.score
         longest_first = sorted(symbols, key=len, reverse=True)
         self._symbols = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if symbols else None
         # Words are independent if no piece has a space after its start. SentencePiece splits all occurrences of an
@@ -148,42 +149,3 @@ class BpeMerges:
             cut = cuts.get(piece, 1)  # ``cuts`` has no pairs of characters
             return self._split(piece[:cut], cuts) + self._split(piece[cut:], cuts)
         return [self._byte_ids[byte] for byte in piece.encode()] if self._byte_ids else [self._unknown_id]
-
-
-def _read_model(serialized: bytes) -> tuple[list[tuple[str, float, int]], int]:
-    """Return text, score and type of each piece of a serialized model, and the model's kind."""
-    pieces, kind = [], 1
-    for field, value in _fields(serialized):
-        if field == 1:
-            piece = dict(_fields(value))
-            (score,) = struct.unpack("<f", piece.get(2, bytes(4)))
-            pieces.append((piece[1].decode(), score, piece.get(3, NORMAL)))
-        elif field == 2:
-            kind = dict(_fields(value)).get(3, kind)
-    return pieces, kind
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each field of a protocol buffer. A value is an int or bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        if key & 7 == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-        else:
-            size, at = _varint(message, at) if key & 7 == 2 else ({1: 8, 5: 4}[key & 7], at)
-            yield key >> 3, message[at : at + size]
-            at += size
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the integer that starts at index ``at``, with seven bits in each byte, and the index after it."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
