@@ -10,7 +10,7 @@ from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, prepare
-from nmt.text.shard_writing import Sharding
+from nmt.text.shards import Sharding
 
 WORDS = "a man in blue shirt two dogs run through deep snow ein Mann läuft Hund Schnee".split()
 SETTINGS = TokenizerSettings(

@@ -102,7 +102,7 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
     Returns the summary, which has to be made while the corpora are where they were written.
     """
     from nmt.text.prepare import prepare as prepare_text
-    from nmt.text.shard_writing import MAX_SHARDS, Sharding
+    from nmt.text.shards import MAX_SHARDS, Sharding
     from nmt.text.survey import survey
     from nmt.text.unfinished import unfinished_folder
 

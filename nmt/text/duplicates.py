@@ -1,9 +1,9 @@
-"""Drop repeated training pairs. Memory holds 8 bytes for each distinct pair, and twice that for a moment."""
+"""Repeated pairs: drop copies in the training part, and count test pairs that the training part has too."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 
@@ -81,3 +81,30 @@ def _hash(pair: Pair, kind: Duplicates) -> int:
 def _letters(text: str) -> str:
     """Return the letters of the text in one case; a text without letters stays as it is."""
     return unicodedata.normalize("NFKC", text).casefold().translate(LETTERS) or text
+
+
+class Overlap:
+    """Compares ``parts`` with the training pairs that pass through ``watch``, without spaces at their ends."""
+
+    def __init__(self, parts: Mapping[str, Sequence[Pair]]) -> None:
+        self._parts = {part: [_sides(pair) for pair in pairs] for part, pairs in parts.items()}
+        self._sources = {source for sides in self._parts.values() for source, _ in sides if source}
+        self._common: dict[str, set[str]] = {}
+
+    def watch(self, train: Iterable[Pair]) -> Iterator[Pair]:
+        """Yield the training pairs, and remember those whose source a part has."""
+        for pair in train:
+            source = pair.source.strip()
+            if source in self._sources:
+                self._common.setdefault(source, set()).add(pair.target.strip())
+            yield pair
+
+    def count(self, accounts: Mapping[str, Account]) -> None:
+        """Store the counts of each part in its account."""
+        for part, sides in self._parts.items():
+            accounts[part].sources_in_train = sum(source in self._common for source, _ in sides)
+            accounts[part].in_train = sum(target in self._common.get(source, ()) for source, target in sides)
+
+
+def _sides(pair: Pair) -> tuple[str, str]:
+    return pair.source.strip(), pair.target.strip()

@@ -17,8 +17,7 @@ from nmt.system.progress import Progress
 from nmt.text.account import Account
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
-from nmt.text.duplicates import without_duplicates
-from nmt.text.overlap import Overlap
+from nmt.text.duplicates import Overlap, without_duplicates
 from nmt.text.piece_training import TokenizerSettings, WrongSize
 from nmt.text.prepared_settings import (
     FIX,
@@ -30,8 +29,7 @@ from nmt.text.prepared_settings import (
     settings_checksum,
     write_settings,
 )
-from nmt.text.shard_writing import SHARDING, Sharding, ShardWriter, write_shards
-from nmt.text.shards import ShardedCorpus
+from nmt.text.shards import SHARDING, ShardedCorpus, Sharding, ShardWriter, write_shards
 from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer
 from nmt.text.unfinished import Unfinished

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
 from nmt.text.account import Account
-from nmt.text.overlap import Overlap
+from nmt.text.duplicates import Overlap
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
-from nmt.text.shard_writing import Sharding
+from nmt.text.shards import Sharding
 
 SETTINGS = TokenizerSettings(
     kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None

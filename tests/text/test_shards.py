@@ -18,8 +18,7 @@ from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.text.corpus import SCHEMA, SHARD_KEY, Corpus
 from nmt.text.prepare import open_prepared, prepare
-from nmt.text.shard_writing import Sharding
-from nmt.text.shards import Header, ShardedCorpus
+from nmt.text.shards import Header, ShardedCorpus, Sharding
 
 PAIRS = [*random_pairs(230), Pair("", "ein"), Pair("man " * 90, "Mann"), *random_pairs(20, seed=6)]
 

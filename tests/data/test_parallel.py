@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt.commands.prepare import prepare
-from nmt.data.mixture import FilePairs
 from nmt.data.pair import Pair
+from nmt.data.parallel import FilePairs
 from nmt.errors import UserError
 
 SIZES = {"a": 400, "b": 90, "c": 1000}
