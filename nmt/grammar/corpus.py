@@ -1,4 +1,4 @@
-"""Draw a corpus of distinct sentence pairs whose valid and test words all occur in train."""
+"""A corpus of distinct sentence pairs whose valid and test words all occur in train; trees become linked pairs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.grammar.draw_sentences import Sentences
-from nmt.grammar.pairing import realise
-from nmt.grammar.vocabulary import Vocabulary
+from nmt.grammar import english, german
+from nmt.grammar.draw import Sentences
+from nmt.grammar.lexicon import Vocabulary
+from nmt.grammar.tree import Sentence, SentenceLeaf, Word
 from nmt.settings.bounds import PairCount
 
 MIN_WORDS, MAX_WORDS = 3, 40  # per sentence, in both languages
@@ -81,3 +82,43 @@ def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], pa
             raise UserError(
                 f"data.{part}_pairs: the training part has too few words for unseen sentences; raise data.train_pairs"
             )
+
+
+def realise(node: Sentence) -> Pair:
+    """Return the English and the German sentence of a tree with their sorted links."""
+    source, target = tidy(words(node, 0)), tidy(words(node, 1))
+    positions: dict[int, list[int]] = {}  # leaf -> source words that express it
+    for i, (_, leaves) in enumerate(source):
+        for leaf in leaves:
+            positions.setdefault(leaf, []).append(i)
+    links = {(i, j) for j, (_, leaves) in enumerate(target) for leaf in leaves for i in positions.get(leaf, ())}
+    return Pair(" ".join(word for word, _ in source), " ".join(word for word, _ in target), tuple(sorted(links)))
+
+
+def words(node: Sentence, side: int) -> list[Word]:
+    """Return all words of a sentence in English (0) or German (1), before ``tidy``."""
+    clause, leaf = (english.clause, german.verb_second)[side], node.leaf
+    sentence = clause(node.clause, asked=node.asked is not None)
+    if node.asked and node.asked[side]:
+        sentence.insert(0, (node.asked[side], (leaf + SentenceLeaf.INTERROGATIVE,)))
+    if node.conjunction and node.second:
+        if node.conjunction[0] == "but":
+            sentence.append((",", (leaf + SentenceLeaf.COMMA,)))
+        sentence += [(node.conjunction[side], (leaf + SentenceLeaf.CONJUNCTION,)), *clause(node.second)]
+    return [*sentence, (node.mark, (leaf + SentenceLeaf.MARK,))]
+
+
+def tidy(sentence: list[Word]) -> list[Word]:
+    """Merge adjacent commas, drop a comma before the final mark, and capitalise the first word."""
+    tidied: list[Word] = []
+    for word in sentence:
+        if tidied and tidied[-1][0] == ",":
+            if word[0] == ",":
+                tidied[-1] = (",", (*tidied[-1][1], *word[1]))
+                continue
+            if word[0] in {".", "?"}:
+                tidied.pop()
+        tidied.append(word)
+    text, leaves = tidied[0]
+    tidied[0] = (text[0].upper() + text[1:], leaves)
+    return tidied

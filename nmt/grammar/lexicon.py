@@ -1,11 +1,122 @@
-"""The lexicon: nouns, adjectives, verbs and adverbials, read once from the tables."""
+"""The lexicon: records of words, the tables that are read into them, and the part of them that a corpus uses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple, TypeVar
 
-from nmt.grammar import adjectives, adverbials, nouns, verbs
-from nmt.grammar.records import ACCUSATIVE, DATIVE, Adjective, Adverbial, Frame, Noun, Preposition, Verb
+from nmt.grammar import adverbials, nouns, verbs
+
+T = TypeVar("T")
+# Only the first of two adjectives comes from this set, so that nothing is both old and new.
+OUTWARD = {"old", "young", "new", "big", "small", "long", "short"}
+WEATHER = ("weather",)  # the kind of subject of "rain"
+OBJECT_ROLES = {"acc": "accusative", "both": "accusative", "dat": "dative", "preposition": "oblique"}
+NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
+SINGULAR_FIRST, SINGULAR_THIRD, PLURAL = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noun:
+    """A noun. ``forms``: German singular in four cases, then plural in four. ``plural`` is None for a mass noun."""
+
+    singular: str
+    plural: str | None
+    kind: str
+    gender: str
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjective:
+    """An adjective. ``german`` is the form without an ending (teuer), ``stem`` the form before endings (teur-)."""
+
+    english: str
+    german: str
+    stem: str
+    english_comparative: str | None
+    german_comparative: str | None
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A verb: English base, third person, past, participle, particle; German forms, finite ones for ich, er, wir."""
+
+    base: str
+    third: str
+    past: str
+    participle: str
+    particle: str
+    movable: bool
+    german: str
+    present_forms: tuple[str, str, str]
+    past_forms: tuple[str, str, str]
+    german_participle: str
+    prefix: str
+    with_sein: bool
+    kinds: tuple[str, ...]
+    frames: tuple[Frame, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Preposition:
+    """A preposition and the German case that it governs."""
+
+    english: str
+    german: str
+    case: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The complements of a verb: the name of the pattern (``shape``) and the noun kinds of its objects."""
+
+    shape: str
+    dative: tuple[str, ...] = ()
+    object: tuple[str, ...] = ()
+    preposition: Preposition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adverbial:
+    """Fixed words of both languages and their links."""
+
+    english: tuple[str, ...]
+    german: tuple[str, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A pronoun: English subject and object form, German nominative, accusative and dative, and the possessives."""
+
+    english: tuple[str, str]
+    german: tuple[str, str, str]
+    number: int
+    possessive: tuple[str, str] | None = None
+
+
+I = Person(("I", "me"), ("ich", "mich", "mir"), SINGULAR_FIRST, ("my", "mein"))  # noqa: E741
+HE = Person(("he", "him"), ("er", "ihn", "ihm"), SINGULAR_THIRD, ("his", "sein"))
+SHE = Person(("she", "her"), ("sie", "sie", "ihr"), SINGULAR_THIRD, ("her", "ihr"))
+WE = Person(("we", "us"), ("wir", "uns", "uns"), PLURAL, ("our", "unser"))
+THEY = Person(("they", "them"), ("sie", "sie", "ihnen"), PLURAL, ("their", "ihr"))
+IT = Person(("it", "it"), ("es", "es", "ihm"), SINGULAR_THIRD)
+WHO = Person(("who", "whom"), ("wer", "wen", "wem"), SINGULAR_THIRD)
+PERSONS = (I, HE, SHE, WE, THEY)
+
+IN, INTO = Preposition("in", "in", DATIVE), Preposition("into", "in", ACCUSATIVE)
+AT, ON = Preposition("at", "an", DATIVE), Preposition("on", "auf", DATIVE)
+TO, TO_CITY = Preposition("to", "zu", DATIVE), Preposition("to", "nach", DATIVE)
+FROM, WITH = Preposition("from", "aus", DATIVE), Preposition("with", "mit", DATIVE)
+WITHOUT = Preposition("without", "ohne", ACCUSATIVE)
+BEHIND, NEXT_TO = Preposition("behind", "hinter", DATIVE), Preposition("next to", "neben", DATIVE)
+NEAR = (BEHIND, NEXT_TO, Preposition("in front of", "vor", DATIVE))
+PLACE_PREPOSITIONS = {"inside": IN, "beside": AT, "upon": ON}
+PLACES = tuple(PLACE_PREPOSITIONS)  # kinds of nouns that can be a place
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -13,18 +124,18 @@ def _rows(table: str) -> list[list[str]]:
 
 
 def _noun(kind: str, english: str, german: str) -> Noun:
-    singular, plural = english.replace("_", " ").split(" ") if "_" not in english else english.split()
+    singular, plural = english.split()
     gender, *forms = german.split()
     nominative, genitive, german_plural = (forms[0], forms[0], forms[1]) if gender == "f" else forms
     weak = gender == "m" and genitive.endswith("n")
     oblique = genitive if weak else nominative
     dative_plural = german_plural if german_plural.endswith(("n", "s")) else german_plural + "n"
     return Noun(
-        singular.replace("_", " "),
-        None if plural == "-" else plural.replace("_", " "),
-        kind,
-        gender,
-        (nominative, oblique, oblique, genitive, german_plural, german_plural, dative_plural, german_plural),
+        singular=singular.replace("_", " "),
+        plural=None if plural == "-" else plural.replace("_", " "),
+        kind=kind,
+        gender=gender,
+        forms=(nominative, oblique, oblique, genitive, german_plural, german_plural, dative_plural, german_plural),
     )
 
 
@@ -37,7 +148,7 @@ def all_nouns() -> tuple[Noun, ...]:
 @cache
 def all_adjectives() -> tuple[Adjective, ...]:
     """Return all adjectives in the order of the table."""
-    return tuple(_adjective(*row) for row in _rows(adjectives.ADJECTIVES))
+    return tuple(_adjective(*row) for row in _rows(nouns.ADJECTIVES))
 
 
 def _adjective(english: str, german: str, kinds: str) -> Adjective:
@@ -46,25 +157,29 @@ def _adjective(english: str, german: str, kinds: str) -> Adjective:
     german_positive, _, stem = german_form.partition("/")
     comparative = {"-": None, "more": f"more {positive}"}.get(form, form)
     return Adjective(
-        positive,
-        german_positive,
-        stem or german_positive,
-        comparative,
-        None if comparative is None else german_comparative,
-        frozenset(kinds.split()),
+        english=positive,
+        german=german_positive,
+        stem=stem or german_positive,
+        english_comparative=comparative,
+        german_comparative=None if comparative is None else german_comparative,
+        kinds=frozenset(kinds.split()),
     )
 
 
+def _ends_in_consonant_y(base: str) -> bool:
+    return base.endswith("y") and base[-2] not in "aeiou"
+
+
 def _third(base: str) -> str:
-    if base in {"go"} or base.endswith(("s", "sh", "ch", "x", "z")):
-        return base + "es"
-    return base[:-1] + "ies" if base.endswith("y") and base[-2] not in "aeiou" else base + "s"
+    if _ends_in_consonant_y(base):
+        return base[:-1] + "ies"
+    return base + ("es" if base == "go" or base.endswith(("s", "sh", "ch", "x", "z")) else "s")
 
 
 def _past(base: str) -> str:
-    if base.endswith("e"):
-        return base + "d"
-    return base[:-1] + "ied" if base.endswith("y") and base[-2] not in "aeiou" else base + "ed"
+    if _ends_in_consonant_y(base):
+        return base[:-1] + "ied"
+    return base + ("d" if base.endswith("e") else "ed")
 
 
 def _first_person(infinitive: str, third: str) -> str:
@@ -90,29 +205,26 @@ def _frame(text: str) -> Frame:
 
 
 def _verb(english: str, german: str, kinds: str, frames: str) -> Verb:
-    forms = english.split()
-    mark = "+" if "+" in forms[0] else "_"
-    base, _, particle = forms[0].partition(mark)
-    past = forms[1] if len(forms) > 1 else _past(base)
-    participle = forms[2] if len(forms) > 2 else past
+    first, *others = english.split()
+    base, mark, particle = first.partition("+" if "+" in first else "_")
+    past, participle = (*others, *others[-1:], *[_past(base)] * 2)[:2]
     infinitive, present, preterite, german_participle, *sein = german.split()
     prefix, _, stem = infinitive.rpartition("+")
-    plural = preterite + ("n" if preterite.endswith("e") else "en")
     return Verb(
-        base,
-        _third(base),
-        past,
-        participle,
-        particle,
-        mark == "+",
-        stem,
-        (_first_person(stem, present), present, stem),
-        (preterite, preterite, plural),
-        prefix + german_participle,
-        prefix,
-        bool(sein),
-        tuple(kinds.split()),
-        tuple(_frame(frame.strip()) for frame in frames.split(";")),
+        base=base,
+        third=_third(base),
+        past=past,
+        participle=participle,
+        particle=particle,
+        movable=mark == "+",
+        german=stem,
+        present_forms=(_first_person(stem, present), present, stem),
+        past_forms=(preterite, preterite, preterite + ("n" if preterite.endswith("e") else "en")),
+        german_participle=prefix + german_participle,
+        prefix=prefix,
+        with_sein=bool(sein),
+        kinds=tuple(kinds.split()),
+        frames=tuple(_frame(frame.strip()) for frame in frames.split(";")),
     )
 
 
@@ -122,49 +234,88 @@ def all_verbs() -> tuple[Verb, ...]:
     return tuple(_verb(*row) for row in _rows(verbs.VERBS))
 
 
-@cache
-def verb(english: str, german: str | None = None) -> Verb:
-    """Return the verb with these English words (``get up``); ``german`` decides between homonyms (know)."""
-    for record in all_verbs():
-        if f"{record.base} {record.particle}".strip() == english and german in {None, record.prefix + record.german}:
-            return record
-    raise KeyError(english)
-
-
-@cache
-def noun(english: str) -> Noun:
-    """Return the noun with this English singular."""
-    return next(record for record in all_nouns() if record.singular == english)
-
-
-@cache
-def adjective(english: str) -> Adjective:
-    """Return the adjective with this English positive."""
-    return next(record for record in all_adjectives() if record.english == english)
-
-
-def _adverbial(row: list[str]) -> Adverbial:
-    english, german = tuple(row[0].split()), tuple(row[1].split())
-    if len(row) > 2:
-        links = tuple((int(i), int(j)) for i, j in (link.split("-") for link in row[2].split()))
-    else:
-        links = tuple(zip(range(len(english)), range(len(german)), strict=True))
-    return Adverbial(english, german, links)
-
-
 def read_adverbials(table: str) -> tuple[Adverbial, ...]:
     """Return the adverbials of a table; a row with NUMBER gives one for each number."""
-    records = []
-    for row in _rows(table):
-        if "NUMBER" in row[0]:
-            for english, german in _rows(adverbials.NUMBERS):
-                words = [row[0].replace("NUMBER", english), row[1].replace("NUMBER", german), *row[2:]]
-                records.append(_adverbial(words))
-        else:
-            records.append(_adverbial(row))
-    return tuple(records)
+    return tuple(
+        _adverbial(*(cell.replace("NUMBER", number) for cell, number in zip(row, (*numbers, ""), strict=False)))
+        for row in _rows(table)
+        for numbers in (_rows(adverbials.NUMBERS) if "NUMBER" in row[0] else [["", ""]])
+    )
+
+
+def _adverbial(english: str, german: str, links: str = "") -> Adverbial:
+    source, target = tuple(english.split()), tuple(german.split())
+    pairs = [link.split("-") for link in links.split()] or zip(range(len(source)), range(len(target)), strict=True)
+    return Adverbial(source, target, tuple((int(i), int(j)) for i, j in pairs))
 
 
 def read_translations(table: str) -> tuple[tuple[str, str], ...]:
     """Return the (English, German) rows of a table."""
     return tuple((english, german) for english, german in _rows(table))
+
+
+class Use(NamedTuple):
+    """A verb with one of its frames."""
+
+    verb: Verb
+    frame: Frame
+
+
+class Vocabulary:
+    """The first ``share`` of each list, at least two entries, so that a small corpus still shows each word often."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        kinds = dict.fromkeys(noun.kind for noun in all_nouns())
+        self.nouns = {kind: self._cut([noun for noun in all_nouns() if noun.kind == kind]) for kind in kinds}
+        self.adjectives = {
+            kind: self._cut([adjective for adjective in all_adjectives() if kind in adjective.kinds]) for kind in kinds
+        }
+        self.outward = self._adjectives_if(lambda adjective: adjective.english in OUTWARD)
+        self.inward = self._adjectives_if(lambda adjective: adjective.english not in OUTWARD)
+        self.compared = self._adjectives_if(lambda adjective: adjective.english_comparative is not None)
+        self.uses = self._uses()
+        self.about = {kind: self._about(kind) for kind in kinds}
+        self.weather = [verb for verb in all_verbs() if verb.kinds == WEATHER]
+        self.numerals, self.degrees, self.cities = (
+            self._cut(read_translations(table)) for table in (adverbials.NUMBERS, adverbials.DEGREES, adverbials.CITIES)
+        )
+        men, women = map(str.split, adverbials.NAMES.values())
+        self.names = self._cut([name for names in zip(men, women, strict=True) for name in names])
+        self.manner, self.frequency, self.opening, self.hours = (
+            self._cut(read_adverbials(table))
+            for table in (adverbials.MANNER, adverbials.FREQUENCY, adverbials.OPENING, adverbials.HOURS)
+        )
+        self.times = {tense: self._rows(table) for tense, table in adverbials.TIME.items()}
+
+    def _cut(self, entries: Sequence[T]) -> tuple[T, ...]:
+        return tuple(entries[: max(2, round(len(entries) * self.share))])
+
+    def _adjectives_if(self, condition: Callable[[Adjective], bool]) -> dict[str, tuple[Adjective, ...]]:
+        return {kind: tuple(filter(condition, adjectives)) for kind, adjectives in self.adjectives.items()}
+
+    def _rows(self, table: str) -> tuple[tuple[Adverbial, ...], ...]:
+        """Return one group of adverbials per row, so that a row with NUMBER is as likely as any other."""
+        return tuple(self._cut(read_adverbials(row)) for row in self._cut(table.strip().splitlines()))
+
+    def _uses(self) -> dict[str, tuple[Use, ...]]:
+        by_shape: dict[str, list[Use]] = {}
+        for verb in all_verbs():
+            for frame in verb.frames:
+                if verb.kinds != WEATHER:
+                    by_shape.setdefault(frame.shape, []).append(Use(verb, frame))
+        return {shape: self._cut(uses) for shape, uses in by_shape.items()}
+
+    def _about(self, kind: str) -> tuple[tuple[Use, str], ...]:
+        """Return the verbs that a relative clause about this kind of noun can have, each with the noun's role."""
+        pairs: list[tuple[Use, str]] = []
+        for shape, uses in self.uses.items():
+            for use in uses:
+                if kind in use.verb.kinds and shape in {"alone", "acc", "dat", "both", "preposition", "place"}:
+                    pairs.append((use, "subject"))
+                if shape == "place" and kind in PLACES:
+                    pairs.append((use, "place"))
+                role = OBJECT_ROLES.get(shape)
+                if role and kind in (use.frame.dative if shape == "dat" else use.frame.object):
+                    pairs.append((use, role))
+        return tuple(pairs)

@@ -1,29 +1,71 @@
 """Language-neutral sentence trees, which ``english`` and ``german`` both realise.
 
 Each node reserves sixteen leaf numbers, starting at its ``leaf``: one for each part of its meaning (determiner, noun,
-finite verb, …). The class docstrings list the leaves as offsets. A word is its text and the numbers of the leaves that
-it expresses. Words that share a leaf number are linked.
+finite verb, …). The enumerations name their offsets; a node that has none has one leaf. A word is its text and the
+numbers of the leaves that it expresses. Words that share a leaf number are linked.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
 from typing import TypeAlias
 
-from nmt.grammar.records import PLURAL, SINGULAR_THIRD, Adjective, Adverbial, Noun, Person, Preposition, Verb
+from nmt.grammar.lexicon import PLURAL, SINGULAR_THIRD, Adjective, Adverbial, Noun, Person, Preposition, Verb
 
 Word: TypeAlias = tuple[str, tuple[int, ...]]
-_leaf_numbers = itertools.count(step=16)
 
 
-def _new_leaf() -> int:
-    return next(_leaf_numbers)
+class NounLeaf(IntEnum):
+    """Leaves of a noun phrase. ``OF`` stands before the owner."""
+
+    DETERMINER, NUMERAL, ADJECTIVE, SECOND_ADJECTIVE, NOUN, OF = range(6)
+
+
+class ClauseLeaf(IntEnum):
+    """Leaves of a clause. ``TO`` stands before an infinitive, ``COMMA`` after a clause in front."""
+
+    AUXILIARY, VERB, PARTICLE, NOT, TO, COMMA = range(6)
+
+
+class PredicateLeaf(IntEnum):
+    """Leaves of a predicate: the degree or the first ``as``, the adjective, ``than`` or the second ``as``."""
+
+    DEGREE, ADJECTIVE, THAN = range(3)
+
+
+class RelativeLeaf(IntEnum):
+    """Leaves of a relative clause."""
+
+    PRONOUN, OPENING_COMMA, CLOSING_COMMA, PREPOSITION = range(4)
+
+
+class SentenceLeaf(IntEnum):
+    """Leaves of a sentence. ``COMMA`` stands before the conjunction."""
+
+    MARK, CONJUNCTION, COMMA, INTERROGATIVE = range(4)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Node:
+    """A part of a tree, with its first leaf number."""
+
+    leaf: int = field(default_factory=partial(next, itertools.count(step=16)))
+
+    def word(self, text: str, offset: int = 0) -> Word:
+        """Return a word that expresses one leaf of this node."""
+        return text, (self.leaf + offset,)
+
+    def split(self, text: str, offset: int = 0) -> list[Word]:
+        """Return the words of a text; each expresses the same leaf."""
+        return [self.word(word, offset) for word in text.split()]
 
 
 @dataclass(slots=True, eq=False)
-class NounPhrase:
-    """A noun and its modifiers. Leaves: 0 determiner, 1 numeral, 2 and 3 adjectives, 4 noun, 5 "of" before the owner."""
+class NounPhrase(Node):
+    """A noun and its modifiers."""
 
     noun: Noun
     determiner: str = "the"
@@ -33,7 +75,6 @@ class NounPhrase:
     owner: NounPhrase | None = None
     modifier: PrepositionalPhrase | None = None
     relative: Relative | None = None
-    leaf: int = field(default_factory=_new_leaf)
 
     @property
     def number(self) -> int:
@@ -51,11 +92,10 @@ class NounPhrase:
 
 
 @dataclass(slots=True, eq=False)
-class Pronoun:
-    """A personal pronoun. Leaf: 0."""
+class Pronoun(Node):
+    """A personal pronoun."""
 
     person: Person
-    leaf: int = field(default_factory=_new_leaf)
 
     @property
     def number(self) -> int:
@@ -63,22 +103,20 @@ class Pronoun:
 
 
 @dataclass(slots=True, eq=False)
-class Name:
-    """The name of a person or a city. Leaf: 0."""
+class Name(Node):
+    """The name of a person or a city."""
 
     english: str
     german: str
-    leaf: int = field(default_factory=_new_leaf)
     number: int = SINGULAR_THIRD
 
 
 @dataclass(slots=True, eq=False)
-class Both:
-    """Two nominals joined by ``and``. Leaf: 0 the conjunction."""
+class Both(Node):
+    """Two nominals joined by ``and``, the leaf."""
 
     left: NounPhrase | Name
     right: NounPhrase | Name
-    leaf: int = field(default_factory=_new_leaf)
     number: int = PLURAL
 
 
@@ -93,34 +131,36 @@ Nominal: TypeAlias = NounPhrase | Pronoun | Name | Both | Gap
 
 
 @dataclass(slots=True, eq=False)
-class PrepositionalPhrase:
-    """A preposition and its nominal. Leaf: 0 the preposition."""
+class PrepositionalPhrase(Node):
+    """A preposition, the leaf, and its nominal."""
 
     preposition: Preposition
     nominal: Nominal
-    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
-class Phrase:
-    """An adverb or fixed phrase. Leaves: one for each link of the adverbial."""
+class Phrase(Node):
+    """An adverb or fixed phrase, with one leaf for each link."""
 
     adverbial: Adverbial
-    leaf: int = field(default_factory=_new_leaf)
+
+    def words(self, side: int) -> list[Word]:
+        """Return the words of a language (0 English, 1 German)."""
+        texts = (self.adverbial.english, self.adverbial.german)[side]
+        leaves: list[tuple[int, ...]] = [()] * len(texts)
+        for leaf, link in enumerate(self.adverbial.links, self.leaf):
+            leaves[link[side]] += (leaf,)
+        return list(zip(texts, leaves, strict=True))
 
 
 @dataclass(slots=True, eq=False)
-class Predicate:
-    """An adjective after ``be``: (very) old; older than X; as old as X.
-
-    Leaves: 0 degree or first ``as``, 1 adjective, 2 ``than`` or second ``as``.
-    """
+class Predicate(Node):
+    """An adjective after ``be``: (very) old; older than X; as old as X."""
 
     adjective: Adjective
     degree: tuple[str, str] | None = None
     compared: Nominal | None = None
     equal: bool = False
-    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +173,10 @@ class Modal:
 
 
 @dataclass(slots=True, eq=False)
-class Clause:
-    """A verb with its subject, objects and adverbs. ``verb`` is None for ``be``, ``subject`` is None for an infinitive.
+class Clause(Node):
+    """A verb with its subject, objects and adverbs.
 
-    Leaves: 0 finite auxiliary, 1 verb, 2 particle, 3 not, 4 to, 5 comma before ``after``, 6 comma after ``front``.
+    ``verb`` is None for ``be``, ``subject`` is None for an infinitive. The first leaf is the finite auxiliary.
     """
 
     subject: Nominal | None
@@ -153,13 +193,17 @@ class Clause:
     time: Phrase | None = None
     front: Phrase | Subordinate | None = None
     after: Subordinate | Clause | None = None
-    leaf: int = field(default_factory=_new_leaf)
 
     @property
     def contains_no(self) -> bool:
         """Whether the subject or an object has the determiner "no"."""
         phrases = (self.subject, self.accusative, self.dative)
         return any(isinstance(phrase, NounPhrase) and phrase.determiner == "no" for phrase in phrases)
+
+    @property
+    def verb_leaves(self) -> tuple[int, int]:
+        """Leaves of the verb and its particle, which one word may express."""
+        return self.leaf + ClauseLeaf.VERB, self.leaf + ClauseLeaf.PARTICLE
 
     @property
     def ends_in_relative_clause(self) -> bool:
@@ -171,37 +215,32 @@ class Clause:
 
 
 @dataclass(slots=True, eq=False)
-class Subordinate:
-    """A conjunction and a verb-final clause. Leaf: 0 the conjunction (all its words)."""
+class Subordinate(Node):
+    """A conjunction, whose words share the leaf, and a verb-final clause."""
 
     english: str
     german: str
     clause: Clause
-    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
-class Relative:
-    """A clause about a noun. ``role`` of the noun in it: subject, accusative, dative or oblique (with ``preposition``).
+class Relative(Node):
+    """A clause about a noun.
 
-    Leaves: 0 pronoun, 1 opening comma, 2 closing comma, 3 preposition.
+    ``role`` of the noun in it: subject, accusative, dative or oblique (with ``preposition``).
     """
 
     clause: Clause
     role: str
     restrictive: bool = True
     preposition: Preposition | None = None
-    leaf: int = field(default_factory=_new_leaf)
 
 
 @dataclass(slots=True, eq=False)
-class Sentence:
+class Sentence(Node):
     """One clause, or two joined by a conjunction.
 
     ``asked`` is None for a statement, a pair of empty strings for a yes/no question, else the interrogative.
-
-
-    Leaves: 0 final mark, 1 conjunction, 2 its comma, 3 interrogative.
     """
 
     clause: Clause
@@ -209,7 +248,6 @@ class Sentence:
     conjunction: tuple[str, str] | None = None
     second: Clause | None = None
     mark: str = "."
-    leaf: int = field(default_factory=_new_leaf)
 
 
 CAN = Modal(("can", "can", "can"), ("kann", "kann", "können"))

@@ -6,9 +6,23 @@ from typing import Any
 
 import pytest
 
-from nmt.grammar.lexicon import adjective, noun, verb
-from nmt.grammar.pairing import realise
-from nmt.grammar.records import HE, IN, IT, PLURAL, SHE, WE, WITH, Adverbial, I, Person, Preposition
+from nmt.grammar.corpus import realise
+from nmt.grammar.lexicon import (
+    HE,
+    IN,
+    IT,
+    PLURAL,
+    SHE,
+    WE,
+    WITH,
+    Adverbial,
+    I,
+    Person,
+    Preposition,
+    all_adjectives,
+    all_nouns,
+    all_verbs,
+)
 from nmt.grammar.tree import (
     CAN,
     MUST,
@@ -28,10 +42,13 @@ from nmt.grammar.tree import (
 )  # fmt: skip
 
 WHERE, WHEN = ("where", "wo"), ("when", "wann")
+NOUNS = {noun.singular: noun for noun in all_nouns()}
+ADJECTIVES = {adjective.english: adjective for adjective in all_adjectives()}
+VERBS = {f"{verb.base} {verb.particle}".strip(): verb for verb in reversed(all_verbs())}  # the first of two homonyms
 
 
 def np(english: str, determiner: str = "the", *adjectives: str, **more: Any) -> NounPhrase:
-    return NounPhrase(noun(english), determiner, adjectives=tuple(adjective(word) for word in adjectives), **more)
+    return NounPhrase(NOUNS[english], determiner, adjectives=tuple(ADJECTIVES[word] for word in adjectives), **more)
 
 
 def many(english: str, determiner: str = "the", *adjectives: str, **more: Any) -> NounPhrase:
@@ -48,7 +65,7 @@ def clause(subject: Any, english: str | None, tense: Any = "present", **more: An
     """Return a clause; a verb of None means "be", and a Person stands for its pronoun."""
     more = {key: Pronoun(value) if isinstance(value, Person) else value for key, value in more.items()}
     subject = Pronoun(subject) if isinstance(subject, Person) else subject
-    return Clause(subject, verb(english) if english else None, tense, **more)
+    return Clause(subject, VERBS[english] if english else None, tense, **more)
 
 
 def main(*of_clause: Any, **more: Any) -> Sentence:
@@ -134,7 +151,7 @@ WORKED = [
         main(
             many("woman", relative=Relative(clause(HE, "dance"), "oblique", restrictive=False, preposition=WITH)),
             None,
-            predicate=Predicate(adjective("happy"), ("very", "sehr")),
+            predicate=Predicate(ADJECTIVES["happy"], ("very", "sehr")),
         ),
         "The women , with whom he dances , are very happy .",
         "Die/0 Frauen/1 ,/2 mit/3 denen/4 er/5 tanzt/6 ,/7 sind/8 sehr/9 glücklich/10 ./11",
@@ -160,13 +177,13 @@ WORKED = [
         "Wann/0 ist/1 der/2 Junge/3 aufgestanden/4+5 ?/6",
     ),
     (
-        main(np("picture"), None, predicate=Predicate(adjective("beautiful"), compared=np("flower", "a"))),
+        main(np("picture"), None, predicate=Predicate(ADJECTIVES["beautiful"], compared=np("flower", "a"))),
         "The picture is more beautiful than a flower .",
         "Das/0 Bild/1 ist/2 schöner/3+4 als/5 eine/6 Blume/7 ./8",
     ),
     (
         main(
-            np("bear"), None, "past", negated=True, predicate=Predicate(adjective("old"), compared=peter(), equal=True)
+            np("bear"), None, "past", negated=True, predicate=Predicate(ADJECTIVES["old"], compared=peter(), equal=True)
         ),
         "The bear was not as old as Peter .",
         "Der/0 Bär/1 war/2 nicht/3 so/4 alt/5 wie/6 Peter/7 ./8",
