@@ -38,7 +38,7 @@ class Run:
     @property
     def history(self) -> dict[str, list[tuple[int, float]]]:
         """The (update, value) points of each metric during training, such as ``valid_loss``."""
-        from nmt.training.curve import read_metrics
+        from nmt.training.metrics import read_metrics
 
         return read_metrics(self.folder / METRICS_FILE)
 

@@ -23,7 +23,7 @@ ALLOWED = {
     "nmt/commands/heatmap.py": "words, pieces",  # "3 × 4 words"
     "nmt/commands/translate.py": "pieces",  # a constant
     "nmt/config/checks.py": "pieces",  # "word pieces have no merges"
-    "nmt/training/groups.py": "translations",  # "valid_bleu needs translations"
+    "nmt/training/settings.py": "translations",  # "valid_bleu needs translations"
     "nmt/inference/reader.py": "pieces",  # only a long source exceeds what an attention holds
     "nmt/files/reading.py": "values",  # a constant
     "nmt/grammar/corpus.py": "sentences",
@@ -31,7 +31,7 @@ ALLOWED = {
     "nmt/text/bpe_dropout.py": "pieces",  # "word pieces"
     "nmt/text/sampled.py": "pieces",  # "word pieces"
     "nmt/text/piece_training.py": "pieces",  # a tokenizer has 4 special pieces
-    "nmt/training/new_model.py": "pieces",  # only a long source exceeds what an attention holds
+    "nmt/training/weights.py": "pieces",  # only a long source exceeds what an attention holds
     "nmt/training/report.py": "words",  # a constant
 }
 

@@ -26,7 +26,7 @@ MODEL = "embeddings.size=64 encoder.hidden_size=64 decoder.hidden_size=64 device
 START = """
 import os, sys
 from benchmarks.machine import peak_memory
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 def first_update(self, batch, index):
     print(peak_memory(), flush=True)

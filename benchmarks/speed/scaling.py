@@ -13,13 +13,13 @@ share of that time in which devices compute. Gradients are exchanged after the b
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
+from torch.utils.data import DataLoader
 
 from benchmarks.report import argument_parser, header, save, table
-from nmt.text.batches import TokenBatches
-from nmt.text.sharing import shared_batches
-from nmt.training.data import EpochLoader
+from nmt.text.batches import CorpusPlan, EpochBatches, collate
 
 WORLDS = (1, 8, 64)
 READ = 200  # batches whose reading is timed
@@ -89,17 +89,16 @@ def main() -> None:
 def simulate(corpus: RandomCorpus, max_tokens: int, world_size: int) -> tuple[float, float, float, float, int]:
     """Return seconds to the first batch, pieces read per second, pieces per batch, balance and updates per epoch."""
     started = time.perf_counter()
-    sampler = TokenBatches(
-        corpus.source_lengths, corpus.target_lengths, max_tokens=max_tokens, rank=0, world_size=world_size
-    )
-    batches = iter(EpochLoader(corpus, sampler))  # type: ignore[arg-type]
+    plan = CorpusPlan(corpus.source_lengths, corpus.target_lengths, max_tokens=max_tokens)
+    loaded = {"batch_sampler": EpochBatches(plan, world_size=world_size), "collate_fn": partial(collate, corpus)}
+    batches = iter(DataLoader(range(len(corpus)), **loaded))  # type: ignore[arg-type]
     next(batches)
     start_s = time.perf_counter() - started
     pieces, started = 0, time.perf_counter()
     for _, batch in zip(range(READ), batches, strict=False):
         pieces += int(batch.target_mask.sum())
     read_rate = pieces / (time.perf_counter() - started)
-    shared = shared_batches(sampler._plan(), sampler._longer_side, world_size)
+    shared = [rows for part in plan.parts(0, world_size) for rows in part.plan()]
     sizes = np.array([padded_pieces(corpus, rows) for rows in shared]).reshape(-1, world_size)
     per_batch = float((corpus.target_lengths + 1).sum()) / len(shared)
     return start_s, read_rate, per_batch, float(sizes.mean() / sizes.max(1).mean()), len(sizes)

@@ -16,8 +16,8 @@ from benchmarks.speed.reference import DIMENSIONS, LAYERS, MAX_LENGTH, SIZE, VOC
 from nmt.config import train_config
 from nmt.kernels.output_loss import output_loss
 from nmt.model.build import build_model
-from nmt.text.batches import Batch, TokenBatches, collate
-from nmt.training.precision import Bfloat16
+from nmt.text.batches import Batch, EpochBatches, collate
+from nmt.training.fit import Bfloat16
 
 FEEDING = ", input feeding"
 ATTENTIONS = {
@@ -76,7 +76,7 @@ def pair_lengths(files: Sequence[Path] | None) -> tuple[np.ndarray, np.ndarray]:
 class Run:
     """A model in training, one update at a time."""
 
-    def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: TokenBatches) -> None:
+    def __init__(self, model_name: str, precision: str, corpus: Lengths, sampler: EpochBatches) -> None:
         self.model_name, self.precision = model_name, precision
         config = train_config([*DIMENSIONS, *MODELS[model_name]])
         torch.manual_seed(1)

@@ -32,8 +32,7 @@ from nmt.inference.run_files import (
     has_checkpoint,
 )
 from nmt.settings.build import plain
-from nmt.training.groups import TrainingSettings
-from nmt.training.settings import Train
+from nmt.training.settings import Train, TrainingSettings
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run

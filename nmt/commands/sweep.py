@@ -36,7 +36,7 @@ from nmt.files.reading import read_json
 from nmt.files.source_code import toolkit_version
 from nmt.inference.run_files import CONFIG_FILE, JOB_FILE, METRICS_FILE, MODEL_FILE, SUMMARY_FILE, has_checkpoint
 from nmt.text.prepared_settings import missing_parts
-from nmt.training.launch import detect_launch
+from nmt.training.distributed import detect_launch
 from nmt.training.settings import Train
 
 if TYPE_CHECKING:

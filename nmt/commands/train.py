@@ -36,8 +36,14 @@ from nmt.files.source_code import code_of
 from nmt.inference import run_files
 from nmt.settings.build import plain
 from nmt.system.machine import peak_memory_mb
-from nmt.training.launch import detect_launch, is_first, require_device
-from nmt.training.ranks import connected_processes, from_first, rank
+from nmt.training.distributed import (
+    connected_processes,
+    detect_launch,
+    from_first,
+    is_first,
+    rank,
+    require_device,
+)
 from nmt.training.settings import Train
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.scores import Scores, corpus_scores
-from nmt.training.merit import NEAR_ZERO
+from nmt.training.metrics import NEAR_ZERO
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def updates(run: Run) -> int | None:
 
 def curves(run: Run) -> dict[str, list[tuple[int, float]]]:
     """Return the metrics of a run by update; empty if their file is missing."""
-    from nmt.training.curve import read_metrics
+    from nmt.training.metrics import read_metrics
 
     file = run.folder / METRICS_FILE
     return read_metrics(file) if file.is_file() else {}

@@ -46,12 +46,19 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
         yield f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent"
     copies = numbers_per_weight(settings.optimizer, settings.device, frozen=settings.adapt is not None)
     yield from size_problems(settings, vocabulary=tokenizer.vocab_size, copies=copies, trust=trust)
+    training = settings.training
     yield from optimizer_problems(
-        settings.optimizer, settings.schedule, settings.training, device=settings.device, trust=trust
+        settings.optimizer,
+        settings.schedule.block,
+        interval=settings.schedule.interval,
+        endless=(training.max_epochs, training.max_steps) == (None, None),
+        monitor=training.monitor,
+        device=settings.device,
+        trust=trust,
     )
-    yield from settings.training.conflicts()
+    yield from training.conflicts()
     if settings.logger is not None:
-        from nmt.training.tracker import tracker_problems
+        from nmt.training.logs import tracker_problems
 
         yield from tracker_problems(settings.logger)
     yield from tokenizer.conflicts()

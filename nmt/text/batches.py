@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Sampler
 
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
-from nmt.text.sharing import EpochBatches, after_rows, batch_cost, row_count, shared_batches, split_up
 from nmt.text.specials import BOS, EOS, PAD
 
 NOISE = 0.02  # in a shuffled epoch, the lengths that buckets are sorted by vary by up to this share
@@ -55,16 +57,76 @@ def _pad(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return padded, mask
 
 
-class TokenBatches(EpochBatches):
-    """Lists of corpus rows for one epoch, each within the token budget and with little padding on either side.
+@dataclass(frozen=True)
+class Part:
+    """Consecutive batches of an epoch that are planned together: their number, and the function that plans them."""
+
+    count: int
+    plan: Callable[[], list[np.ndarray]]
+
+
+class Plan(Protocol):
+    """The batches of any epoch, as arrays of corpus rows."""
+
+    @property
+    def count(self) -> int:
+        """The number of batches, which is the same in every epoch."""
+
+    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
+        """Yield the parts of an epoch, counted from 0, in order.
+
+        They depend only on the arguments. The last ones may have more batches than ``count``: a few are halved, so that
+        the number of batches is a multiple of ``world_size``.
+        """
+
+
+class EpochBatches(Sampler[list[int]]):
+    """The batches of one rank in one epoch, as lists of corpus rows: every ``world_size``-th one from ``rank`` on.
+
+    The first ``skip`` batches of the rank are left out, but its length counts them. ``before`` are batches that the
+    length counts too, although they belong to no plan: those of an epoch that starts again. ``limit`` is the largest
+    length; at least one batch remains.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        epoch: int = 0,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        skip: int = 0,
+        before: int = 0,
+        limit: int | None = None,
+    ) -> None:
+        self.plan, self.epoch = plan, epoch
+        self.rank, self.world_size = rank, world_size
+        self.skip, self.before = skip, before
+        length = before + math.ceil(plan.count / world_size)
+        self.length = length if limit is None else min(length, max(1, limit))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[list[int]]:
+        numbers = range(self.skip, self.length - self.before)
+        start = 0  # batches of all ranks in earlier parts
+        for part in self.plan.parts(self.epoch, self.world_size):
+            indices = [number * self.world_size + self.rank - start for number in numbers]
+            if due := [index for index in indices if 0 <= index < part.count]:
+                batches = part.plan()
+                yield from (batches[index].tolist() for index in due)
+            start += part.count
+
+
+class CorpusPlan:
+    """Batches within the token budget and with little padding on either side, planned over a whole corpus.
 
     Every row occurs once. ``max_tokens`` bounds rows × the longest sentence of either side, counting ``</s>``; a
     longer sentence forms a batch alone. The corpus is halved repeatedly, each time by the side (source or target
     length) that leaves less padding, until every part fits.
 
-    With ``shuffle``, the lengths get a little noise and the batches a random order. Both depend only on
-    (seed, epoch), and the number of batches is the same in every epoch. Each of ``world_size`` ranks gets equally
-    many batches, for which a few are halved.
+    With ``shuffle``, the lengths get a little noise and the batches a random order. Both depend only on (seed, epoch).
     """
 
     def __init__(
@@ -76,57 +138,35 @@ class TokenBatches(EpochBatches):
         max_sentences: int | None = None,
         shuffle: bool = True,
         seed: int = 1,
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
-        super().__init__(shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+        self._shuffle, self._seed = shuffle, seed
         self._source = np.asarray(source_lengths, dtype=np.float64) + 1  # </s>
         self._target = np.asarray(target_lengths, dtype=np.float64) + 1
         self._longer_side = np.maximum(self._source, self._target)
         self._max_tokens = max_tokens
         self._max_sentences = max_sentences or len(self._longer_side)
-        self._cached_plan: tuple[int, list[np.ndarray]] | None = None
         self._exact = self._buckets(np.arange(len(self._longer_side)), self._source, self._target)
         # The number of batches is fixed here, with some slack above one noisy plan. A later epoch's plan may need a
         # few batches more or less, and can then be split up to exactly this number.
         count = max(len(self._exact), len(self._noisy(0, 0))) if shuffle else len(self._exact)
         count += len(self._exact) // 50 if shuffle else 0
-        self._count = min(count, len(self._longer_side))
+        self.count = min(count, len(self._longer_side))
 
-    def __len__(self) -> int:
-        done, rows = self._start
-        count = done + math.ceil((len(after_rows(self._plan(), rows)) if rows else self._count) / self._world_size)
-        return count if self._most is None else min(count, self._most)
+    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
+        count = math.ceil(self.count / world_size) * world_size
+        yield Part(count, partial(self._plan, epoch, count))
 
-    def __iter__(self) -> Iterator[list[int]]:
-        before = self._start[0]
-        first, self._first = self._first, before
-        own_batches = self._shared(self._world_size)[self._rank :: self._world_size]
-        most = len(own_batches) if self._most is None else max(0, self._most - before)
-        for self.done, rows in enumerate(own_batches[first - before : most], first + 1):
-            yield rows.tolist()
-
-    def _used_rows(self, batches: int, world_size: int) -> int:
-        return row_count(self._shared(world_size)[:batches])
-
-    def _shared(self, world_size: int) -> list[np.ndarray]:
-        """Return the batches of all ranks from ``_start`` on, as ``shared_batches`` does."""
-        return shared_batches(after_rows(self._plan(), self._start[1]), self._longer_side, world_size)
-
-    def _plan(self) -> list[np.ndarray]:
-        """Return the batches of this epoch for all ranks, in order. Every rank computes the same plan."""
-        if self._cached_plan is None or self._cached_plan[0] != self._epoch:
-            batches = list(self._exact)
-            if self._shuffle:
-                plans = (self._noisy(self._epoch, attempt) for attempt in range(REDRAWS))
-                batches = next((plan for plan in plans if len(plan) <= self._count), batches)
-            if len(batches) < self._count:  # the largest first, as in the runs of earlier versions
-                batches = sorted(batches, key=lambda rows: -batch_cost(rows, self._longer_side))
-                batches = split_up(batches, self._longer_side, self._count)
-            if self._shuffle:
-                np.random.default_rng([self._seed, self._epoch]).shuffle(batches)
-            self._cached_plan = (self._epoch, batches)
-        return self._cached_plan[1]
+    def _plan(self, epoch: int, count: int) -> list[np.ndarray]:
+        batches = list(self._exact)
+        if self._shuffle:
+            plans = (self._noisy(epoch, attempt) for attempt in range(REDRAWS))
+            batches = next((plan for plan in plans if len(plan) <= self.count), batches)
+        if len(batches) < self.count:  # the largest first, because the shuffled order depends on the order before it
+            batches = sorted(batches, key=lambda rows: -batch_cost(rows, self._longer_side))
+            batches = split_up(batches, self._longer_side, self.count)
+        if self._shuffle:
+            np.random.default_rng([self._seed, epoch]).shuffle(batches)
+        return split_up(batches, self._longer_side, count)
 
     def _noisy(self, epoch: int, attempt: int) -> list[np.ndarray]:
         random = np.random.default_rng([self._seed, epoch, attempt])
@@ -154,3 +194,27 @@ class TokenBatches(EpochBatches):
 
     def _padded_size(self, parts: Sequence[np.ndarray]) -> float:
         return sum(len(part) * float(self._source[part].max() + self._target[part].max()) for part in parts)
+
+
+def split_up(batches: list[np.ndarray], lengths: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return ``count`` batches: the largest are halved in place; once all have one row, some are repeated.
+
+    ``lengths`` are those of the longer side of each row.
+    """
+    while batches and len(batches) < count:
+        costs = [batch_cost(rows, lengths) for rows in batches]
+        divisible = sum(cost > 0 for cost in costs) or len(batches)
+        missing = min(divisible, count - len(batches))
+        largest = set(np.argsort([-cost for cost in costs], kind="stable")[:missing].tolist())
+        halves = [_halves(rows) if index in largest else [rows] for index, rows in enumerate(batches)]
+        batches = [half for pair in halves for half in pair]
+    return batches
+
+
+def batch_cost(rows: np.ndarray, lengths: np.ndarray) -> float:
+    """Return the padded size of a batch that can be halved, or 0."""
+    return len(rows) * (len(rows) > 1) * float(lengths[rows].max())
+
+
+def _halves(rows: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(rows, 2) if len(rows) > 1 else [rows, rows]

@@ -1,45 +1,36 @@
-"""Token-budget batches of a corpus larger than memory, planned a few shards at a time."""
+"""Token-budget batches of a corpus larger than RAM, planned a few shards at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from nmt.text.batches import TokenBatches
+from nmt.text.batches import CorpusPlan, Part, Plan, split_up
 from nmt.text.corpus import Corpus
 from nmt.text.shards import ShardedCorpus
-from nmt.text.sharing import EpochBatches, after_rows, row_count, split_up
 
-GROWTH = 1.05  # lengths of one class differ by at most this factor, or by less than one piece
-NOISE = 1.0  # pieces: pairs are grouped differently in each epoch
-
-
-class Window(NamedTuple):
-    """Some shards that are planned together, as the part ``number`` of an epoch."""
-
-    number: int
-    shards: np.ndarray
-    planned: int
-    """Batches of a complete window."""
-    skipped: int = 0
-    """Rows of the first batches, which were used before a run was resumed with another number of processes."""
-    batches: int = 0
-    """Batches of all ranks without the skipped rows, and with those that are halved for ranks to be equal."""
+GROWTH = 1.05  # lengths of one class differ by at most this factor, or by less than one token
+NOISE = 1.0  # tokens: pairs are grouped differently in each epoch
 
 
-class WindowedBatches(EpochBatches):
-    """Lists of corpus rows for one epoch, as ``TokenBatches`` yields them, from a few shards at a time.
+def plan_batches(corpus: Corpus, **settings: Any) -> Plan:
+    """Return the plan of a corpus: over all its rows at once, or over a few shards at a time."""
+    if isinstance(corpus, ShardedCorpus):
+        return WindowPlan(corpus, **settings)
+    return CorpusPlan(corpus.source_lengths, corpus.target_lengths, **settings)
+
+
+class WindowPlan:
+    """Batches as ``CorpusPlan`` makes them, planned over a few shards at a time.
 
     The shards are shuffled by (seed, epoch) and cut into windows of ``corpus.window`` shards. A window is planned when
     its first batch is due. Its rows are divided into classes by the length of their longer side, sorted inside a class
     by the difference of the two sides, and cut into batches that fit the budget. What is left of a class moves to
     the next longer one. So the number of batches follows from the headers of the shards, before any row is read.
-
-    Every row occurs once in an epoch, and the number of batches is the same in every epoch. A rank takes every
-    ``world_size``-th batch; some of the last window are halved, so that all ranks have equally many.
     """
 
     def __init__(
@@ -50,10 +41,8 @@ class WindowedBatches(EpochBatches):
         max_sentences: int | None = None,
         shuffle: bool = True,
         seed: int = 1,
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
-        super().__init__(shuffle=shuffle, seed=seed, rank=rank, world_size=world_size)
+        self._shuffle, self._seed = shuffle, seed
         self._corpus = corpus
         longest = max(header.lengths[0][-1] for header in corpus.headers) + 1  # </s>
         self._bounds = _class_bounds(longest)
@@ -65,81 +54,33 @@ class WindowedBatches(EpochBatches):
         for counts, header in zip(self._classes, corpus.headers, strict=True):
             lengths, rows = header.lengths
             np.add.at(counts, self._class_of(np.array(lengths) + 1), rows)
-        self._count = min(self._most_batches(), len(corpus))
+        self.count = min(self._largest_count(), len(corpus))
 
-    def _used_rows(self, batches: int, world_size: int) -> int:
-        rows = 0
-        for window in self._windows(world_size):
-            if batches < window.batches:
-                return rows + row_count(self._batches(window)[:batches])
-            rows += int(self._classes[window.shards].sum()) - window.skipped
-            batches -= window.batches
-        return rows
-
-    def __len__(self) -> int:
-        rest = sum(window.batches for window in self._windows(self._world_size)) if self._start[1] else self._count
-        count = self._start[0] + math.ceil(rest / self._world_size)
-        return count if self._most is None else min(count, self._most)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        before = self._start[0]
-        first, self._first = self._first, before
-        last, start = len(self), 0  # batches of all ranks in earlier windows
-        for window in self._windows(self._world_size):
-            numbers = [(before + (start + place) // self._world_size, place) for place in range(window.batches)]
-            wanted = [(number, place) for number, place in numbers if first <= number < last]
-            if wanted:
-                batches = self._batches(window)
-                for number, place in wanted:
-                    if (start + place) % self._world_size == self._rank:
-                        self.done = number + 1
-                        yield batches[place].tolist()
-            start += window.batches
+    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
+        shards = np.arange(len(self._corpus.headers))
+        if self._shuffle:
+            shards = np.random.default_rng([self._seed, epoch]).permutation(shards)
+        windows = [shards[start : start + self._corpus.window] for start in range(0, len(shards), self._corpus.window)]
+        rows = [self._classes[window].sum(axis=0) for window in windows]
+        least = [self._count_batches(classes) for classes in rows]
+        room = [int(classes.sum()) - count for classes, count in zip(rows, least, strict=True)]
+        counts = np.add(least, _share_out(self.count - sum(least), room)).tolist()
+        for number, (window, count) in enumerate(zip(windows, counts, strict=True), 1):
+            halved = -self.count % world_size if number == len(windows) else 0
+            yield Part(count + halved, partial(self._plan, epoch, number - 1, window, count, halved))
 
     def _class_of(self, lengths: np.ndarray) -> np.ndarray:
         """Return the number of the class of each length, which counts ``</s>``."""
         return np.searchsorted(self._bounds, lengths)
 
-    def _most_batches(self) -> int:
-        """Return a number of batches that no epoch exceeds before its plan is split up.
-
-        A class of capacity c moves at most c − 1 rows on, which adds less than c / c' − 1 batches of capacity c'. The
-        last class of a window may add one batch that is not full.
-        """
+    def _largest_count(self) -> int:
+        """Return a number of batches that no epoch exceeds before its plan is split up."""
+        # Σ rows / c over the classes, of capacity c, and for each window Σ (c / c' − 1) + 1: at most c − 1 rows move to
+        # the next class, of capacity c', and the last batch may not be full.
         rows = self._classes.sum(axis=0)
         moved = float((self._capacities[:-1] / self._capacities[1:] - 1).clip(min=0).sum())
         windows = math.ceil(len(self._corpus.headers) / self._corpus.window)
-        most = math.ceil(float((rows / self._capacities).sum()) + windows * (moved + 1))
-        return most
-
-    def _windows(self, world_size: int) -> list[Window]:
-        """Return the windows of this epoch that ``_start`` leaves, with batches for ``world_size`` ranks."""
-        windows, used = [], self._start[1]
-        for window in self._all_windows():
-            rows = int(self._classes[window.shards].sum())
-            if 0 < used < rows:
-                count = len(after_rows(self._plan(window)[0], used))
-                windows.append(window._replace(skipped=used, batches=count))
-            elif used == 0:
-                windows.append(window._replace(batches=window.planned))
-            used = max(0, used - rows)
-        if windows:
-            total = sum(window.batches for window in windows)
-            windows[-1] = windows[-1]._replace(batches=windows[-1].batches + -total % world_size)
-        return windows
-
-    def _all_windows(self) -> list[Window]:
-        """Return the windows of this epoch. Their batches add up to the same number in every epoch."""
-        shards = np.arange(len(self._corpus.headers))
-        if self._shuffle:
-            shards = np.random.default_rng([self._seed, self._epoch]).permutation(shards)
-        windows = [shards[at : at + self._corpus.window] for at in range(0, len(shards), self._corpus.window)]
-        planned = [self._count_batches(self._classes[window].sum(axis=0)) for window in windows]
-        rows = [int(self._classes[window].sum()) for window in windows]
-        room = [most - least for most, least in zip(rows, planned, strict=True)]
-        extra = _share_out(self._count - sum(planned), room)
-        counts = zip(windows, np.add(planned, extra), strict=True)
-        return [Window(number, shards, int(count)) for number, (shards, count) in enumerate(counts)]
+        return math.ceil(float((rows / self._capacities).sum()) + windows * (moved + 1))
 
     def _count_batches(self, rows: np.ndarray) -> int:
         """Return the number of batches of a window with this number of ``rows`` in each class."""
@@ -149,27 +90,20 @@ class WindowedBatches(EpochBatches):
             count += full
         return count + (left > 0)
 
-    def _batches(self, window: Window) -> list[np.ndarray]:
-        """Return the corpus rows of the batches of a window, in order."""
-        batches, rows, longer = self._plan(window)
-        if window.skipped:
-            batches = after_rows(batches, window.skipped)
-        return [rows[batch] for batch in split_up(batches, longer, window.batches)]
-
-    def _plan(self, window: Window) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Return the batches of a complete window as places in its rows, its rows, and their longer sides."""
-        starts, shards = self._corpus.starts, [self._corpus.shard(int(shard)) for shard in window.shards]
-        rows = np.concatenate([np.arange(starts[shard], starts[shard + 1]) for shard in window.shards])
+    def _plan(self, epoch: int, number: int, window: np.ndarray, count: int, halved: int) -> list[np.ndarray]:
+        """Return the batches of the window ``number``: ``count``, and those that are ``halved`` for equal ranks."""
+        starts, shards = self._corpus.starts, [self._corpus.shard(int(shard)) for shard in window]
+        rows = np.concatenate([np.arange(starts[shard], starts[shard + 1]) for shard in window])
         source = np.concatenate([shard.source_lengths for shard in shards])
         target = np.concatenate([shard.target_lengths for shard in shards])
-        random = np.random.default_rng([self._seed, self._epoch, window.number])
+        random = np.random.default_rng([self._seed, epoch, number])
         order = random.permutation(len(rows)) if self._shuffle else np.arange(len(rows))
         longer = np.maximum(source, target) + 1
         difference = (source - target).astype(np.float64)
         if self._shuffle:
             difference += random.uniform(-NOISE, NOISE, len(rows))
         of_class = self._class_of(longer[order])
-        batches = []
+        batches: list[np.ndarray] = []
         left = order[:0]
         for index, capacity in enumerate(self._capacities.tolist()):
             members = np.concatenate([left, order[of_class == index]])
@@ -179,17 +113,10 @@ class WindowedBatches(EpochBatches):
             batches += np.split(kept, full) if full else []
         if len(left):
             batches.append(left)
-        batches = split_up(batches, longer, window.planned)
+        batches = split_up(batches, longer, count)
         if self._shuffle:
             batches = [batches[place] for place in random.permutation(len(batches))]
-        return batches, rows, longer
-
-
-def epoch_batches(corpus: Corpus, **settings: Any) -> EpochBatches:
-    """Return the sampler of a corpus: over all its rows at once, or over a few shards at a time."""
-    if isinstance(corpus, ShardedCorpus):
-        return WindowedBatches(corpus, **settings)
-    return TokenBatches(corpus.source_lengths, corpus.target_lengths, **settings)
+        return [rows[batch] for batch in split_up(batches, longer, count + halved)]
 
 
 def _class_bounds(longest: int) -> np.ndarray:

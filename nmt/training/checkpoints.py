@@ -1,38 +1,48 @@
-"""Checkpoints of a run: the best ones, and the last one, from which an interrupted run is resumed."""
+"""Checkpoints: the best ones, those of every n-th epoch, and the last one, with which a run stops and is resumed."""
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import ModelCheckpoint
+import torch
+from pytorch_lightning.callbacks import Checkpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor
 from torch.nn import Module
 
-from nmt.errors import UserError
+from nmt.errors import STOP_SIGNALS, UserError
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import require_format
 from nmt.inference.model_folder import non_finite
-from nmt.training.groups import TrainingSettings
-from nmt.training.merit import LOSS, Merit, merit
-from nmt.training.optional import warn
-from nmt.training.ranks import from_first, rank
+from nmt.training.distributed import from_first, gather, rank, sums, world_size
+from nmt.training.logs import DeletedRun, warn
+from nmt.training.metrics import LOSS, Merit, merit
+from nmt.training.settings import TrainingSettings
 
-FORMAT = 2
+FORMAT = 3
 # Lightning would resume without the states of callbacks or loops, but not as the uninterrupted run.
 KEYS = {
     **dict.fromkeys(("callbacks", "loops", "portable", "state_dict"), dict),
     **dict.fromkeys(("lr_schedulers", "optimizer_states"), list),
     **dict.fromkeys(("epoch", "global_step"), int),
 }
+REPEAT_S = 1.0  # timeout(1) and closing terminals send the same signal twice within microseconds
 
 
 class Diverged(Exception):
     """Training produced a number that is not finite. The message says which one."""
+
+
+class Stopped(Exception):
+    """Training stopped on request, after writing the last checkpoint."""
 
 
 class Kept(NamedTuple):
@@ -41,12 +51,6 @@ class Kept(NamedTuple):
     weights: dict[str, Tensor]
     epoch: int
     score: float | None
-
-
-def deleted_run(folder: Path) -> UserError:
-    """Return the error for a run whose folder is gone while it trains."""
-    problem = "was deleted or moved during training, so its model and checkpoints are lost; train again"
-    return UserError(f"{folder}: {problem}")
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -59,7 +63,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         try:
             folder.mkdir(exist_ok=True)
         except FileNotFoundError:
-            raise deleted_run(folder.parent) from None
+            raise DeletedRun(folder.parent) from None
         write_checkpoint(Path(path), {**checkpoint, "format": FORMAT})
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
@@ -68,50 +72,57 @@ class AtomicCheckpoints(TorchCheckpointIO):
         return checkpoint
 
 
-class BestCheckpoints(ModelCheckpoint):
+class BestCheckpoints(Checkpoint):
     """Keeps the best checkpoints by ``merit`` in ``folder``; of equals the later one."""
 
-    monitor: str
+    last_model_path = ""
 
     def __init__(self, folder: Path, training: TrainingSettings) -> None:
-        monitor = training.monitor
-        super().__init__(
-            dirpath=folder,
-            filename="best-{epoch}-{" + monitor + ":.3f}",
-            monitor=monitor,
-            mode="min" if monitor == LOSS else "max",
-            save_top_k=max(training.keep_best, training.average_checkpoints or 1),
-            enable_version_counter=False,
-        )
-        self.losses: dict[str, float] = {}  # validation loss by path, as ``best_k_models`` has the monitored score
+        self.folder = folder
+        self.monitor = training.monitor
+        self.save_top_k = max(training.keep_best, training.average_checkpoints or 1)
+        self.scores: dict[str, dict[str, float]] = {}  # of each file, in the order of the epochs
+
+    @property
+    def best_k_models(self) -> dict[str, float]:
+        """The monitored scores by path, best first. Loggers with ``log_model`` upload these files."""
+        return {str(self.folder / name): self.scores[name][self.monitor] for name in self._ranking(self.scores)}
+
+    @property
+    def best_model_path(self) -> str:
+        return next(iter(self.best_k_models), "")
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "losses": self.losses}
+        return {"scores": self.scores}
 
-    def _save_monitor_checkpoint(self, trainer: pl.Trainer, monitor_candidates: dict[str, Tensor]) -> None:
-        """Write a checkpoint if the model is among the best. Lightning compares by the monitored score alone."""
-        if len(self.best_k_models) >= self.save_top_k:
-            worst = self._best_first()[-1]
-            if merit(monitor_candidates, self.monitor) < self._merit(worst):
-                return
-            del self.best_k_models[worst], self.losses[worst]
-        path = self.format_checkpoint_name(monitor_candidates)
-        self.current_score = monitor_candidates[self.monitor]
-        self.best_k_models[path], self.losses[path] = self.current_score, float(monitor_candidates[LOSS])
-        self.best_model_path = self._best_first()[0]
-        self.best_model_score = self.best_k_models[self.best_model_path]
-        self._save_checkpoint(trainer, path)
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the best checkpoints. Files that are missing are left out, with a warning."""
+        scores = state_dict["scores"]
+        present = from_first(lambda: [name for name in scores if (self.folder / name).is_file()])
+        self.scores = {name: scores[name] for name in present}
+        for name in scores.keys() - self.scores.keys():
+            warn(f"{self.folder / name}: missing; only the other checkpoints can be kept")
 
-    def _merit(self, path: str) -> Merit:
-        return merit({self.monitor: self.best_k_models[path], LOSS: self.losses[path]}, self.monitor)
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write a checkpoint if the model is among the best."""
+        new = {name: float(trainer.callback_metrics[name]) for name in (self.monitor, LOSS)}
+        file = f"best-epoch={trainer.current_epoch}-{self.monitor}={new[self.monitor]:.3f}.ckpt"
+        scores = {**self.scores, file: new}
+        kept = self._ranking(scores)[: self.save_top_k]
+        if file not in kept:
+            return
+        self.scores = {name: scores[name] for name in scores if name in kept}
+        trainer.save_checkpoint(self.folder / file, weights_only=False)
+        for logger in trainer.loggers:
+            logger.after_save_checkpoint(self)  # type: ignore[arg-type]
+
+    def _ranking(self, scores: dict[str, dict[str, float]]) -> list[str]:
+        """Return the names, best first; of equals the later one first."""
+        return sorted(reversed(scores), key=lambda name: merit(scores[name], self.monitor), reverse=True)
 
     def best_merit(self) -> Merit:
         """Return the merit of the best checkpoint."""
-        return self._merit(self._best_first()[0])
-
-    def _best_first(self) -> list[str]:
-        """Return the paths of the best checkpoints, best first; of equals the later one first."""
-        return sorted(reversed(self.best_k_models), key=self._merit, reverse=True)
+        return max(merit(scores, self.monitor) for scores in self.scores.values())
 
     def remove_replaced(self) -> None:
         """Delete the files of checkpoints that are no longer among the best.
@@ -120,43 +131,22 @@ class BestCheckpoints(ModelCheckpoint):
         """
         if rank() != 0:
             return
-        named = {Path(path).name for path in self.best_k_models}
-        for file in Path(str(self.dirpath)).glob("best-epoch=*.ckpt"):
-            if file.name not in named:
+        for file in self.folder.glob("best-epoch=*.ckpt"):
+            if file.name not in self.scores:
                 with suppress(OSError):
                     file.unlink()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best checkpoints, with their paths in the run's folder: it may have been moved.
-
-        Files that are missing are left out, with a warning.
-        """
-        folder = str(self.dirpath)
-
-        def moved(path: str) -> str:
-            return str(Path(folder) / Path(path).name) if path else ""
-
-        best = {moved(path): score for path, score in state_dict["best_k_models"].items()}
-        existing = from_first(lambda: {path for path in best if Path(path).is_file()})
-        present = {path: score for path, score in best.items() if path in existing}
-        path = moved(state_dict["best_model_path"])
-        super().load_state_dict({**state_dict, "best_model_path": path, "best_k_models": present, "dirpath": folder})
-        self.losses = {moved(path): loss for path, loss in state_dict["losses"].items() if moved(path) in present}
-        for path in best.keys() - present.keys():
-            warn(f"{path}: missing; only the other checkpoints can be kept")
 
     def read(self, last: Path, model: Module) -> Kept | None:
         """Return the best weights that can be read, fit ``model`` and are finite: of a best checkpoint or the ``last``.
 
         Return None if no file qualifies. Files that cannot be used are skipped with a warning.
         """
-        return next(
-            self._usable([*self._best_first(), str(last)] if last.exists() else self._best_first(), model), None
-        )
+        files = [*self.best_k_models, *([str(last)] if last.exists() else [])]
+        return next(self._usable(files, model), None)
 
     def read_best(self, count: int, model: Module) -> list[Kept]:
         """Return the weights of up to ``count`` best checkpoints, best first, of those that can be used."""
-        return list(self._usable(self._best_first()[:count], model))
+        return list(self._usable(list(self.best_k_models)[:count], model))
 
     def _usable(self, paths: list[str], model: Module) -> Iterator[Kept]:
         for path in paths:
@@ -166,9 +156,8 @@ class BestCheckpoints(ModelCheckpoint):
                 _check_weights(weights, model.state_dict(), path)
             except UserError as error:
                 warn(f"{error}; the checkpoint is skipped")
-                continue
-            score = self.best_k_models.get(path)
-            yield Kept(weights, stored["epoch"] + 1, None if score is None else float(score))
+            else:
+                yield Kept(weights, stored["epoch"] + 1, self.best_k_models.get(path))
 
 
 def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], path: str) -> None:
@@ -180,12 +169,154 @@ def _check_weights(weights: Mapping[str, Any], expected: Mapping[str, Tensor], p
         raise UserError(f"{path}: weight model.{infinite} is not finite")
 
 
-class EpochCheckpoints(ModelCheckpoint):
-    """Keeps a checkpoint of every ``every_n_epochs``-th epoch in ``folder``, named ``epoch=0-step=25.ckpt``."""
+class EpochCheckpoints(Checkpoint):
+    """Keeps a checkpoint of every ``every``-th epoch in ``folder``, named ``epoch=0-step=25.ckpt``."""
 
-    def __init__(self, folder: Path, every_n_epochs: int) -> None:
-        super().__init__(dirpath=folder, save_top_k=-1, every_n_epochs=every_n_epochs, enable_version_counter=False)
+    def __init__(self, folder: Path, every: int) -> None:
+        self.folder, self.every = folder, every
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if (trainer.current_epoch + 1) % self.every == 0:
+            file = f"epoch={trainer.current_epoch}-step={trainer.global_step}.ckpt"
+            trainer.save_checkpoint(self.folder / file, weights_only=False)
+
+
+class LastCheckpoint(Checkpoint):
+    """Writes the checkpoint ``path`` after every epoch and every ``every`` updates.
+
+    Once a signal has stopped the run, it writes one after the current update, and ends training there.
+    Ends a run that has made ``max_steps`` updates; the data module ends the epoch there. Lightning's own max_steps
+    repeats the end of an epoch when a run is resumed there.
+
+    Lightning calls a ``Checkpoint`` after the callbacks whose state it saves.
+    """
+
+    def __init__(
+        self, path: Path, best: BestCheckpoints, *, max_steps: int | None = None, every: int | None = None
+    ) -> None:
+        self.path = path
+        self.best = best
+        self.max_steps = max_steps
+        self.every = every
+        self.started = False
+        self.stop_signal: int | None = None
+        self._received_s = 0.0
+        self._handlers: dict[int, Any] = {}  # what the signals did before
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing, so that a run can be moved, and resumed with another interval."""
-        return {}
+        """Return the random states of the ranks' CPUs: a resumed run drops out what the uninterrupted run would."""
+        return {"random": torch.stack(gather(torch.get_rng_state()))}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the random state of this rank. Another number of ranks than before starts with new states."""
+        states = state_dict["random"]
+        if len(states) == world_size():
+            torch.set_rng_state(states[rank()].clone())
+        else:
+            torch.manual_seed(zlib.crc32(states.numpy().tobytes()) + (rank() << 32))
+
+    @contextmanager
+    def stop_on_signal(self) -> Iterator[None]:
+        """Let Ctrl-C, SIGTERM or SIGHUP stop training after the current update, and another, a second later, at once.
+
+        Signals that are ignored, as under nohup, stay ignored. Python handles signals in the main thread only, so in
+        any other thread this does nothing.
+        """
+        if threading.current_thread() is threading.main_thread():
+            before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+            self._handlers = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+        self._handle_signals()
+        try:
+            yield
+        finally:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _handle_signals(self) -> None:
+        for number in self._handlers:
+            signal.signal(number, self._request_stop)
+
+    def _request_stop(self, number: int, frame: Any) -> None:
+        if self.stop_signal is None:
+            self.stop_signal = number
+            self._received_s = time.monotonic()
+        elif time.monotonic() - self._received_s > REPEAT_S:
+            raise SystemExit(128 + number)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # Lightning has set its own handler of SIGTERM, which waits for the other processes, and so for ever.
+        self._handle_signals()
+        self.started = True
+        trainer.should_stop |= self._is_complete(trainer)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        updated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0  # a checkpoint holds no gradients
+        if not updated or trainer.is_last_batch:
+            return
+        stops = self._agree_to_stop()
+        if stops or (self.every is not None and trainer.global_step % self.every == 0):
+            self._save(trainer)
+        if stops:
+            raise Stopped
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        stops = self._agree_to_stop()
+        self._save(trainer)
+        trainer.should_stop |= stops or self._is_complete(trainer)
+
+    def _agree_to_stop(self) -> bool:
+        """Return whether all ranks stop now: a signal reaches them at different moments, or only one of them.
+
+        A signal that arrives after this rank has answered counts from the next update on.
+        """
+        stops = bool(sums([self.stop_signal or 0])[0] > 0)
+        if stops and self.stop_signal is None:
+            self.stop_signal = signal.SIGTERM
+        return stops
+
+    def _is_complete(self, trainer: pl.Trainer) -> bool:
+        return self.max_steps is not None and trainer.global_step >= self.max_steps
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        trainer.save_checkpoint(self.path, weights_only=False)
+        self.best.remove_replaced()
+
+
+class Patience(pl.Callback):
+    """Stops after ``patience`` validations without progress, by the comparison that also chooses the best checkpoint.
+
+    A resumed run that had already stopped does not continue.
+    """
+
+    def __init__(self, monitor: str, patience: int) -> None:
+        self.monitor, self.patience = monitor, patience
+        self.best: Merit | None = None
+        self.waited = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there was no progress for ``patience`` validations."""
+        return self.waited >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best, self.waited = state_dict["best"], state_dict["waited"]
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        trainer.should_stop |= self.is_over
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.count(trainer.callback_metrics)
+        trainer.should_stop |= self.is_over
+
+    def count(self, scores: Mapping[str, Any]) -> None:
+        """Count a validation with these scores."""
+        current = merit(scores, self.monitor)
+        if self.best is None or current > self.best:
+            self.best, self.waited = current, 0
+        else:
+            self.waited += 1

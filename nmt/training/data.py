@@ -1,9 +1,9 @@
-"""Lightning data module: batches by token budget, sharded by our own sampler instead of Lightning's."""
+"""Lightning data module: batches by token budget, shared among the ranks by our sampler instead of Lightning's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,33 +11,27 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
 
-from nmt.errors import UserError
-from nmt.text.batches import Batch, collate
+from nmt.errors import UserError, counted, print_message
+from nmt.text.batches import Batch, EpochBatches, collate
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
-from nmt.text.sharing import EpochBatches
-from nmt.text.windows import epoch_batches
-from nmt.training.groups import BatchSettings
-from nmt.training.ranks import rank, world_size
+from nmt.text.windows import plan_batches
+from nmt.training.distributed import rank, world_size
+from nmt.training.settings import BatchSettings
 
 
-class EpochLoader(DataLoader[Batch]):
-    """The batches of an epoch. Its state in a checkpoint says how many were already yielded."""
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """The position of training: the epoch, the updates before it, and how many of its batches each rank has read.
 
-    def __init__(self, corpus: Corpus, batches: EpochBatches, pieces: SampledPieces | None = None) -> None:
-        rows: Any = range(len(corpus))
-        # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
-        generator = torch.Generator()
-        super().__init__(
-            rows, batch_sampler=batches, collate_fn=partial(collate, pieces or corpus), generator=generator
-        )
-        self.batches = batches
+    ``abandoned`` of these were read by another number of processes, after which the epoch started again.
+    """
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.batches.state()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.batches.resume(**state)
+    epoch: int = 0
+    updates: int = 0
+    read: int = 0
+    abandoned: int = 0
+    world_size: int
 
 
 class CorpusBatches(pl.LightningDataModule):
@@ -58,94 +52,79 @@ class CorpusBatches(pl.LightningDataModule):
         super().__init__()
         self.train, self.valid = train, valid
         self.pieces = pieces  # of the training batches, instead of the stored ones
-        self.batches = batches
-        self.seed = seed
         self.max_steps = max_steps
         self.text = text
-        self._length: dict[str, int] | None = None  # of the whole run: its epochs, processes and updates
-        self._epoch_start = {"epoch": 0, "updates": 0}  # the current epoch, and the updates before it
-        self._loader: EpochLoader | None = None
-        self._resumed: Mapping[str, Any] | None = None  # state of the loader of the epoch in which a run is resumed
+        self.accumulate = batches.accumulate
+        plan = partial(plan_batches, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
+        self.train_plan = plan(train, seed=seed)
+        self.valid_plan = plan(valid, shuffle=False)
+        self.position = Position(world_size=world_size())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the epoch.
-
-        It contains the state of the loader, which Lightning restores only after it has asked for the loader's length.
-        """
-        loader = None if self._loader is None else self._loader.state_dict()
-        return {**self._epoch_start, "loader": loader, "length": self._length, "text": self.text}
+        return {"position": asdict(self._present()), "text": self.text}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._epoch_start = {key: state_dict[key] for key in ("epoch", "updates")}
-        self._resumed = state_dict.get("loader")
-        self._length = state_dict.get("length")
-        if state_dict.get("text", self.text) != self.text:  # earlier versions stored none
+        """Restore the position. Another number of processes has other batches, so it starts the epoch again."""
+        if state_dict["text"] != self.text:
             raise UserError("data: the text was prepared again since the run started; start a new run")
+        position = Position(**state_dict["position"])
+        before, now = position.world_size, world_size()
+        if before != now and position.read:
+            processes = f"{counted(before, 'process', 'processes')} and continues with {now}"
+            print_message(f"epoch {position.epoch + 1} starts again, because it was interrupted with {processes}")
+            position = replace(position, abandoned=position.read)
+        self.position = replace(position, world_size=now)
 
-    def train_dataloader(self) -> EpochLoader:
-        """Return the batches of the current epoch; the trainer calls this for every epoch.
+    def _present(self) -> Position:
+        """Return the position after the last update."""
+        if self.trainer is None:
+            return self.position
+        return replace(self.position, read=(self.trainer.global_step - self.position.updates) * self.accumulate)
+
+    def end_epoch(self) -> None:
+        """Move the position to the next epoch."""
+        updates = self.trainer.global_step  # type: ignore[union-attr]
+        self.position = Position(epoch=self.position.epoch + 1, updates=updates, world_size=world_size())
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Return the rest of the epoch's batches; the trainer calls this for every epoch.
 
         The epoch in which ``max_steps`` is reached ends there, so that it is validated and saved like any other.
         """
-        loader, trainer = self._train_loader(), self.trainer
-        if trainer is None:
-            return loader
-        epoch = trainer.current_epoch
-        loader.batches.set_epoch(epoch)
-        self._loader = loader
+        position = self._present()
         if self.pieces is not None:
-            self.pieces.set_epoch(epoch)
-        if self._epoch_start["epoch"] != epoch:
-            self._epoch_start = {"epoch": epoch, "updates": trainer.global_step}
-        elif self._resumed is not None:
-            loader.load_state_dict(self._resumed)
-        if self.max_steps is not None:
-            loader.batches.limit((self.max_steps - self._epoch_start["updates"]) * self.batches.accumulate)
-        return loader
+            self.pieces.set_epoch(position.epoch)
+        batches = EpochBatches(
+            self.train_plan,
+            position.epoch,
+            rank=rank(),
+            world_size=world_size(),
+            skip=position.read - position.abandoned,
+            before=position.abandoned,
+            limit=None if self.max_steps is None else (self.max_steps - position.updates) * self.accumulate,
+        )
+        return _loader(self.train, batches, self.pieces)
 
     def batches_per_epoch(self) -> int:
         """Return the number of batches of a complete epoch."""
-        return len(self._train_loader())
+        return len(EpochBatches(self.train_plan, world_size=world_size()))
 
     def updates_until(self, epochs: int) -> int:
-        """Return the number of updates of a run with this number of epochs.
+        """Return the number of updates of a run with this number of epochs."""
+        per_epoch = math.ceil(self.batches_per_epoch() / self.accumulate)
+        abandoned = self.position.abandoned // self.accumulate
+        return self.position.updates + abandoned + (epochs - self.position.epoch) * per_epoch
 
-        It is computed again if a run is resumed with other epochs, or with another number of processes, because that
-        changes the number of batches in the rest of the run.
-        """
-        length = {"epochs": epochs, "world_size": world_size()}
-        if self._length is None or any(self._length[key] != number for key, number in length.items()):
-            loader = self._train_loader()
-            epoch, updates = self._epoch_start["epoch"], self._epoch_start["updates"]
-            updates += (epochs - epoch - 1) * self._updates(loader)
-            loader.batches.set_epoch(epoch)
-            if self._resumed is not None:
-                loader.load_state_dict(self._resumed)
-            self._length = {**length, "updates": updates + self._updates(loader)}
-        return self._length["updates"]
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return _loader(self.valid, EpochBatches(self.valid_plan, rank=rank(), world_size=world_size()))
 
-    def _updates(self, loader: EpochLoader) -> int:
-        """Return the number of updates in the epoch of the loader."""
-        return math.ceil(len(loader) / self.batches.accumulate)
-
-    def _train_loader(self) -> EpochLoader:
-        return self._share(self.train, shuffle=True, rank=rank(), world_size=world_size())
-
-    def val_dataloader(self) -> EpochLoader:
-        return self._share(self.valid, shuffle=False, rank=rank(), world_size=world_size())
-
-    def all_valid(self) -> EpochLoader:
+    def all_valid(self) -> DataLoader[Batch]:
         """Return the validation batches of all ranks."""
-        return self._share(self.valid, shuffle=False, rank=0, world_size=1)
+        return _loader(self.valid, EpochBatches(self.valid_plan))
 
-    def _share(self, corpus: Corpus, *, shuffle: bool, rank: int, world_size: int) -> EpochLoader:
-        sampler = epoch_batches(
-            corpus,
-            max_tokens=self.batches.max_tokens,
-            max_sentences=self.batches.max_sentences,
-            shuffle=shuffle,
-            seed=self.seed,
-            rank=rank,
-            world_size=world_size,
-        )
-        return EpochLoader(corpus, sampler, self.pieces if shuffle else None)
+
+def _loader(corpus: Corpus, batches: EpochBatches, pieces: SampledPieces | None = None) -> DataLoader[Batch]:
+    rows: Any = range(len(corpus))
+    # A separate generator: a resumed epoch creates another iterator, whose draws must not change dropout's.
+    generator = torch.Generator()
+    return DataLoader(rows, batch_sampler=batches, collate_fn=partial(collate, pieces or corpus), generator=generator)

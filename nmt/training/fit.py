@@ -1,17 +1,26 @@
-"""Train on prepared corpora and leave the best model in the run's folder."""
+"""Train on prepared corpora with Lightning's trainer, and leave the best model in the run's folder."""
 
 from __future__ import annotations
 
-import contextlib
+import datetime
 import math
+import time
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import Logger
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+from pytorch_lightning.plugins.precision import Precision
+from pytorch_lightning.strategies import DDPStrategy
 
 from nmt.errors import UserError, counted, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
@@ -19,28 +28,28 @@ from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.system.machine import is_out_of_memory
 from nmt.text.prepare import Prepared
 from nmt.text.sampled import sampled_pieces
-from nmt.training.averaging import Average, MovingAverage, average_weights, validate_weights
-from nmt.training.checkpoints import BestCheckpoints, Diverged, EpochCheckpoints
+from nmt.training.checkpoints import (
+    AtomicCheckpoints,
+    BestCheckpoints,
+    Diverged,
+    EpochCheckpoints,
+    LastCheckpoint,
+    Patience,
+    Stopped,
+)
 from nmt.training.data import CorpusBatches
-from nmt.training.groups import TrainingSettings
+from nmt.training.distributed import Launch, current_launch, first_before_others, rank
 from nmt.training.guide import build_guide
-from nmt.training.last_checkpoint import LastCheckpoint, Stopped
-from nmt.training.merit import LOSS, merit
-from nmt.training.module import TranslationTask
-from nmt.training.new_model import new_model, refuse_longer, save_model
-from nmt.training.optional import warn
-from nmt.training.patience import Patience
-from nmt.training.progress import LiveProgress
-from nmt.training.quiet import without_advice
-from nmt.training.ranks import first_before_others, rank
-from nmt.training.settings import Train
-from nmt.training.signals import stop_on_signal
-from nmt.training.trainer import build_trainer
+from nmt.training.logs import Guarded, LiveProgress, MetricsFile, Tracker, warn, without_advice
+from nmt.training.settings import Train, TrainingSettings
+from nmt.training.task import POINT_EVERY, TranslationTask
+from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
 
 WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
-class Fitted(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
     """The outcome of training, summed over all sessions of a resumed run.
 
     ``best`` is the best value of ``training.monitor``, ``kept`` the epoch (from 1) that reached it. ``average`` is that
@@ -66,6 +75,7 @@ class _Session(NamedTuple):
     trained: TrainedModel
     best: BestCheckpoints
     last: LastCheckpoint
+    patience: Patience | None
     progress: LiveProgress
     trainer: pl.Trainer
     task: TranslationTask
@@ -73,7 +83,7 @@ class _Session(NamedTuple):
 
 
 def fit(
-    config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None = None
+    config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Tracker | None = None
 ) -> Fitted | None:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
@@ -86,13 +96,14 @@ def fit(
     return _save_best(session, config, folder, problem) if rank() == 0 else None
 
 
-def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Logger | None) -> _Session:
+def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Tracker | None) -> _Session:
     """Build the model, its data and the trainer."""
-    training = config.training
+    training, checkpoints = config.training, folder / CHECKPOINTS
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    best = BestCheckpoints(folder / CHECKPOINTS, training)
-    limits = {"max_steps": training.max_steps, "every": training.checkpoint_every}
-    last = LastCheckpoint(folder / CHECKPOINTS / LAST_CHECKPOINT, best, **limits)
+    best = BestCheckpoints(checkpoints, training)
+    last = LastCheckpoint(
+        checkpoints / LAST_CHECKPOINT, best, max_steps=training.max_steps, every=training.checkpoint_every
+    )
     with first_before_others():
         trained = new_model(config, prepared, checkpoint=last.path if resume else None)
         refuse_longer(trained.model.attention, prepared)
@@ -100,9 +111,14 @@ def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tra
     if rank() != 0:
         torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
     progress = LiveProgress()
-    callbacks = [progress, best, last, *_optional_callbacks(training, best, folder)]
+    patience = None if training.patience is None else Patience(training.monitor, training.patience)
+    optional = [
+        patience,
+        None if training.keep_every_n_epochs is None else EpochCheckpoints(checkpoints, training.keep_every_n_epochs),
+        None if training.ema_decay is None else MovingAverage(training.ema_decay),
+    ]
     with without_advice():
-        trainer = build_trainer(config, folder, callbacks, [] if tracker is None else [tracker])
+        trainer = build_trainer(config, folder, [progress, best, last, *filter(None, optional)], tracker)
     task = TranslationTask(trained, config=config, valid=prepared.corpora["valid"], guide=guide)
     data = CorpusBatches(
         prepared.corpora["train"],
@@ -115,7 +131,7 @@ def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tra
     )
     if rank() == 0 and not resume and (problem := too_few_updates(config, data)):
         warn(problem)
-    return _Session(trained, best, last, progress, trainer, task, data)
+    return _Session(trained, best, last, patience, progress, trainer, task, data)
 
 
 def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
@@ -138,21 +154,11 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     )
 
 
-def _optional_callbacks(training: TrainingSettings, best: BestCheckpoints, folder: Path) -> Iterator[pl.Callback]:
-    """Yield the callbacks of the settings that are not null."""
-    if (interval := training.keep_every_n_epochs) is not None:
-        yield EpochCheckpoints(folder / CHECKPOINTS, interval)
-    if (patience := training.patience) is not None:
-        yield Patience(best.monitor, mode=best.mode, patience=patience)
-    if (decay := training.ema_decay) is not None:
-        yield MovingAverage(decay)
-
-
 def _run(session: _Session, config: Train, *, resume: bool) -> str | None:
     """Train until the end or a signal. Return the reason if the loss diverged."""
     last = session.last
     try:
-        with without_advice(), stop_on_signal(last), contextlib.suppress(Stopped):
+        with without_advice(), last.stop_on_signal(), suppress(Stopped):
             checkpoint = last.path if resume else None
             session.trainer.fit(session.task, session.data, ckpt_path=checkpoint, weights_only=True)
     except Diverged as error:
@@ -166,53 +172,32 @@ def _run(session: _Session, config: Train, *, resume: bool) -> str | None:
 
 def _save_best(session: _Session, config: Train, folder: Path, problem: str | None) -> Fitted:
     """Write the best weights as the model of ``folder``. Raises UserError if ``problem`` stopped the training."""
-    trained, best, last, progress, trainer, task, data = session
+    trained, best, last, patience, progress, trainer, task, data = session
     best.remove_replaced()  # also where the run was killed at its very end and trained nothing now
     kept = best.read(last.path, trained.model)
     if kept is None:
         raise UserError(problem or f"{last.path}: missing; start a new run")
     average = None
     if problem is None and last.stop_signal is None:
-        average = _average(config, best, task, data, trainer)
-    weights = kept.weights if average is None or not average.kept else average.weights
-    trained.model.load_state_dict(weights)
+        average = average_best(config, best, task, data, trainer)
+    trained.model.load_state_dict(kept.weights if average is None or not average.kept else average.weights)
     device = choose_device(config.device)  # Lightning moves the model away after training
     trained = save_model(folder, replace(trained, model=trained.model.to(device).eval()))
     if problem is not None:
         raise UserError(f"{problem}; the model of epoch {kept.epoch} is in {folder}")
-    stopped = any(callback.stopped_epoch > 0 for callback in trainer.early_stopping_callbacks)
-    early = stopped and not reached_limit(config.training, trainer.current_epoch, trainer.global_step)
+    epochs, updates = trainer.current_epoch, trainer.global_step
     return Fitted(
-        trained,
-        progress.elapsed,
-        progress.tokens_per_s,
-        trainer.current_epoch,
-        trainer.global_step,
-        kept.score,
-        kept.epoch,
-        average,
-        early,
-        last.stop_signal,
+        trained=trained,
+        seconds=progress.elapsed,
+        tokens_per_s=progress.tokens_per_s,
+        epochs=epochs,
+        updates=updates,
+        best=kept.score,
+        kept=kept.epoch,
+        average=average,
+        early=patience is not None and patience.is_over and not reached_limit(config.training, epochs, updates),
+        stop_signal=last.stop_signal,
     )
-
-
-def _average(
-    config: Train, best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
-) -> Average | None:
-    """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
-
-    It is to be kept if it validates at least as well as the best checkpoint.
-    """
-    if (count := config.training.average_checkpoints) is None:
-        return None
-    models = best.read_best(count, task.model)
-    if len(models) < 2:
-        return None
-    weights = average_weights([model.weights for model in models])
-    task.to(choose_device(config.device))
-    scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
-    kept = math.isfinite(scores[LOSS]) and merit(scores, best.monitor) >= best.best_merit()
-    return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)
 
 
 def reached_limit(training: TrainingSettings, epochs: int, updates: int) -> bool:
@@ -229,3 +214,93 @@ def _explain_divergence(error: Diverged, config: Train) -> str:
     fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config.schedule.block else []
     fixes += ["set training.clip_norm=1" if clip_norm is None else "lower training.clip_norm"]
     return f"{error}: training cannot continue; {', '.join(fixes[:-1])}, or {fixes[-1]}"
+
+
+def build_trainer(
+    config: Train, folder: Path, callbacks: list[pl.Callback], tracker: Tracker | None = None
+) -> pl.Trainer:
+    """Return the trainer of this process. Only rank 0 has loggers."""
+    settings = config.training
+    minutes = settings.max_minutes
+    device = choose_device(config.device)
+    launch = current_launch()
+    loggers: list[Logger] = []
+    if rank() == 0:
+        events = Guarded(f"{folder}/tensorboard", TensorBoardLogger(folder, "tensorboard", ""))
+        loggers = [MetricsFile(folder), events, *([tracker] if tracker else [])]
+    if launch is None:
+        placement: dict[str, Any] = {"devices": [device.index or 0] if device.type == "cuda" else 1}
+    else:
+        placement = {"devices": launch.local_size, "num_nodes": launch.nodes, "strategy": DDPStrategy()}
+    precision = Bfloat16(device) if config.precision == "bf16" else Precision()
+    return pl.Trainer(
+        **placement,
+        accelerator="gpu" if device.type == "cuda" else "cpu",
+        max_epochs=settings.max_epochs or -1,
+        max_time=None if minutes is None else datetime.timedelta(minutes=minutes),
+        accumulate_grad_batches=config.batches.accumulate,
+        gradient_clip_val=settings.clip_norm,
+        callbacks=[*callbacks, LearningRateMonitor("epoch")] if loggers else callbacks,
+        plugins=[AtomicCheckpoints(), precision, _environment(launch)],
+        logger=loggers,
+        use_distributed_sampler=False,
+        reload_dataloaders_every_n_epochs=1,  # a new order for each epoch
+        num_sanity_val_steps=0,
+        log_every_n_steps=POINT_EVERY,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+
+
+def _environment(launch: Launch | None) -> ClusterEnvironment:
+    """Return where Lightning finds the ranks.
+
+    It would take any process of a Slurm job for one of several, and start the job again by itself.
+    """
+    if launch is None:
+        return LightningEnvironment()
+    return SLURMEnvironment(auto_requeue=False) if launch.launcher == "srun" else TorchElasticEnvironment()
+
+
+class Bfloat16(Precision):
+    """Lightning's bf16-mixed with fused optimizers, which Lightning forbids for the sake of gradient scaling.
+
+    bfloat16 needs no gradient scaling, so gradients can be clipped as usual.
+    """
+
+    precision: Literal["bf16-mixed"] = "bf16-mixed"
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @contextmanager
+    def forward_context(self) -> Iterator[None]:
+        # No cache of bfloat16 weights: entries from a validation without gradients would be used in training.
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+            yield
+
+
+def has_bfloat16_lstm() -> bool:
+    """Return whether this CPU can run an LSTM in bfloat16. oneDNN needs AVX-512 for it."""
+    try:
+        with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+            torch.nn.LSTM(8, 8)(torch.zeros(1, 1, 8))
+    except RuntimeError:  # could not create a primitive descriptor
+        return False
+    return True
+
+
+def slowdown() -> float:
+    """Return the duration of a bfloat16 product divided by that of a float32 product."""
+    seconds = []
+    for dtype in (torch.bfloat16, torch.float32):
+        x = torch.ones(512, 512, dtype=dtype)
+        seconds.append(min(_seconds(x) for _ in range(5)))
+    return seconds[0] / seconds[1]
+
+
+def _seconds(x: torch.Tensor) -> float:
+    started = time.perf_counter()
+    (x @ x).sum().item()
+    return time.perf_counter() - started

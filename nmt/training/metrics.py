@@ -1,113 +1,47 @@
-"""The metrics of a run: a CSV file, which a resumed run continues, and event files for TensorBoard."""
+"""The metrics of a run: the file that holds them, and how they compare two models. Imports neither torch nor Lightning.
+
+Models are compared by ``training.monitor``, and by validation loss where it cannot decide.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-from abc import abstractmethod
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytorch_lightning.loggers import Logger
-from torch.utils.tensorboard import SummaryWriter
-
-from nmt.errors import reason
-from nmt.files.atomic import open_own, write_lines
-from nmt.inference.run_files import METRICS_FILE
-from nmt.training.checkpoints import deleted_run
-from nmt.training.optional import optional, warn
-
 COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "valid_bleu", "valid_chrf", "lr")
 HEADER = ",".join(COLUMNS)
+LOSS = "valid_loss"
+PERCENT = ("valid_bleu", "valid_chrf")
+NEAR_ZERO = 1.0  # smoothing and chance make up a BLEU below 1
+DECIMALS = 2  # those that the run prints
+
+Merit = tuple[float, float]
 
 
-class MetricsLogger(Logger):
-    """A Lightning logger that warns at its first error: no log may stop a run, unless the run's folder is gone."""
+def merit(values: Mapping[str, Any], monitor: str) -> Merit:
+    """Return a pair that compares as larger for the better model.
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-        self.failed = False
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def version(self) -> str:
-        return ""
-
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: config.yaml has them."""
-
-    @abstractmethod
-    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        """Write one set of metrics. May raise any exception."""
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        try:
-            self.write(metrics, step)
-        except Exception as error:  # TensorBoard's writer raises its own
-            if not self.path.parent.is_dir():
-                raise deleted_run(self.path.parent) from None
-            if not self.failed:
-                warn(f"{self.path}: cannot write metrics: {reason(error)}")
-            self.failed = True
+    The monitored score comes first. BLEU and chrF are rounded to two decimals, and below 1 they count as 0. Equal
+    scores are compared by ``valid_loss``, the smaller the better.
+    """
+    loss = -float(values[LOSS])
+    if monitor == LOSS:
+        return loss, loss
+    score = float(values[monitor])
+    if monitor in PERCENT:
+        score = 0.0 if score < NEAR_ZERO else round(score, DECIMALS)
+    return score, loss
 
 
-class MetricsFile(MetricsLogger):
-    """Appends one row per set of metrics; steps are updates, losses nats per piece, BLEU and chrF percent."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / METRICS_FILE)
-
-    def forget(self, step: int) -> None:
-        """Drop the rows from update ``step`` on, which a resumed run repeats, and all damaged rows."""
-        if not self.path.exists():
-            return
-        with optional(str(self.path)):
-            rows, damaged = read_rows(self.path)
-            if damaged:
-                warn(f"{self.path}: dropped {damaged} damaged row{'s' * (damaged > 1)}")
-            kept = [row for row in rows if int(row[0]) < step]
-            if damaged or len(kept) < len(rows):
-                write_lines(self.path, [HEADER, *(",".join(row) for row in kept)])
-
-    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        row = {"step": step, **metrics}
-        rates = [value for name, value in metrics.items() if name.startswith("lr-")]  # LearningRateMonitor's name
-        if rates:
-            row["lr"] = rates[0]
-        known = {name: row[name] for name in COLUMNS if name in row}
-        if known.keys() <= {"step", "epoch"}:
-            return
-        new = not self.path.exists()
-        with io.TextIOWrapper(open_own(self.path, append=True), encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(known)
-
-
-class TensorBoardFiles(MetricsLogger):
-    """Writes every metric for TensorBoard."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "tensorboard")
-        self.writer: SummaryWriter | None = None
-
-    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        if self.writer is None:
-            self.writer = SummaryWriter(str(self.path))
-        for name, value in metrics.items():
-            self.writer.add_scalar(name, value, step)
-
-    def finalize(self, status: str) -> None:
-        if self.writer is not None:
-            with optional(str(self.path)):
-                self.writer.close()
+def read_metrics(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return the (update, value) points of each metric in a metrics file, without damaged rows."""
+    columns: dict[str, list[tuple[int, float]]] = {}
+    for row in read_rows(path)[0]:
+        for name, value in zip(COLUMNS, row, strict=True):
+            if value and name not in ("step", "epoch"):
+                columns.setdefault(name, []).append((int(row[0]), float(value)))
+    return columns
 
 
 def read_rows(path: Path) -> tuple[list[list[str]], int]:

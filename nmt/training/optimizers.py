@@ -13,7 +13,6 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from nmt.settings.build import Block
 from nmt.settings.plugins import PluginPoint, construct, locate
-from nmt.training.groups import ScheduleSettings, TrainingSettings
 from nmt.training.schedules import Plateau
 
 OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))
@@ -58,16 +57,25 @@ def build_schedule(
 
 
 def optimizer_problems(
-    optimizer: Block, schedule: ScheduleSettings, training: TrainingSettings, *, device: str, trust: Sequence[str] = ()
+    optimizer: Block,
+    schedule: Block,
+    *,
+    interval: str,
+    endless: bool,
+    monitor: str,
+    device: str,
+    trust: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield the reasons for which optimizer or schedule cannot be constructed, or cannot update a single weight."""
-    block = schedule.block
-    if (training.max_epochs, training.max_steps) == (None, None) and _needs_total_steps(block, trust):
-        name = block["_target_"].rpartition(".")[2]
+    """Yield the reasons for which optimizer or schedule cannot be constructed, or cannot update a single weight.
+
+    ``endless``: neither the number of epochs nor that of updates is limited.
+    """
+    if endless and _needs_total_steps(schedule, trust):
+        name = schedule["_target_"].rpartition(".")[2]
         yield f"training.max_epochs=null: {name} needs the number of updates; set training.max_steps or max_epochs"
         return
-    if schedule.interval == "epoch" and _counts_updates(block, trust):
-        yield f"schedule.interval=epoch: {block['_target_']} counts updates; remove schedule.interval"
+    if interval == "epoch" and _counts_updates(schedule, trust):
+        yield f"schedule.interval=epoch: {schedule['_target_']} counts updates; remove schedule.interval"
         return
     part, refused = "optimizer", optimizer
     weight = torch.nn.Parameter(
@@ -77,8 +85,8 @@ def optimizer_problems(
     try:
         built = build_optimizer(optimizer, [weight], trust=trust)
         built.step(lambda: 0.0)
-        part, refused = "schedule", block
-        steps = build_schedule(block, built, total_steps=lambda: 1000, monitor=training.monitor, trust=trust)
+        part, refused = "schedule", schedule
+        steps = build_schedule(schedule, built, total_steps=lambda: 1000, monitor=monitor, trust=trust)
         built.step(lambda: 0.0)  # torch warns about a schedule that steps first
         step_schedule(steps, 0.0)
     except REFUSALS as error:

@@ -17,7 +17,7 @@ from nmt.alignment.word_weights import argmax_links, display_pieces, display_wei
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
 from nmt.errors import counted, print_message
-from nmt.files.atomic import write_lines
+from nmt.files.atomic import replace_file, write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.score_hints import print_hints
@@ -25,15 +25,16 @@ from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, c
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
-from nmt.training.curve import save_curve
 from nmt.training.fit import Fitted
-from nmt.training.optional import optional, warn
+from nmt.training.logs import optional, warn
+from nmt.training.metrics import read_metrics
 from nmt.training.settings import Train
 
 GROUP = 4096  # test sentences that are translated at once: their alignments are in memory
 PICTURES = 6  # heatmaps of the test set, as PNG
 EXAMPLES = 24  # sentences on the HTML page
 MAX_DRAWN = 100  # words or pieces per side of a drawn sentence: larger pictures are unreadable
+MIN_SPAN = 2.0  # BLEU: a smaller range would draw noise as if it were progress
 
 
 def report(
@@ -192,3 +193,40 @@ def spread(lengths: Sequence[int] | np.ndarray, count: int) -> list[int]:
     if len(order) <= count:
         return order
     return [order[round(k * (len(order) - 1) / (count - 1))] for k in range(count)]
+
+
+def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
+    """Plot losses (nats per piece) and validation BLEU against updates, from the CSV file ``metrics``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = read_metrics(metrics)
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    losses = figure.add_subplot()
+    for name, style in (("train_loss", {"alpha": 0.4}), ("valid_loss", {"marker": "o"})):
+        if points := columns.get(name):
+            losses.plot(*zip(*points, strict=True), label=name.replace("_", " "), **style)
+    losses.set_xlabel("updates")
+    losses.set_ylabel("loss (nats per piece)")
+    losses.set_ylim(0, 1.05 * losses.get_ylim()[1])
+    losses.set_title(title, parse_math=False)  # the name of a run may contain $
+    losses.grid(alpha=0.3)
+    if points := columns.get("valid_bleu"):
+        scores = losses.twinx()
+        scores.plot(*zip(*points, strict=True), color="tab:green", marker="s", label="valid BLEU (greedy)")
+        scores.set_ylim(*score_limits([value for _, value in points]))
+        scores.set_ylabel("BLEU")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    with replace_file(picture) as file:
+        figure.savefig(file, dpi=120, format="png")
+
+
+def score_limits(scores: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of an axis for these scores in percent: their range and a margin, within [0, 100]."""
+    low, high = min(scores), max(scores)
+    missing = max(0.0, MIN_SPAN - (high - low))
+    low, high = low - missing / 2, high + missing / 2
+    shift = max(0.0, -low) - max(0.0, high - 100)
+    margin = 0.05 * (high - low)
+    return max(0.0, low + shift - margin), min(100.0, high + shift + margin)

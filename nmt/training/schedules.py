@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Annotated, Any
 
 from torch.optim import Optimizer
@@ -60,10 +59,6 @@ class Plateau(ReduceLROnPlateau):
         if self.best_merit is None or metrics > self.best_merit:
             self.best_merit, self.improvements = metrics, self.improvements + 1
         super().step(self.improvements, epoch)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state. That of an earlier version has a score as ``best``, which is forgotten."""
-        super().load_state_dict(state_dict if "improvements" in state_dict else {**state_dict, "best": -inf})
 
     def warm_up(self, update: int) -> None:
         """Set the rate of this update, from 0, while warming up: torch's class only knows validations."""

@@ -41,9 +41,9 @@ from nmt.text.prepared_settings import SETTINGS_FILE, write_settings
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.checkpoints import AtomicCheckpoints
-from nmt.training.curve import read_metrics, save_curve
-from nmt.training.metrics import MetricsFile, read_rows
-from nmt.training.optional import optional
+from nmt.training.logs import MetricsFile, optional
+from nmt.training.metrics import read_metrics, read_rows
+from nmt.training.report import save_curve
 from nmt.training.settings import Train
 
 FINISHED = Path("runs/finished")

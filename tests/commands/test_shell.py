@@ -330,7 +330,7 @@ def test_every_message_is_made_printable() -> None:
     ]
     direct = [line for line in printed if re.search(r"file=.*stderr|stderr\.write", line)]
     # The progress display holds numbers only and needs a carriage return; rich prints the progress of training.
-    assert sorted(line.partition(":")[0] for line in direct) == ["errors.py", "progress.py", "progress.py"], direct
+    assert sorted(line.partition(":")[0] for line in direct) == ["errors.py", "logs.py", "progress.py"], direct
 
 
 def test_names_of_files_reach_the_terminal_printable(arguments: dict[str, list[str]]) -> None:

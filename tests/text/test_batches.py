@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from batch_laws import check_continued, check_epoch, check_epochs
 
 from nmt.data.pair import Pair
 from nmt.data.text_files import read_pairs
-from nmt.text.batches import TokenBatches, collate
+from nmt.text.batches import CorpusPlan, EpochBatches, collate
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.specials import BOS, EOS, PAD
 from nmt.text.tokenizer import Tokenizer
@@ -36,7 +37,7 @@ def padding_share(batches: list[list[int]], source: np.ndarray, target: np.ndarr
 @pytest.mark.parametrize("max_tokens", [1024, 4096])
 def test_batches_are_well_filled_and_pad_little(max_tokens: int, shuffle: bool) -> None:
     source, target = lengths(29_000)
-    batches = list(TokenBatches(source, target, max_tokens=max_tokens, shuffle=shuffle))
+    batches = list(EpochBatches(CorpusPlan(source, target, max_tokens=max_tokens, shuffle=shuffle)))
     assert padding_share(batches, source, target) <= 0.05
     fewest = (np.maximum(source, target) + 1).sum() / max_tokens
     assert fewest / len(batches) >= 0.65
@@ -53,98 +54,34 @@ def test_every_row_occurs_once_within_the_budget_and_the_promised_length(seed: i
         "shuffle": bool(seed % 3),
         "seed": seed,
     }
-    for world_size in (1, 2, 3):
-        ranks = [
-            TokenBatches(source, target, rank=rank, world_size=world_size, **options) for rank in range(world_size)
-        ]
-        for epoch in range(4):
-            for sampler in ranks:
-                sampler.set_epoch(epoch)
-            shares = [list(sampler) for sampler in ranks]
-            assert {len(share) for share in shares} == {len(sampler) for sampler in ranks} == {len(ranks[0])}
-            batches = [rows for share in shares for rows in share]
-            if world_size == 1 or len(source) >= len(batches):
-                assert sorted(row for rows in batches for row in rows) == list(range(len(source)))
-            else:
-                assert {row for rows in batches for row in rows} == set(range(len(source)))
-            for rows in batches:
-                assert len(rows) >= 1
-                assert len(rows) <= (options["max_sentences"] or len(source))
-                cost = len(rows) * (max(source[rows].max(), target[rows].max()) + 1)
-                assert cost <= options["max_tokens"] or len(rows) == 1
-
-
-def resumed_ranks(state: dict[str, Any] | None, world_size: int, **options: Any) -> list[TokenBatches]:
-    """Return the samplers of all ranks in epoch 2, continued from ``state``."""
-    ranks = [TokenBatches(rank=rank, world_size=world_size, **options) for rank in range(world_size)]
-    for sampler in ranks:
-        sampler.set_epoch(2)
-        if state is not None:
-            sampler.resume(**state)
-    return ranks
-
-
-@pytest.mark.parametrize("worlds", [(1, 2, 1), (2, 1, 3), (3, 8, 2), (5, 5, 5)])
-def test_every_row_occurs_once_when_the_number_of_processes_changes(worlds: tuple[int, ...]) -> None:
-    source, target = lengths(700)
-    options = {"source_lengths": source, "target_lengths": target, "max_tokens": 300}
-    state: dict[str, Any] | None = None
-    rows: list[int] = []
-    for world_size, stop in zip(worlds, (7, 11, None), strict=True):
-        ranks = resumed_ranks(state, world_size, **options)
-        done = state["done"] if state else 0
-        shares = [list(islice(sampler, stop)) for sampler in ranks]
-        assert len({len(share) for share in shares}) == 1
-        rows += [row for share in shares for batch in share for row in batch]
-        state = ranks[0].state()
-        assert state["done"] == done + len(shares[0])
-    assert state["done"] == len(ranks[0])
-    assert sorted(rows) == list(range(700))
+    plan = CorpusPlan(source, target, **options)
+    for world_size, epoch in itertools.product((1, 2, 3), range(4)):
+        check_epoch(plan, world_size, epoch, np.maximum(source, target) + 1, **options)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])
 def test_continued_epoch_has_the_batches_of_the_uninterrupted_one(world_size: int) -> None:
-    source, target = lengths(500)
-    options = {"source_lengths": source, "target_lengths": target, "max_tokens": 300}
-    expected = [list(sampler) for sampler in resumed_ranks(None, world_size, **options)]
-    for done in range(len(expected[0]) + 1):
-        state = {"done": done, "world_size": world_size, "start": [0, 0]}
-        assert [list(sampler) for sampler in resumed_ranks(state, world_size, **options)] == [
-            share[done:] for share in expected
-        ]
+    plan = CorpusPlan(*lengths(500), max_tokens=300)
+    for rank in range(world_size):
+        check_continued(plan, rank=rank, world_size=world_size)
 
 
 def test_epochs_differ_and_are_repeatable() -> None:
     source, target = lengths(5000)
-
-    def epoch(seed: int, number: int) -> list[list[int]]:
-        sampler = TokenBatches(source, target, max_tokens=2048, seed=seed)
-        sampler.set_epoch(number)
-        assert list(sampler) == list(sampler)
-        return list(sampler)
-
-    assert epoch(1, 3) == epoch(1, 3)
-    assert epoch(1, 3) != epoch(1, 4)
-    assert epoch(1, 3) != epoch(2, 3)
-    # Sentences are grouped differently in each epoch, not only ordered differently.
-    first, second = ({frozenset(rows) for rows in epoch(1, number)} for number in (0, 1))
-    assert len(first & second) < 0.1 * len(first)
+    check_epochs(lambda seed: CorpusPlan(source, target, max_tokens=2048, seed=seed))
     # Long batches are spread over the epoch.
-    costs = [source[rows].mean() for rows in epoch(1, 0)]
+    costs = [source[rows].mean() for rows in EpochBatches(CorpusPlan(source, target, max_tokens=2048))]
     assert abs(np.corrcoef(costs, np.arange(len(costs)))[0, 1]) < 0.5
 
 
 def test_unshuffled_batches_are_the_same_in_every_epoch() -> None:
-    source, target = lengths(500)
-    sampler = TokenBatches(source, target, max_tokens=512, shuffle=False)
-    first = list(sampler)
-    sampler.set_epoch(5)
-    assert list(sampler) == first
+    plan = CorpusPlan(*lengths(500), max_tokens=512, shuffle=False)
+    assert list(EpochBatches(plan)) == list(EpochBatches(plan, 5))
 
 
 def test_a_sentence_above_the_budget_is_a_batch_alone() -> None:
     source, target = np.array([5, 5, 100, 5]), np.array([5, 5, 3, 200])
-    batches = list(TokenBatches(source, target, max_tokens=50))
+    batches = list(EpochBatches(CorpusPlan(source, target, max_tokens=50)))
     assert sorted(map(sorted, batches)) == [[0, 1], [2], [3]]
 
 
@@ -161,7 +98,7 @@ def test_multi30k_is_read_back_and_pads_little(tmp_path: Path) -> None:
         for ids, text in zip(corpus.ids(row), pairs[row][:2], strict=True):
             assert tokenizer.decode(ids.tolist()) == " ".join(text.split())
     source, target = corpus.source_lengths, corpus.target_lengths
-    assert padding_share(list(TokenBatches(source, target, max_tokens=4096)), source, target) <= 0.05
+    assert padding_share(list(EpochBatches(CorpusPlan(source, target, max_tokens=4096))), source, target) <= 0.05
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,17 @@
-"""Batches of a sharded corpus: every row once, within the budget, equally many, and resumed in any number of ranks."""
+"""Batches of a sharded corpus: every row once, within the budget, equally many, and from a few shards at a time."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from batch_laws import check_continued, check_epoch, check_epochs
 from sharded import in_shards, random_pairs
 
+from nmt.text.batches import EpochBatches
 from nmt.text.shards import ShardedCorpus
-from nmt.text.windows import WindowedBatches
+from nmt.text.windows import WindowPlan
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +21,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> ShardedCorpus:
     assert isinstance(corpus, ShardedCorpus)
     corpus.window = 3
     return corpus
-
-
-def samplers(corpus: ShardedCorpus, world_size: int, **settings: Any) -> list[WindowedBatches]:
-    return [WindowedBatches(corpus, rank=rank, world_size=world_size, **settings) for rank in range(world_size)]
-
-
-def in_turn(shares: list[list[list[int]]]) -> list[list[int]]:
-    """Return the batches of all ranks in the order of the updates."""
-    return [batch for batches in zip(*shares, strict=True) for batch in batches]
 
 
 @pytest.mark.parametrize(
@@ -49,29 +41,15 @@ def test_every_row_occurs_once_within_the_budget_and_the_promised_length(
 ) -> None:
     monkeypatch.setattr(corpus, "window", window)
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths) + 1
-    settings = {"max_tokens": max_tokens, "max_sentences": max_sentences, "shuffle": shuffle}
-    ranks = samplers(corpus, world_size, **settings)
-    promised = len(ranks[0])
+    plan = WindowPlan(corpus, max_tokens=max_tokens, max_sentences=max_sentences, shuffle=shuffle)
     for epoch in range(2):
-        for sampler in ranks:
-            sampler.set_epoch(epoch)
-        shares = [list(sampler) for sampler in ranks]
-        assert {len(share) for share in shares} == {len(sampler) for sampler in ranks} == {promised}
-        batches = in_turn(shares)
-        rows = [row for batch in batches for row in batch]
-        if len(batches) <= len(corpus):
-            assert sorted(rows) == list(range(len(corpus)))
-        else:  # all batches have one row
-            assert set(rows) == set(range(len(corpus))) and len(batches) < len(corpus) + world_size
-        for batch in batches:
-            assert 1 <= len(batch) <= (max_sentences or len(corpus))
-            assert len(batch) == 1 or len(batch) * longer[batch].max() <= max_tokens
+        check_epoch(plan, world_size, epoch, longer, max_tokens=max_tokens, max_sentences=max_sentences)
 
 
 def test_batches_are_well_filled_and_pad_little(corpus: ShardedCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "window", 9)
     source, target = corpus.source_lengths + 1, corpus.target_lengths + 1
-    batches = list(WindowedBatches(corpus, max_tokens=400))
+    batches = list(EpochBatches(WindowPlan(corpus, max_tokens=400)))
     padded = sum(len(rows) * (source[rows].max() + target[rows].max()) for rows in batches)
     assert 1 - (source + target).sum() / padded < 0.15
     fewest = np.maximum(source, target).sum() / 400
@@ -79,84 +57,20 @@ def test_batches_are_well_filled_and_pad_little(corpus: ShardedCorpus, monkeypat
 
 
 def test_epochs_differ_and_are_repeatable(corpus: ShardedCorpus) -> None:
-    def epoch(seed: int, number: int) -> list[list[int]]:
-        sampler = WindowedBatches(corpus, max_tokens=400, seed=seed)
-        sampler.set_epoch(number)
-        assert list(sampler) == list(sampler)
-        return list(sampler)
-
-    assert epoch(1, 3) == epoch(1, 3)
-    assert epoch(1, 3) != epoch(1, 4)
-    assert epoch(1, 3) != epoch(2, 3)
-    first, second = ({frozenset(rows) for rows in epoch(1, number)} for number in (0, 1))
-    assert len(first & second) < 0.1 * len(first)
+    check_epochs(lambda seed: WindowPlan(corpus, max_tokens=400, seed=seed))
 
 
 def test_only_the_shards_of_one_window_are_open(corpus: ShardedCorpus) -> None:
     starts, shards = corpus.starts, []
     corpus._open.clear()
-    for batch in WindowedBatches(corpus, max_tokens=400):
+    for batch in EpochBatches(WindowPlan(corpus, max_tokens=400)):
         shards.append({int(np.searchsorted(starts, row, side="right")) - 1 for row in batch})
         assert shards[-1] <= set(corpus._open) and len(corpus._open) <= corpus.window
     assert set.union(*shards) == set(range(len(corpus.paths)))
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
-def test_a_resumed_epoch_continues_with_the_next_batch(corpus: ShardedCorpus, world_size: int) -> None:
-    for rank in range(world_size):
-        settings: dict[str, Any] = {"max_tokens": 300, "rank": rank, "world_size": world_size}
-        sampler = WindowedBatches(corpus, **settings)
-        sampler.set_epoch(2)
-        expected = list(sampler)
-        for done in (0, 1, len(expected) // 2, len(expected) - 1):
-            iterator = iter(sampler)
-            for _ in range(done):
-                next(iterator)
-            other = WindowedBatches(corpus, **settings)
-            other.set_epoch(2)
-            other.resume(**({**sampler.state(), "done": 0} if done == 0 else sampler.state()))
-            assert list(other) == expected[done:]
-            assert other.done == len(expected) == len(other)
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (4, 2)])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
-def test_an_epoch_resumed_with_other_ranks_has_every_row_once(
-    corpus: ShardedCorpus, before: int, after: int, share: float
+@pytest.mark.parametrize(("rank", "world_size"), [(0, 1), (0, 2), (1, 2)])
+def test_continued_epoch_has_the_batches_of_the_uninterrupted_one(
+    corpus: ShardedCorpus, rank: int, world_size: int
 ) -> None:
-    first = samplers(corpus, before, max_tokens=200)
-    done = int(len(first[0]) * share)
-    used: list[list[list[int]]] = []
-    for sampler in first:
-        sampler.set_epoch(1)
-        iterator = iter(sampler)
-        used.append([next(iterator) for _ in range(done)])
-    second = samplers(corpus, after, max_tokens=200)
-    for sampler in second:
-        sampler.set_epoch(1)
-        sampler.resume(**first[0].state())
-    rest = [list(sampler) for sampler in second]
-    assert {done + len(batches) for batches in rest} == {len(sampler) for sampler in second}
-    rows = [row for share in (*used, *rest) for batch in share for row in batch]
-    assert sorted(rows) == list(range(len(corpus)))
-    # A second change of the number of ranks.
-    third = samplers(corpus, before, max_tokens=200)
-    again = []
-    for sampler in samplers(corpus, after, max_tokens=200):
-        sampler.set_epoch(1)
-        sampler.resume(**first[0].state())
-        iterator = iter(sampler)
-        again.append([next(iterator) for _ in range(min(3, len(rest[0])))])
-        state = sampler.state()
-    for sampler in third:
-        sampler.set_epoch(1)
-        sampler.resume(**state)
-    rows = [row for share in (*used, *again, *map(list, third)) for batch in share for row in batch]
-    assert sorted(rows) == list(range(len(corpus)))
-
-
-def test_a_limited_epoch_ends_early(corpus: ShardedCorpus) -> None:
-    sampler = WindowedBatches(corpus, max_tokens=200)
-    expected = list(sampler)
-    sampler.limit(5)
-    assert list(sampler) == expected[:5] and len(sampler) == 5
+    check_continued(WindowPlan(corpus, max_tokens=300), rank=rank, world_size=world_size)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.commands.train import train
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 KILLED = 9
 SERVER = multiprocessing.get_context("forkserver")  # imports these packages once, for all children

@@ -16,8 +16,8 @@ from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
-from nmt.training.module import TranslationTask
-from nmt.training.new_model import new_model
+from nmt.training.task import TranslationTask
+from nmt.training.weights import new_model
 
 WORDS = [*SMALL, "batches.max_tokens=150", "batches.accumulate=3", "training.max_epochs=1", "schedule=constant"]
 WORDS += ["encoder.dropout=0", "decoder.dropout=0", "training.label_smoothing=0"]

@@ -23,7 +23,7 @@ from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.adapter_file import model_fingerprint
 from nmt.inference.model_folder import load_folder
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 ADAPT = ["init_from=runs/demo", "adapt=lora", "adapt.rank=2", "name=b", "optimizer.lr=0.05", "schedule=constant"]
 ADAPT += ["training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"]

@@ -17,11 +17,11 @@ from tiny import SMALL
 from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import Batch
-from nmt.training import fit
-from nmt.training.averaging import Average, average_weights, describe_average, validate_weights
+from nmt.training import weights as module
 from nmt.training.checkpoints import Kept
-from nmt.training.merit import merit
-from nmt.training.module import TranslationTask
+from nmt.training.metrics import merit
+from nmt.training.task import TranslationTask
+from nmt.training.weights import Average, average_weights, describe_average, validate_weights
 
 Weights = dict[str, torch.Tensor]
 # Without attention, a run ends sooner: it draws no alignments.
@@ -90,7 +90,7 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
 def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
     run: Path, better: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original = fit.validate_weights
+    original = module.validate_weights
 
     def validate(task: TranslationTask, weights: Weights, batches: Any, precision: Any) -> dict[str, float]:
         best = original(task, stored_weights(max((run / "checkpoints").glob("best-epoch=2*"))), batches, precision)
@@ -100,7 +100,7 @@ def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
             assert best[name] == pytest.approx(float(logged[name]), rel=1e-5)
         return original(task, weights, batches, precision) | {"valid_loss": 0.5 if better else 99.0}
 
-    monkeypatch.setattr(fit, "validate_weights", validate)
+    monkeypatch.setattr(module, "validate_weights", validate)
     train([*WORDS, "training.max_epochs=3", "training.average_checkpoints=2", "training.monitor=valid_loss"])
     files = sorted((run / "checkpoints").glob("best-*"))
     assert [file.name.partition("-valid")[0] for file in files] == ["best-epoch=1", "best-epoch=2"]
@@ -151,7 +151,7 @@ def test_average_is_kept_if_it_is_at_least_as_good(
     loss: float, bleu: float, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = {"valid_loss": loss, "valid_bleu": bleu}
-    monkeypatch.setattr(fit, "validate_weights", lambda *_: scores)
+    monkeypatch.setattr(module, "validate_weights", lambda *_: scores)
     models = [Kept({"w": torch.ones(1)}, epoch, bleu) for epoch in (3, 2)]
     best: Any = SimpleNamespace(monitor="valid_bleu", read_best=lambda count, model: models[:count])
     best.best_merit = lambda: merit({"valid_loss": 2.0, "valid_bleu": 30.0}, "valid_bleu")
@@ -159,5 +159,5 @@ def test_average_is_kept_if_it_is_at_least_as_good(
     data: Any = SimpleNamespace(all_valid=lambda: [])
     trainer: Any = SimpleNamespace(precision_plugin=None)
     config = train_config(["training.average_checkpoints=2", "device=cpu"])
-    average: Any = fit._average(config, best, task, data, trainer)
+    average: Any = module.average_best(config, best, task, data, trainer)
     assert (average.epochs, average.score, average.kept) == ([2, 3], bleu, kept)

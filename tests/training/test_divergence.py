@@ -14,7 +14,7 @@ from nmt import Translator
 from nmt.commands.shell import run as run_command
 from nmt.commands.train import train
 from nmt.errors import UserError
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
@@ -74,7 +74,7 @@ def test_without_a_finite_model_there_is_an_error_and_no_model(
 @pytest.mark.thorough
 def test_weight_that_no_validation_reads_is_noticed(run: Path, updates: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ruin_weights_at(monkeypatch, step=updates)
-    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_, **__: torch.tensor(1.0))
+    monkeypatch.setattr("nmt.training.task.functional.cross_entropy", lambda *_, **__: torch.tensor(1.0))
     with pytest.raises(UserError, match=r"weight model\.\S+ is not finite after update"):
         train(ONE_EPOCH)
 

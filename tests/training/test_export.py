@@ -20,7 +20,7 @@ from nmt.inference.onnx import export as exporter
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.model.decoder import LSTMDecoder
 from nmt.text.tokenizer import Tokenizer
-from nmt.training.export import export_run
+from nmt.training.run import export_run
 
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 TOKENIZER = Tokenizer.train(["a small dog sees red houses"], vocab_size=280)

@@ -15,8 +15,8 @@ from tiny import TINY
 from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.files.locks import LOCK_FILE, lock_folder
-from nmt.training.metrics import MetricsFile
-from nmt.training.module import TranslationTask
+from nmt.training.logs import MetricsFile
+from nmt.training.task import TranslationTask
 
 pytestmark = pytest.mark.attack("two processes on one run")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tiny import TINY
 
 from nmt.commands.train import train
-from nmt.training.metrics import COLUMNS, HEADER, MetricsFile, read_rows
+from nmt.training.logs import MetricsFile
+from nmt.training.metrics import COLUMNS, HEADER, read_rows
 
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 

@@ -17,9 +17,8 @@ from tiny import TINY
 
 from nmt.commands.train import train
 from nmt.config import train_config
-from nmt.training.checkpoints import BestCheckpoints
-from nmt.training.module import TranslationTask
-from nmt.training.patience import Patience
+from nmt.training.checkpoints import BestCheckpoints, Patience
+from nmt.training.task import TranslationTask
 
 WORDS = [*TINY, "data.train_pairs=100", "data.test_pairs=1", "attention=none"]
 WORDS = [word for word in WORDS if "slots" not in word]
@@ -119,13 +118,14 @@ def test_best_checkpoints_are_the_first_of_all_when_sorted(
     """Also with a resumption in between. The naive version sorts all epochs at once, the latest first."""
     settings = replace(TRAINING, keep_best=keep)
     with TemporaryDirectory() as folder:
-        best = EmptyCheckpoints(Path(folder), settings)
+        best = BestCheckpoints(Path(folder), settings)
         for epoch, (bleu, loss) in enumerate(values):
             if epoch == resumed:
-                state, best = best.state_dict(), EmptyCheckpoints(Path(folder), settings)
+                state, best = best.state_dict(), BestCheckpoints(Path(folder), settings)
                 best.load_state_dict(state)
-            metrics = {"epoch": torch.tensor(epoch), "valid_bleu": torch.tensor(bleu), "valid_loss": torch.tensor(loss)}
-            best._save_monitor_checkpoint(SimpleNamespace(), metrics)  # type: ignore[arg-type]
+            trainer = SimpleNamespace(current_epoch=epoch, loggers=[], save_checkpoint=lambda path, **_: path.touch())
+            trainer.callback_metrics = {"valid_bleu": torch.tensor(bleu), "valid_loss": torch.tensor(loss)}
+            best.on_train_epoch_end(trainer, None)  # type: ignore[arg-type]
             best.remove_replaced()
 
     def naive(epoch: int) -> tuple[float, float, int]:
@@ -134,14 +134,7 @@ def test_best_checkpoints_are_the_first_of_all_when_sorted(
         return -printed, loss, -epoch
 
     expected = sorted(range(len(values)), key=naive)[:keep]
-    assert [int(Path(path).name.split("=")[1].split("-")[0]) for path in best._best_first()] == expected
-
-
-class EmptyCheckpoints(BestCheckpoints):
-    """Writes empty files."""
-
-    def _save_checkpoint(self, trainer: Any, filepath: str) -> None:
-        Path(filepath).touch()
+    assert [int(Path(path).name.split("=")[1].split("-")[0]) for path in best.best_k_models] == expected
 
 
 @given(st.lists(st.floats(0, 9), min_size=2, max_size=8), st.integers(1, 7), st.integers(1, 3))
@@ -150,13 +143,12 @@ def test_patience_of_a_resumed_run_counts_on(losses: list[float], stop: int, pat
         """Return whether training stops after each validation."""
         stops = []
         for loss in losses:
-            trainer: Any = SimpleNamespace(callback_metrics={"valid_loss": loss}, current_epoch=0, should_stop=False)
-            callback._run_early_stopping_check(trainer)
-            stops.append(trainer.should_stop)
+            callback.count({"valid_loss": loss})
+            stops.append(callback.is_over)
         return stops
 
     def new() -> Patience:
-        return Patience("valid_loss", mode="min", patience=patience)
+        return Patience("valid_loss", patience)
 
     first, resumed = new(), new()
     before = validate(first, losses[:stop])

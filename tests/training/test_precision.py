@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.training import precision
-from nmt.training.precision import Bfloat16, slowdown
+from nmt.training import fit as precision
+from nmt.training.fit import Bfloat16, slowdown
 
 
 def test_forward_products_are_bfloat16_and_gradients_float32() -> None:

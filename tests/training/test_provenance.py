@@ -18,8 +18,8 @@ from tiny import SMALL, interrupt_at
 
 import nmt
 from nmt.commands.train import train
-from nmt.training.curve import save_curve, score_limits
 from nmt.training.provenance import commit
+from nmt.training.report import save_curve, score_limits
 
 pytestmark = pytest.mark.thorough
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from nmt.training.quiet import without_advice
+from nmt.training.logs import without_advice
 
 pytestmark = pytest.mark.thorough
 

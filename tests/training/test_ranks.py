@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, record_batches
+from tiny import SMALL, interrupt_at, record_batches
 from torch.nn import functional
 from two_ranks import NO_REPORT, train_on_two_ranks
 
@@ -17,7 +17,7 @@ from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
 from nmt.training.guide import build_guide, normalise
-from nmt.training.new_model import new_model
+from nmt.training.weights import new_model
 
 WORDS = [*SMALL, "encoder.dropout=0.1", "batches.max_tokens=150", "guide=links", "training.clip_norm=null"]
 EXACT = [*WORDS, "encoder.dropout=0", "decoder.dropout=0", "name=exact", "training.monitor=valid_loss"]
@@ -120,14 +120,25 @@ def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: 
     assert all(torch.equal(weights[0]["weights"][-1][name], value) for name, value in weights[1]["weights"][-1].items())
 
 
-def test_one_process_continues_the_epoch_of_two(records: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_repeats_the_epoch_of_two(
+    records: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is interrupted itself, and then continues its own epoch. Updates count on from those of the two."""
     monkeypatch.chdir(records[0]["folder"])
     monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
     batches = record_batches(monkeypatch)
     torch.set_default_dtype(torch.float64)
+    words = ["name=alone", "resume=true"]
     try:
-        train(["name=alone", "resume=true"])
+        with monkeypatch.context() as patch:
+            interrupt_at(patch, step=STOP_AT + 3)
+            with pytest.raises(KeyboardInterrupt):
+                train(words)
+        train(words)
     finally:
         torch.set_default_dtype(torch.float32)
-    rows = [row for rank in job(records, 2) for _, batch in rank["rows"] for row in batch]
-    assert sorted([*rows, *(row for batch in batches for row in batch)]) == list(range(60))
+    assert sorted(row for batch in batches for row in batch) == list(range(60))
+    message = "epoch 1 starts again, because it was interrupted with 2 processes and continues with 1\n"
+    assert capsys.readouterr().err.count(message) == 1
+    last = torch.load("runs/alone/checkpoints/last.ckpt")
+    assert (last["epoch"], last["global_step"]) == (0, STOP_AT + 1 + len(batches))

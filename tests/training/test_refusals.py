@@ -36,7 +36,7 @@ def test_a_beta_of_zero_is_a_number(run: Path) -> None:
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize(
-    "place", ["nmt.training.module.TranslationTask.training_step", "nmt.training.new_model.build_model"]
+    "place", ["nmt.training.task.TranslationTask.training_step", "nmt.training.weights.build_model"]
 )
 def test_out_of_memory(run: Path, error: Exception, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
@@ -87,8 +87,8 @@ def test_checkpoint_without_its_keys(stopped: Path, change: Callable[[dict[str, 
     ("change", "problem"),
     [
         ({"format": None}, "no valid format version; start a new run"),
-        ({"format": 1}, "format 1, but this version reads format 2; start a new run"),
-        ({"format": 3}, "format 3, but this version reads format 2; update the toolkit"),
+        ({"format": 2}, "format 2, but this version reads format 3; start a new run"),
+        ({"format": 4}, "format 4, but this version reads format 3; update the toolkit"),
     ],
 )
 def test_checkpoint_of_another_format_is_refused(stopped: Path, change: dict[str, Any], problem: str) -> None:
@@ -126,10 +126,7 @@ def test_damaged_best_checkpoint_is_skipped(
     best = BestCheckpoints(tmp_path, train_config(["training.monitor=valid_loss"]).training)
     torch.save({**good, key: value}, tmp_path / "best.ckpt")
     torch.save(good, tmp_path / "last.ckpt")
-    best.best_k_models, best.losses = (
-        {str(tmp_path / "best.ckpt"): torch.tensor(1.0)},
-        {str(tmp_path / "best.ckpt"): 1.0},
-    )
+    best.scores["best.ckpt"] = {"valid_loss": 1.0}
     kept = best.read(tmp_path / "last.ckpt", model)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: {tmp_path}/best.ckpt: {problem}") and line.endswith("; the checkpoint is skipped")

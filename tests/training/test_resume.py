@@ -24,7 +24,7 @@ from nmt.commands.runs import resumed_arguments, trust_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=1"]
 TRANSFORMER += ["decoder.self_attention=linear", "encoder.feedforward_size=8", "decoder.feedforward_size=8"]
@@ -88,7 +88,7 @@ def test_killed_run_continues_after_its_last_complete_epoch(run: Path, monkeypat
 
     batches.clear()
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(3))
+        patch.setattr("nmt.training.logs.LiveProgress.on_train_epoch_start", die_in_epoch(3))
         with pytest.raises(SystemExit):
             train(words)
     assert len(batches) == three_epochs
@@ -104,7 +104,7 @@ def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPat
             train([*TINY, "batches.max_tokens=300", "training.monitor=valid_loss"])
     best = torch.load(run / "model.pt")["weights"]
     run.rename(run.parent / "moved")
-    monkeypatch.setattr("nmt.training.module.functional.cross_entropy", lambda *_, **__: torch.tensor(1e6))
+    monkeypatch.setattr("nmt.training.task.functional.cross_entropy", lambda *_, **__: torch.tensor(1e6))
     train(["name=moved", "resume=true"])  # every later epoch is worse
     summary = json.loads((run.parent / "moved" / "summary.json").read_text())
     assert summary["valid_best"] < 100
@@ -306,7 +306,7 @@ def test_plateau_resumes_with_the_same_rates(run: Path, step: int | str, monkeyp
         if isinstance(step, int):
             interrupt_at(patch, step=step)
         else:
-            patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(3))
+            patch.setattr("nmt.training.logs.LiveProgress.on_train_epoch_start", die_in_epoch(3))
         with pytest.raises((KeyboardInterrupt, SystemExit)):
             train(words)
     train(["resume=true"])
@@ -394,7 +394,7 @@ def test_damaged_folder_is_reported(run: Path, file: str, text: str | None, mess
 
 def test_fewer_epochs_than_already_trained_are_rejected(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.training.progress.LiveProgress.on_train_epoch_start", die_in_epoch(2))
+        patch.setattr("nmt.training.logs.LiveProgress.on_train_epoch_start", die_in_epoch(2))
         with pytest.raises(SystemExit):
             train([*TINY, "training.max_epochs=3"])
     with pytest.raises(UserError, match=r"training\.max_epochs=1: the run is already in epoch 2; give 2 or more"):

@@ -22,7 +22,7 @@ from nmt.config import read_yaml
 from nmt.errors import UserError
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 
 def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from sharded import in_shards, random_pairs
 from nmt.text.prepare import Prepared
 from nmt.training import data as data_module
 from nmt.training.data import CorpusBatches
-from nmt.training.groups import BatchSettings
+from nmt.training.settings import BatchSettings
 
 EPOCHS = 4
 
@@ -36,13 +37,14 @@ class Run:
     def train(self, epochs: int, most: int | None = None) -> None:
         """Make updates until ``epochs`` have ended, or until ``most`` updates of the epoch that is then current."""
         while self.trainer.current_epoch < epochs:
-            loader = self.data.train_dataloader()
-            count = len(loader)
-            for number, _ in enumerate(loader.batches, loader.batches.done + 1):
+            batches: Any = self.data.train_dataloader().batch_sampler
+            count = len(batches)
+            for number, _ in enumerate(batches, batches.before + batches.skip + 1):
                 updated = number % self.accumulate == 0 or number == count
                 self.trainer.global_step += updated
                 if updated and most is not None and number >= most * self.accumulate:
                     return
+            self.data.end_epoch()
             self.trainer.current_epoch += 1
 
     def resume(self, before: Run) -> None:
@@ -59,7 +61,7 @@ def test_resumed_run_knows_its_last_update(
     """Each process trains a part of the run. ``most``: the first one is stopped within its second epoch."""
     run = Run(prepared, accumulate, processes[0], monkeypatch)
     first = run.data.updates_until(EPOCHS)
-    assert first == EPOCHS * run.data._updates(run.data._train_loader())
+    assert first == EPOCHS * math.ceil(run.data.batches_per_epoch() / accumulate)
     run.train(2, most) if most else run.train(2)
     for ends, count in zip((3, EPOCHS), processes[1:], strict=True):
         before, run = run, Run(prepared, accumulate, count, monkeypatch)
@@ -78,14 +80,3 @@ def test_extended_run_has_more_updates(prepared: Prepared, monkeypatch: pytest.M
     run = Run(prepared, 1, 1, monkeypatch)
     run.resume(before)
     assert run.data.updates_until(EPOCHS) == 2 * total
-
-
-def test_checkpoint_of_an_earlier_version_is_resumed(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has neither the length of the run nor the checksum of the text."""
-    before, run = (Run(prepared, 1, 1, monkeypatch) for _ in range(2))
-    total = before.data.updates_until(EPOCHS)
-    before.train(1)
-    run.data.text = 1
-    state = before.data.state_dict()
-    run.data.load_state_dict({key: state[key] for key in ("epoch", "updates", "loader")})
-    assert run.data.updates_until(EPOCHS) == total

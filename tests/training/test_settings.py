@@ -16,12 +16,12 @@ from tiny import TINY, record_batches
 from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.text.batches import Batch
-from nmt.training import module
-from nmt.training.merit import merit
-from nmt.training.module import TranslationTask
+from nmt.training import task as module
+from nmt.training.fit import build_trainer
+from nmt.training.metrics import merit
 from nmt.training.optimizers import build_schedule
 from nmt.training.schedules import warm_up
-from nmt.training.trainer import build_trainer
+from nmt.training.task import TranslationTask
 
 
 class OtherPlateau(torch.optim.lr_scheduler.ReduceLROnPlateau):
@@ -86,17 +86,6 @@ def test_other_plateau_schedules_learn_which_values_are_better(name: str, monito
         {"_target_": name}, optimizer, total_steps=lambda: 1, monitor=monitor, trust=[__name__]
     )
     assert schedule.mode == mode
-
-
-def test_plateau_continues_from_a_state_of_earlier_versions() -> None:
-    configured = task_of("schedule=plateau", "schedule.patience=0", "optimizer.lr=1").configure_optimizers()
-    plateau, (group,) = configured["lr_scheduler"]["scheduler"], configured["optimizer"].param_groups
-    state = {key: value for key, value in plateau.state_dict().items() if key not in ("improvements", "best_merit")}
-    plateau.load_state_dict({**state, "best": 31.5})
-    plateau.step((31.6, -1.0))
-    assert group["lr"] == 1
-    plateau.step((31.6, -1.0))
-    assert group["lr"] == 0.5
 
 
 @pytest.mark.parametrize("rows", [1, 4, 1000])

@@ -18,8 +18,9 @@ from nmt.commands.shell import run as run_command
 from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.errors import Interrupted
-from nmt.training.module import TranslationTask
+from nmt.training.data import CorpusBatches
 from nmt.training.run import train_into
+from nmt.training.task import TranslationTask
 
 pytestmark = pytest.mark.attack("signals in training")
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
@@ -91,3 +92,21 @@ def test_trains_in_another_thread(run: Path) -> None:
     train([*ONE_EPOCH, "name=main"])
     weights, expected = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_sigterm_while_lightning_handles_it_stops_after_the_first_update(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lightning 2.6 sets its own handler, which calls ours, between the start of ``fit`` and ``on_train_start``."""
+    original = CorpusBatches.train_dataloader
+
+    def train_dataloader(self: CorpusBatches) -> Any:
+        if getattr(signal.getsignal(signal.SIGTERM), "__self__", None) is None:  # a method of LastCheckpoint is ours
+            signal.raise_signal(signal.SIGTERM)
+        return original(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CorpusBatches, "train_dataloader", train_dataloader)
+        with pytest.raises(Interrupted):
+            train(ONE_EPOCH)
+    assert torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 1

@@ -21,9 +21,9 @@ from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder
-from nmt.training import ranks
-from nmt.training.last_checkpoint import LastCheckpoint, Stopped
-from nmt.training.launch import detect_launch, require_device
+from nmt.training import distributed as ranks
+from nmt.training.checkpoints import LastCheckpoint, Stopped
+from nmt.training.distributed import detect_launch, require_device
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_ID": "7"}
 SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
@@ -110,7 +110,7 @@ def test_signal_after_the_ranks_agreed_counts_from_the_next_update(monkeypatch: 
         last.stop_signal = signal.SIGTERM  # as the handler does once the call returns
         return numbers
 
-    monkeypatch.setattr("nmt.training.last_checkpoint.sums", sums)
+    monkeypatch.setattr("nmt.training.checkpoints.sums", sums)
     trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=1, should_stop=False)
     last.on_train_batch_end(trainer, cast(Any, None), None, None, 0)
     assert saved == []

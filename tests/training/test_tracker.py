@@ -16,7 +16,7 @@ from nmt.commands.runs import resumed_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import UserError
-from nmt.training import tracker as module
+from nmt.training import logs as module
 
 pytestmark = pytest.mark.thorough
 
@@ -150,7 +150,7 @@ def test_failed_run_is_logged_as_failed(run: Path, stand_in: Any, monkeypatch: p
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("nmt.training.module.TranslationTask.training_step", fail)
+    monkeypatch.setattr("nmt.training.task.TranslationTask.training_step", fail)
     with pytest.raises(ZeroDivisionError):
         train(LOGGED)
     (calls,) = stand_in.LOGS.values()

@@ -13,8 +13,7 @@ from tiny import TINY, interrupt_at
 from two_ranks import NO_REPORT
 
 from nmt.commands.train import train
-from nmt.training.interval import POINT_EVERY, IntervalMeans
-from nmt.training.module import TranslationTask
+from nmt.training.task import POINT_EVERY, IntervalMeans, TranslationTask
 
 WORDS = [*TINY, "data.train_pairs=200", "batches.max_tokens=100"]
 

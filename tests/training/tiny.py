@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nmt.commands.prepare import prepare
-from nmt.training.module import TranslationTask
+from nmt.training.task import TranslationTask
 
 TINY = [
     *("data=copy", "data.train_pairs=300", "data.valid_pairs=20", "data.test_pairs=8", "tokenizer.vocab_size=280"),

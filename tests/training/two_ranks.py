@@ -20,8 +20,8 @@ from kills import SERVER
 from nmt.commands.train import train
 from nmt.errors import UserError
 from nmt.training import run
-from nmt.training.last_checkpoint import LastCheckpoint
-from nmt.training.module import TranslationTask
+from nmt.training.checkpoints import LastCheckpoint
+from nmt.training.task import TranslationTask
 
 TIMEOUT_S = 400  # after which the two processes certainly wait for each other
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

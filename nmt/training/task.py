@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pytorch_lightning as pl
@@ -23,15 +24,48 @@ from nmt.search.options import SearchOptions
 from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
+from nmt.training.distributed import gather, join_losses, rank, world_size
 from nmt.training.guide import Guide, alignment_loss, guided_pieces
-from nmt.training.interval import POINT_EVERY, IntervalMeans
-from nmt.training.joined_loss import join_losses
-from nmt.training.merit import merit
-from nmt.training.metrics import MetricsFile
+from nmt.training.logs import MetricsFile
+from nmt.training.metrics import merit
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
-from nmt.training.ranks import gather, rank, world_size
 from nmt.training.schedules import Plateau
 from nmt.training.settings import Train
+
+POINT_EVERY = 20  # updates
+
+
+class IntervalMeans:
+    """The mean of each loss per piece, over all batches since the last point.
+
+    The loss of a single batch follows the lengths of its sentences, and so does not show how a model learns.
+    """
+
+    def __init__(
+        self, number: int = 0, sums: Mapping[str, float] | None = None, counts: Mapping[str, int] | None = None
+    ) -> None:
+        self.number = number  # of the interval
+        self._sums = dict(sums or {})
+        self._counts = dict(counts or {})
+
+    def add(self, number: int, means: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        """Add the mean losses of a batch in the interval ``number``, each over as many pieces as ``counts`` says."""
+        if number != self.number:
+            self.number = number
+            self._sums.clear()
+            self._counts.clear()
+        for name, mean in means.items():
+            self._sums[name] = self._sums.get(name, 0.0) + mean * counts[name]
+            self._counts[name] = self._counts.get(name, 0) + counts[name]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of each loss so far."""
+        return {name: total / max(1, self._counts[name]) for name, total in self._sums.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return the arguments with which a resumed run continues."""
+        return {"number": self.number, "sums": dict(self._sums), "counts": dict(self._counts)}
 
 
 class TranslationTask(pl.LightningModule):
@@ -205,6 +239,10 @@ class TranslationTask(pl.LightningModule):
             if isinstance(logger, MetricsFile):
                 logger.forget(self.global_step)
 
+    def on_train_epoch_end(self) -> None:
+        """Move to the next epoch. Lightning calls this before the callbacks that write checkpoints."""
+        self.trainer.datamodule.end_epoch()  # type: ignore[attr-defined]
+
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         if isinstance(self.schedule, Plateau):
             self.schedule.warm_up(self.global_step)
@@ -214,9 +252,9 @@ class TranslationTask(pl.LightningModule):
 
         Raise it too where another model guides the run than before.
         """
-        if self.guide is not None and checkpoint.get("guide", self.guide.fingerprint) != self.guide.fingerprint:
+        if self.guide is not None and checkpoint["guide"] != self.guide.fingerprint:
             raise UserError("guide.model: this model has changed since the run started; start a new run")
-        self.interval = IntervalMeans(**checkpoint.get("interval", {}))
+        self.interval = IntervalMeans(**checkpoint["interval"])
         epoch, most = checkpoint["epoch"] + 1, self.settings.max_epochs
         if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")

@@ -1,27 +1,35 @@
-"""The model that a run trains, before its first update and after its last."""
+"""The weights of a run: of its new model, their averages, and those that are kept."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import WeightAveraging
+from torch import Tensor
 
 from nmt.attention.base import Attention
 from nmt.errors import UserError, print_message
 from nmt.files.checkpoint import read_checkpoint
 from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
-from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.model_folder import TrainedModel, choose_device, load_folder, save_folder
 from nmt.model.adapter import adapt, merge, updates
 from nmt.model.build import build_model, require_memory
 from nmt.model.needed_memory import numbers_per_weight
 from nmt.settings.build import plain
+from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
-from nmt.training.checkpoints import KEYS
-from nmt.training.groups import AdaptSettings
-from nmt.training.ranks import rank
-from nmt.training.settings import Train
+from nmt.training.checkpoints import KEYS, BestCheckpoints
+from nmt.training.data import CorpusBatches
+from nmt.training.distributed import rank
+from nmt.training.metrics import LOSS, merit
+from nmt.training.settings import AdaptSettings, Train
+from nmt.training.task import TranslationTask
 
 
 def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = None) -> TrainedModel:
@@ -142,3 +150,89 @@ def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) ->
             f"init_from={place}: its model has separate tables, but embeddings.shared=true or decoder.tied=true needs "
             "one; remove the embeddings and decoder settings to inherit them"
         )
+
+
+class Average(NamedTuple):
+    """The average of the best checkpoints: its epochs (from 1), its value of ``training.monitor``.
+
+    ``kept``: it is the model of the run.
+    """
+
+    weights: dict[str, Tensor]
+    epochs: list[int]
+    score: float
+    kept: bool
+
+
+class MovingAverage(WeightAveraging):
+    """Keeps the exponential moving average of the weights, which is validated and stored as the model.
+
+    After t updates the decay is min(decay, (1 + t) / (10 + t)), so that the random weights of the start are soon
+    forgotten. Checkpoints hold the average and the weights that training continues with.
+    """
+
+    def __init__(self, decay: float) -> None:
+        def average(averaged: Tensor, current: Tensor, updates: Tensor) -> Tensor:
+            count = float(updates)
+            return averaged.lerp(current, 1 - min(decay, (1 + count) / (10 + count)))
+
+        super().__init__(use_buffers=False, avg_fn=average)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Do nothing: the task translates after this, and must use the average too."""
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Continue with the weights of training. The callbacks that write checkpoints are called after this."""
+        super().on_validation_epoch_end(trainer, pl_module)
+
+
+def average_weights(models: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of each weight over the models, computed in double precision."""
+    first = models[0]
+    means = {name: sum((model[name].double() for model in models[1:]), first[name].double()) for name in first}
+    return {name: (mean / len(models)).to(first[name].dtype) for name, mean in means.items()}
+
+
+@torch.no_grad()
+def validate_weights(
+    task: TranslationTask, weights: Mapping[str, Tensor], batches: Iterable[Batch], precision: Any
+) -> dict[str, float]:
+    """Load the weights into the model of ``task`` and return their validation scores, without Lightning's loops."""
+    task.model.load_state_dict(weights)
+    task.model.eval()
+    totals: dict[str, float] = {}
+    pieces = 0
+    with precision.val_step_context():
+        for batch in batches:
+            values, count = task.validation_values(Batch(*(tensor.to(task.device) for tensor in batch)))
+            pieces += count
+            for name, value in values.items():
+                totals[name] = totals.get(name, 0.0) + count * value.item()
+    scores = task.translation_scores()  # without autocast, as Lightning calls it after an epoch
+    return {name: total / pieces for name, total in totals.items()} | scores
+
+
+def describe_average(average: Average, monitor: str, best: float | None) -> str:
+    """Return one line about what the average of the best checkpoints changes."""
+    epochs = ", ".join(map(str, average.epochs))
+    scores = f"{monitor} {average.score:.3f}, the best checkpoint {best:.3f}"
+    return f"average of epochs {epochs}: {scores}; the {'average' if average.kept else 'best checkpoint'} is kept"
+
+
+def average_best(
+    config: Train, best: BestCheckpoints, task: TranslationTask, data: CorpusBatches, trainer: pl.Trainer
+) -> Average | None:
+    """Return the average of the best checkpoints with its validation score, or None if it is off or there is only one.
+
+    It is to be kept if it validates at least as well as the best checkpoint.
+    """
+    if (count := config.training.average_checkpoints) is None:
+        return None
+    models = best.read_best(count, task.model)
+    if len(models) < 2:
+        return None
+    weights = average_weights([model.weights for model in models])
+    task.to(choose_device(config.device))
+    scores = validate_weights(task, weights, data.all_valid(), trainer.precision_plugin)
+    kept = math.isfinite(scores[LOSS]) and merit(scores, best.monitor) >= best.best_merit()
+    return Average(weights, sorted(model.epoch for model in models), scores[best.monitor], kept)

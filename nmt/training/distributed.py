@@ -1,25 +1,100 @@
-"""The processes that train one model together, and what they agree on besides gradients.
+"""The processes that torchrun or Slurm start to train one model, and what they exchange.
 
-Each function also works in a single process, which has nobody to agree with. Then it does not import torch.
+Each function also works in a single process. Then it does not import torch.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from nmt.errors import UserError
-from nmt.training.launch import Launch, detect_launch
+from nmt.training.settings import Train
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+INTERACTIVE = ("bash", "interactive")  # names of Slurm jobs in which people start programs by hand
 T = TypeVar("T")
 WAIT = datetime.timedelta(days=7)  # rank 0 may prepare text for hours while the others wait
 LOST = ("gloo", "nccl", "connection", "socket", "recv", "timed out")  # in errors that mean that a process is gone
 
 _launch: Launch | None = None
 _group: Any = None  # of gloo, also beside NCCL: it exchanges numbers and objects on the CPU
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One of ``world_size`` processes that train together: its ``rank``, and its number on its node.
+
+    ``identifier`` names what started the processes. It stays the same when they are started again.
+    """
+
+    launcher: str
+    identifier: str
+    restarts: int
+    rank: int
+    world_size: int
+    local_rank: int
+    local_size: int
+
+    @property
+    def is_named(self) -> bool:
+        """Whether ``identifier`` belongs to this launch alone."""
+        return self.identifier not in ("torchrun none", "slurm None")
+
+    @property
+    def nodes(self) -> int:
+        return self.world_size // self.local_size
+
+
+def detect_launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
+    """Return how torchrun or ``srun`` started this process, or None if neither did.
+
+    The commands of a batch script of Slurm are not started by ``srun``; they are one process each.
+    """
+    if "TORCHELASTIC_RUN_ID" in environment:
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        numbers = [_number(environment, name) for name in names]
+        restarts = int(environment.get("TORCHELASTIC_RESTART_COUNT", 0))
+        return Launch("torchrun", f"torchrun {environment['TORCHELASTIC_RUN_ID']}", restarts, *numbers)
+    if int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and environment.get("SLURM_JOB_NAME") not in INTERACTIVE:
+        if "SLURM_NTASKS_PER_NODE" not in environment:
+            raise UserError("SLURM_NTASKS_PER_NODE: not set; give --ntasks-per-node to sbatch or srun")
+        names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
+        numbers = [_number(environment, name) for name in names]
+        restarts = int(environment.get("SLURM_RESTART_COUNT", 0))
+        _, tasks, _, per_node = numbers
+        if tasks % per_node:
+            raise UserError(
+                f"SLURM_NTASKS={tasks}: not a multiple of SLURM_NTASKS_PER_NODE={per_node}; give srun --ntasks and "
+                "--ntasks-per-node that fit together"
+            )
+        return Launch("srun", f"slurm {environment.get('SLURM_JOB_ID')}", restarts, *numbers)
+    return None
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment[name])
+    except (KeyError, ValueError):
+        raise UserError(f"{name}={environment.get(name)}: must be a number; start with torchrun or srun") from None
+
+
+def is_first() -> bool:
+    """Return whether this process is the one that writes files and messages: the only one, or rank 0."""
+    launch = detect_launch()
+    return launch is None or launch.rank == 0
+
+
+def require_device(config: Train, launch: Launch | None) -> None:
+    """Raise UserError if several processes would train on the one device that ``device`` names."""
+    if launch is not None and ":" in config.device:
+        raise UserError(f"device={config.device}: each process has its own device; set device=cuda")
 
 
 class FirstRankFailed(SystemExit):
@@ -86,7 +161,7 @@ def _disconnect() -> None:
     from torch import distributed
 
     _launch = _group = None
-    with suppress(RuntimeError, ValueError):  # a process that is gone cannot say goodbye
+    with suppress(RuntimeError, ValueError):  # another process may have ended
         distributed.destroy_process_group()
 
 
@@ -168,3 +243,29 @@ def _broadcast(message: list[Any]) -> None:
     from torch import distributed
 
     distributed.broadcast_object_list(message, src=0, group=_group)
+
+
+class Joined(NamedTuple):
+    """Losses ``scaled`` for averaged gradients, their ``means`` over all ranks, and how many pieces each is of."""
+
+    scaled: dict[str, Tensor]
+    means: dict[str, float]
+    counts: dict[str, int]
+
+
+def join_losses(losses: Mapping[str, Tensor], counts: Mapping[str, int]) -> Joined:
+    """Return the losses of this rank joined with those of the others.
+
+    Each loss is a mean over as many pieces as ``counts`` says. DDP averages the gradients of the ranks, whose batches
+    have different numbers of pieces. With the scaled losses, that average is the gradient of the joined batch.
+    """
+    if world_size() == 1:
+        return Joined(dict(losses), {name: loss.item() for name, loss in losses.items()}, dict(counts))
+    names = sorted(losses, reverse=True)  # train_loss first
+    numbers = [(counts[name], counts[name] * losses[name].item()) for name in names]
+    totals = sums([number for pair in numbers for number in pair])
+    scaled, means = {}, {}
+    for name, pieces, total in zip(names, totals[::2], totals[1::2], strict=True):
+        scaled[name] = losses[name] * (counts[name] * world_size() / max(1.0, pieces))
+        means[name] = total / max(1.0, pieces)
+    return Joined(scaled, means, {name: int(count) for name, count in zip(names, totals[::2], strict=True)})
