@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from nmt.alignment.colours import scales_of
 from nmt.alignment.figures import POINTS, draw_bar, draw_weights, fonts_for, label_cells, new_figure, xml_safe
 from nmt.alignment.figures import save_figure as save_file
-from nmt.comparison.measures import Column, mean_and_deviation
+from nmt.comparison.measures import Column
 from nmt.comparison.results import Point, Row, pareto_front
 from nmt.data.links import Link
 
@@ -26,6 +27,7 @@ LINES = ("-", "--", "-.", ":")
 MAX_LABELS = 60  # a side of a heatmap with more labels is numbered
 CELL = 0.17 * POINTS
 FONT_SIZE = 7.0  # points
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small"}
 Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
 
 
@@ -50,93 +52,76 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return path.with_suffix(".png")
 
 
-def colours(labels: Sequence[str]) -> dict[str, Any]:
-    """Return a colour for each model, the same in all figures."""
+def styles_of(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return colour and line style of each model, the same in all figures.
+
+    Line styles help readers who do not see the colours.
+    """
     from matplotlib import colormaps
 
     palette = colormaps["tab10" if len(labels) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
-    return {label: palette[index % len(palette)] for index, label in enumerate(labels)}
-
-
-def line_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return colour and kind of line for each model; the kind helps readers who do not see the colours."""
-    return {
-        label: {"color": colour, "linestyle": line}
-        for (label, colour), line in zip(colours(labels).items(), cycle(LINES), strict=False)
-    }
+    cycles = zip(labels, cycle(palette), cycle(LINES), strict=False)
+    return {label: {"color": colour, "linestyle": line} for label, colour, line in cycles}
 
 
 def draw_curves(curves: Curves) -> Figure | None:
     """Draw validation loss and BLEU against updates, one line per run; None if no run has metrics."""
-    metrics = [("valid_loss", "validation loss, nats per piece"), ("valid_bleu", "validation BLEU, greedy")]
-    metrics = [item for item in metrics if any(run.get(item[0]) for runs in curves.values() for run in runs)]
-    if not metrics:
+    metrics = {"valid_loss": "validation loss, nats per piece", "valid_bleu": "validation BLEU, greedy"}
+    shown = [metric for metric in metrics if any(run.get(metric) for runs in curves.values() for run in runs)]
+    if not shown:
         return None
-    figure = new_figure(5.2 * len(metrics), 4)
-    styles = line_styles([*curves])
-    for axes, (metric, title) in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
+    figure = new_figure(5.2 * len(shown), 4)
+    styles = styles_of([*curves])
+    for axes, metric in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         for label, runs in curves.items():
             style = {**styles[label], "marker": "o", "markersize": 3, "alpha": 1.0 if len(runs) == 1 else 0.6}
             for number, run in enumerate(runs):
                 if points := run.get(metric):
-                    name = _safe(label) if number == 0 else "_"
-                    axes.plot(*zip(*((step + 1, value) for step, value in points), strict=True), label=name, **style)
-        axes.set_xlabel("updates")
-        axes.set_ylabel(title)
-        axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize="small")
+                    updates, values = zip(*points, strict=True)
+                    name = "_" if number else _safe(label)
+                    axes.plot([update + 1 for update in updates], values, label=name, **style)
+        _finish(axes, "updates", metrics[metric])
+    axes.legend(**LEGEND)
     return figure
 
 
 def draw_pareto(points: Sequence[Point]) -> Figure:
     """Draw BLEU against decoding time; a line joins the points that no other point beats in both."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
     figure = new_figure(8, 4.6)
     axes = figure.add_subplot()
-    labels, engines = ([*dict.fromkeys(getattr(point, name) for point in points)] for name in ("label", "engine"))
-    shades, beams = colours(labels), sorted({point.beam for point in points})
-    front, times = pareto_front(points), [point.milliseconds for point in points]
+    times = [point.milliseconds for point in points]
     axes.set_xscale("log")  # with limits, before drawing: matplotlib warns of equal times that are a power of ten
     axes.set_xlim(0.8 * min(times), 1.25 * max(times))
-    axes.plot([point.milliseconds for point in front], [point.bleu for point in front], color="0.6", zorder=1)
+    beams = sorted({point.beam for point in points})
+    shades = {label: style["color"] for label, style in styles_of([*dict.fromkeys(p.label for p in points)]).items()}
+    markers = dict(zip(dict.fromkeys(point.engine for point in points), cycle(MARKERS), strict=False))
+    front = pareto_front(points)
     for point in points:
-        size = 30 + 50 * beams.index(point.beam)
         axes.scatter(
             point.milliseconds,
             point.bleu,
-            s=size,
-            marker=MARKERS[engines.index(point.engine) % len(MARKERS)],
+            s=30 + 50 * beams.index(point.beam),
+            marker=markers[point.engine],
             color=shades[point.label],
             edgecolors="black" if point in front else "none",
             zorder=2,
         )
-    _number_log_axis(axes, max(times) / min(times))
-    axes.set_xlabel("milliseconds per sentence, log scale")
-    axes.set_ylabel("BLEU of the timed sentences")
-    axes.grid(alpha=0.3, which="both")
-    _pareto_legend(axes, shades, engines, beams)
-    return figure
-
-
-def _number_log_axis(axes: Axes, ratio: float) -> None:
-    """Number a log scale with 1, 2, 5, 10, … or, in a short range, with round steps: powers of ten would overlap."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
-
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if ratio > 10 else MaxNLocator(6))
+    entries = [(_safe(label), {"color": shade}) for label, shade in shades.items()]
+    entries += [(engine, {"marker": marker}) for engine, marker in markers.items()]
+    entries += [(f"beam {beam}", {"markersize": 5 + 2 * number}) for number, beam in enumerate(beams)]
+    for label, style in entries:
+        axes.plot([], [], label=label, **{"linestyle": "none", "marker": "o", "color": "0.4", **style})
+    line = [point.milliseconds for point in front], [point.bleu for point in front]
+    axes.plot(*line, color="0.6", zorder=1, label="Pareto front")
+    # Powers of ten would be too few numbers for a short range, and all multiples too many for a long one.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if max(times) > 10 * min(times) else MaxNLocator(6))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _pareto_legend(axes: Axes, shades: Mapping[str, Any], engines: Sequence[str], beams: Sequence[int]) -> None:
-    from matplotlib.lines import Line2D
-
-    def mark(label: str, **style: Any) -> Line2D:
-        return Line2D([], [], **{"linestyle": "none", "marker": "o", "color": "0.4", "label": label, **style})
-
-    handles = [mark(_safe(label), color=shade) for label, shade in shades.items()]
-    handles += [mark(engine, marker=MARKERS[number % len(MARKERS)]) for number, engine in enumerate(engines)]
-    handles += [mark(f"beam {beam}", markersize=5 + 2 * number) for number, beam in enumerate(beams)]
-    handles.append(mark("Pareto front", marker="", linestyle="-", color="0.6"))
-    axes.legend(handles=handles, frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    _finish(axes, "milliseconds per sentence, log scale", "BLEU of the timed sentences")
+    axes.legend(**LEGEND, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
 
 
 def draw_lengths(
@@ -144,31 +129,34 @@ def draw_lengths(
 ) -> Figure:
     """Draw BLEU and milliseconds per sentence for each bucket of source lengths. ``how`` names engine and beam size."""
     figure = new_figure(10.4, 4)
-    styles = line_styles([row.label for row in rows])
+    styles = styles_of([row.label for row in rows])
     panels = ((bleu, "BLEU"), (times, f"milliseconds per sentence, {how}"))
     for axes, (columns, title) in zip(figure.subplots(1, 2), panels, strict=True):
         for row in rows:
-            values = [mean_and_deviation(row.values.get(column.key, [])) for column in columns]
-            # One run has no deviation. matplotlib draws no bar of length nan.
             shown = [
-                (place, mean, math.nan if deviation is None else deviation)
-                for place, (mean, deviation) in enumerate(values)
-                if mean is not None
+                (place, row.values[column.key]) for place, column in enumerate(columns) if column.key in row.values
             ]
             if shown:
+                places, values = zip(*shown, strict=True)
+                # One run has no deviation. matplotlib draws no bar of length nan.
+                bars = [stdev(numbers) if len(numbers) > 1 else math.nan for numbers in values]
                 style = {**styles[row.label], "marker": "o", "capsize": 2}
-                axes.errorbar(*zip(*shown, strict=True), label=_safe(row.label), **style)
+                axes.errorbar(places, [*map(fmean, values)], bars, label=_safe(row.label), **style)
         axes.set_xticks(range(len(labels)), labels)
         axes.set_xlim(-0.4, len(labels) - 0.6)
-        axes.set_xlabel("source length, pieces")
-        axes.set_ylabel(title)
-        axes.grid(alpha=0.3)
+        _finish(axes, "source length, pieces", title)
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     for axes in figure.axes[::-1]:  # the right panel is empty if nothing could be timed
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize="small")
+            axes.legend(**LEGEND)
             break
     return figure
+
+
+def _finish(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3, which="both")
 
 
 def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
