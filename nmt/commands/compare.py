@@ -25,7 +25,7 @@ from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
 
 if TYPE_CHECKING:
     from nmt.comparison.models import Run
-    from nmt.comparison.report import Comparison
+    from nmt.comparison.results import Row
 
 HELP = """nmt-compare: compare models on the same test set; writes a report, results.csv and figures.
 
@@ -97,8 +97,8 @@ def compare(arguments: list[str]) -> None:
         selection = _given_runs(options, training)
     else:
         selection = _trained_runs(options, training, shared)
-    comparison = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
-    print_table(comparison, options)
+    rows = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
+    print_table(rows, options)
     if selection.failure is not None:
         raise selection.failure
 
@@ -176,7 +176,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
-def _measure(options: Compare, selection: _Selection, command: str) -> Comparison:
+def _measure(options: Compare, selection: _Selection, command: str) -> list[Row]:
     from nmt.comparison.models import Plan
     from nmt.comparison.report import write_report
 
@@ -196,15 +196,15 @@ def _measure(options: Compare, selection: _Selection, command: str) -> Compariso
     )
     try:
         with own_folder(options.folder):
-            comparison, measured = write_report(options.folder, selection.runs, plan)
+            rows, measured = write_report(options.folder, selection.runs, plan)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
         raise
     print_message(f"{counted(measured, 'new measurement')}; all others were stored")
-    return comparison
+    return rows
 
 
-def print_table(comparison: Comparison, options: Compare) -> None:
+def print_table(rows: list[Row], options: Compare) -> None:
     """Print the main columns of the report and its files on stdout."""
     if sys.stdout is None:  # closed, as by >&-
         return
@@ -221,11 +221,11 @@ def print_table(comparison: Comparison, options: Compare) -> None:
     table.add_column("model", overflow="fold")
     for column in shown:
         table.add_column(column.heading, justify="right")
-    for row in comparison.rows:
+    for row in rows:
         cells = ("".join(column.texts(row.values.get(column.key, []))) for column in shown)
         table.add_row(Text(row.label), *cells)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
-    print(describe_budget(comparison.rows))
+    print(describe_budget(rows))
     for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)
 

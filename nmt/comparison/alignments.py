@@ -41,7 +41,7 @@ def measure_alignments(
     split = test.golds is None
     for label, runs in models:
         for run in runs:
-            load = cache(partial(_load, run, trust))  # a model is loaded when it is first needed, and once
+            load = cache(partial(load_translator, run, trust))  # a model is loaded when it is first needed, and once
             key = {"kind": "alignments", "model": run.fingerprint, "text": text}
             facts.setdefault(label, []).append(store.measure(key, partial(_facts, load, run, test)))
             for row in rows if run is runs[0] else ():
@@ -51,7 +51,7 @@ def measure_alignments(
     return facts, drawn
 
 
-def _load(run: Run, trust: Sequence[str]) -> Translator:
+def load_translator(run: Run, trust: Sequence[str]) -> Translator:
     return Translator(load_folder(run.folder, trust=trust))
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nmt.comparison.alignments import measure_alignments
+from nmt.comparison.alignments import load_translator, measure_alignments
 from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_figure
 from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
-from nmt.comparison.models import Model, Plan, Run, TestSet, choose_baseline, group_runs, read_test_set
+from nmt.comparison.models import Plan, Run, TestSet, choose_baseline, group_runs, read_test_set
 from nmt.comparison.page import Block, Picture, Subheading, Table, comparison_page, latex, markdown, table_of
 from nmt.comparison.results import (
     SCORES,
@@ -46,81 +45,49 @@ COLOURS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """Everything that was measured."""
+def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[list[Row], int]:
+    """Measure all models and write the report. Return its rows, and the number of measurements that were not stored.
 
-    baseline: Model
-    test: TestSet
-    rows: list[Row]
-    buckets: list[Bucket]
-    drawn: dict[str, list[dict[str, Any]]]
-    example_rows: list[int]
-    timed: int
-    conditions: dict[str, Any]
-    best: dict[str, str]
-    """The label of the model that is significantly better than all others, by metric."""
-    failures: dict[tuple[str, str], str]
-    """Why some engines, by (label, engine), could not be timed."""
-
-
-def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[Comparison, int]:
-    """Measure what is not stored yet, and write the report. Return it, and the number of new measurements."""
-    store = Measurements(folder)
-    comparison = compare_runs(runs, plan, store)
-    write_csv(comparison.rows, csv_columns(comparison.buckets, plan.engines, plan.beams), folder / "results.csv")
-    make_folder(folder / "figures")
-    title, tables = f"Comparison {folder.name}", _tables(comparison, plan)
-    sections: list[tuple[str, Sequence[Block]]] = [
-        ("", summarise(comparison.rows, comparison.baseline.label, len(comparison.test.sources), plan.missing)),
-        *((table.heading, [table]) for table in tables),
-        *((heading, [picture]) for heading, picture in _pictures(folder / "figures", comparison, plan)),
-    ]
-    if comparison.example_rows:
-        sections.append(("Alignments of the same sentences", [COLOURS, *_sentences(folder / "figures", comparison)]))
-    notes = [
-        *explain_measures(plan, comparison.timed, comparison.test.tokenizer),
-        *((f"not timed: {label}, {engine}", reason) for (label, engine), reason in comparison.failures.items()),
-        *([("alignments", NO_EXAMPLE)] if plan.examples and not comparison.example_rows else []),
-    ]
-    sections.append(("How it was measured", [notes]))
-    conditions = explain_conditions(comparison.rows, comparison.conditions, plan.command)
-    sections.append(("Conditions", [conditions]))
-    write_lines(folder / "report.html", comparison_page(title, sections).rstrip("\n").split("\n"))
-    write_lines(folder / "report.md", [f"# {title}", "", *markdown(tables)][:-1])
-    write_lines(folder / "report.tex", latex(tables, title)[:-1])
-    return comparison, store.measured
-
-
-def compare_runs(runs: Sequence[Run], plan: Plan, store: Measurements) -> Comparison:
-    """Measure quality, alignments and speed of the runs. Raises UserError if they cannot be compared."""
+    Raises UserError if the runs cannot be compared.
+    """
     test, models = read_test_set(runs, plan.tokenizer), group_runs(runs)
     baseline = choose_baseline(models, plan.baseline)
-    conditions = _conditions(plan)
+    store, conditions = Measurements(folder), _conditions(plan)
     lengths = _source_lengths(baseline.runs[0], test, plan, store)
     buckets = length_buckets(lengths)
-    all_rows = [(bucket, bucket.rows(lengths)) for bucket in buckets]
+    translated = [(bucket, bucket.rows(lengths)) for bucket in buckets]
     timed = [(bucket, group) for bucket in buckets if (group := bucket.rows(lengths[: plan.sentences]))]
     examples = spread_rows(lengths, plan.examples, longest=LONGEST_EXAMPLE)
     facts, drawn = measure_alignments(models, test, examples, store, plan.trust)
-    rows = [quality_row(model, baseline, test, facts[model.label], all_rows, store) for model in models]
+    rows = [quality_row(model, baseline, test, facts[model.label], translated, store) for model in models]
     timing = Timing(plan, test, [group for _, group in timed], conditions)
     speed, failures = measure_speed(models, timing, store)
     for row in rows:
         for engine in plan.engines:
             add_speed(row, engine, speed.get((row.label, engine), []), timed)
-    return Comparison(
-        baseline=baseline,
-        test=test,
-        rows=rows,
-        buckets=buckets,
-        drawn=drawn,
-        example_rows=examples,
-        timed=sum(len(group) for _, group in timed),
-        conditions=conditions,
-        best=best_models(rows, test, store),
-        failures=failures,
-    )
+    tables = _tables(rows, best_models(rows, test, store), baseline.label, plan)
+
+    write_csv(rows, csv_columns(buckets, plan.engines, plan.beams), folder / "results.csv")
+    figures = folder / "figures"
+    make_folder(figures)
+    notes = explain_measures(plan, sum(len(group) for _, group in timed), test.tokenizer)
+    notes += [(f"not timed: {label}, {engine}", reason) for (label, engine), reason in failures.items()]
+    sections: list[tuple[str, Sequence[Block]]] = [
+        ("", summarise(rows, baseline.label, len(test.sources), plan.missing)),
+        *((table.heading, [table]) for table in tables),
+        *((heading, [picture]) for heading, picture in _pictures(figures, rows, buckets, plan)),
+    ]
+    if examples:
+        sections.append(("Alignments of the same sentences", [COLOURS, *_sentences(figures, drawn, test, examples)]))
+    elif plan.examples:
+        notes.append(("alignments", NO_EXAMPLE))
+    sections.append(("How it was measured", [notes]))
+    sections.append(("Conditions", [explain_conditions(rows, conditions, plan.command)]))
+    title = f"Comparison {folder.name}"
+    write_lines(folder / "report.html", comparison_page(title, sections).rstrip("\n").split("\n"))
+    write_lines(folder / "report.md", [f"# {title}", "", *markdown(tables)][:-1])
+    write_lines(folder / "report.tex", latex(tables, title)[:-1])
+    return rows, store.measured
 
 
 def _conditions(plan: Plan) -> dict[str, Any]:
@@ -140,10 +107,7 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
     """Return the length of each test source in pieces of this run's tokenizer, with ``</s>``."""
 
     def count() -> list[int]:
-        from nmt.inference.model_folder import load_folder
-        from nmt.inference.translator import Translator
-
-        translator = Translator(load_folder(run.folder, trust=plan.trust))
+        translator = load_translator(run, plan.trust)
         return [len(translator.encode(line)) for line in test.sources]
 
     key = {"kind": "lengths", "model": run.fingerprint, "text": fingerprint(test.sources)}
@@ -151,11 +115,10 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
     return lengths
 
 
-def _tables(comparison: Comparison, plan: Plan) -> list[Table]:
+def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, plan: Plan) -> list[Table]:
     """Return quality, training, and a table for each engine: a table of all engines would be too wide."""
-    rows, baseline = comparison.rows, comparison.baseline.label
     tables = [
-        table_of("Quality", rows, SCORES, baseline=baseline, best=comparison.best),
+        table_of("Quality", rows, SCORES, baseline=baseline, best=best),
         table_of("Size and training", rows, [*SIZES, *TRAINING], baseline=baseline),
     ]
     for engine in plan.engines:
@@ -164,9 +127,9 @@ def _tables(comparison: Comparison, plan: Plan) -> list[Table]:
     return [table for table in tables if len(table.columns) > 2]
 
 
-def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[str, Picture]]:
+def _pictures(folder: Path, rows: Sequence[Row], buckets: Sequence[Bucket], plan: Plan) -> list[tuple[str, Picture]]:
     """Draw the figures of all models; return each with its heading."""
-    rows, pictures = comparison.rows, []
+    pictures = []
     if figure := draw_curves({row.label: [curves(run) for run in row.runs] for row in rows}):
         text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
         pictures.append(("Learning curves", Picture(save_figure(figure, folder / "learning-curves"), text)))
@@ -179,9 +142,8 @@ def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[st
         pictures.append(("Quality against decoding time", picture))
     if plan.engines and plan.beams:
         engine, beam = plan.engines[0], max(plan.beams)
-        columns = bucket_columns(comparison.buckets, engine, beam)
-        labels = [bucket.label for bucket in comparison.buckets]
-        figure = draw_lengths(rows, labels, *columns, f"{engine}, beam {beam}")
+        columns = bucket_columns(buckets, engine, beam)
+        figure = draw_lengths(rows, [bucket.label for bucket in buckets], *columns, f"{engine}, beam {beam}")
         text = (
             "BLEU and decoding time by source length. Bars are one standard deviation: of BLEU over runs, of time over "
             "rounds."
@@ -190,12 +152,14 @@ def _pictures(folder: Path, comparison: Comparison, plan: Plan) -> list[tuple[st
     return pictures
 
 
-def _sentences(folder: Path, comparison: Comparison) -> list[Block]:
+def _sentences(
+    folder: Path, drawn: Mapping[str, Sequence[Mapping[str, Any]]], test: TestSet, rows: Sequence[int]
+) -> list[Block]:
     """Draw each sentence once for all models: their alignments, then α and β of those that write into slots."""
-    test, blocks = comparison.test, list[Block]()
-    for number, row in enumerate(comparison.example_rows):
+    blocks: list[Block] = []
+    for number, row in enumerate(rows):
         gold = test.golds[row].possible if test.golds else ()
-        weights = {label: drawn[number] for label, drawn in comparison.drawn.items() if drawn[number]["weights"]}
+        weights = {label: examples[number] for label, examples in drawn.items() if examples[number]["weights"]}
         slots = {label: example for label, example in weights.items() if example["write"]}
         blocks += [Subheading(f"Sentence {number + 1}"), f"{test.sources[row]}\n{test.references[row]}"]
         if weights:

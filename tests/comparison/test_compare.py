@@ -432,6 +432,13 @@ def test_runs_that_cannot_be_compared_are_named(
     assert message in str(caught.value)
 
 
+def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(report / "attention=luong", tmp_path / "empty")
+    set_text("", "source", "references", "translations")(folder)
+    with pytest.raises(UserError, match=f"^models={folder}: its test set is empty; train with another, or remove it$"):
+        compare([f"models=[{folder}]", "name=bad"])
+
+
 def test_damaged_measurement_is_measured_again(tmp_path: Path) -> None:
     key, store = {"kind": "speed", "beams": (1, 2)}, Measurements(tmp_path)
     assert store.measure(key, lambda: {"a": [1]}) == {"a": [1]} == store.measure(key, lambda: 2)
@@ -534,14 +541,6 @@ def test_missing_test_set_is_found_before_training(
         compare(
             ["attention=luong,memory", "name=untested", *train, "data=prepared", f"data.folder={tmp_path}/prepared"]
         )
-
-
-def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(report / "attention=luong", tmp_path / "empty")
-    for name in ("source", "references", "translations"):
-        (folder / f"test.{name}.txt").write_text("")
-    with pytest.raises(UserError, match=f"^models={folder}: its test set is empty; train with another, or remove it$"):
-        compare([f"models=[{folder}]", "name=bad"])
 
 
 def test_a_run_given_twice_counts_once_and_missing_examples_are_explained(
