@@ -27,7 +27,9 @@ def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) 
 
     The model has no empty word. ``pairs`` are (source ids (S,), target ids (T,)). Memory: S · T numbers for each pair.
     """
-    cells, positions, count = [], [], 0
+    cells: list[np.ndarray] = []
+    positions: list[np.ndarray] = []
+    count = 0
     for source, target in pairs:
         if not (len(source) and len(target)):
             continue

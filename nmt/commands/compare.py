@@ -6,25 +6,30 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.commands.options import asks_for_help, show_help
 from nmt.commands.runs import changed_code, join_options
 from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
+from nmt.comparison.models import (
+    Compare,
+    Run,
+    folder_label,
+    names_model,
+    read_run,
+    run_folders,
+    unknown_baseline,
+)
 from nmt.config.init_from import read_yaml
 from nmt.config.overrides import config_dir, key_of
 from nmt.config.plain import read_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
-from nmt.inference.scores import EvaluationSettings
-from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
 
 if TYPE_CHECKING:
-    from nmt.comparison.models import Run
     from nmt.comparison.results import Row
 
 HELP = """nmt-compare: compare models on the same test set; writes a report, results.csv and figures.
@@ -42,40 +47,6 @@ All other settings are those of nmt-train -m; nmt-train --help lists them."""
 
 SHARED = ("name", "runs", "device", "threads", "trust", "evaluation")  # settings of the report that training needs too
 EQUAL_BUDGET = "training.patience=null"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compare:
-    """The settings in conf/compare.yaml."""
-
-    models: list[str] | None
-    name: str
-    runs: str
-    baseline: str | None
-    beams: list[Annotated[int, AtLeast(1), AtMost(1000)]]
-    engines: list[Literal["torch", "onnx", "onnx-int8"]]
-    rounds: Count
-    sentences: Count | None
-    examples: Annotated[int, AtLeast(0), AtMost(100)]
-    evaluation: EvaluationSettings
-    device: str
-    threads: Threads | None
-    trust: list[str]
-
-    def __post_init__(self) -> None:
-        if Path(self.name).name != self.name or self.name.strip() in ("", ".."):
-            raise UserError(
-                f"name={self.name}: must be the name of a folder, such as name=report; use runs= for its parent"
-            )
-        for key, values in (("beams", self.beams), ("engines", self.engines)):
-            if len({*values}) < len(values):
-                raise UserError(f"{key}=[{','.join(map(str, values))}]: names a value twice; remove one")
-        if self.models is not None and not self.models:
-            raise UserError("models=[]: names no run; give folders, such as models=[runs/a,runs/b]")
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.runs) / self.name
 
 
 def main() -> None:
@@ -117,8 +88,6 @@ class _Selection(NamedTuple):
 
 
 def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
-    from nmt.comparison.models import read_run, run_folders
-
     assert options.models is not None
     if training:
         raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
@@ -146,7 +115,6 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     """Train the runs that have not finished, and return all runs."""
     from nmt.commands.sweep import JobsFailed, sweep
     from nmt.commands.train import train_or_resume
-    from nmt.comparison.models import folder_label, names_model, read_run, unknown_baseline
     from nmt.config.multirun import read_multirun
 
     if not training:
@@ -177,26 +145,11 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
 
 
 def _measure(options: Compare, selection: _Selection, command: str) -> list[Row]:
-    from nmt.comparison.models import Plan
     from nmt.comparison.report import write_report
 
-    plan = Plan(
-        baseline=options.baseline,
-        beams=options.beams,
-        engines=options.engines,
-        rounds=options.rounds,
-        sentences=options.sentences,
-        examples=options.examples,
-        device=options.device,
-        threads=options.threads,
-        trust=options.trust,
-        tokenizer=options.evaluation.tokenizer,
-        command=command,
-        missing=selection.missing,
-    )
     try:
         with own_folder(options.folder):
-            rows, measured = write_report(options.folder, selection.runs, plan)
+            rows, measured = write_report(options, selection.runs, selection.missing, command)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
         raise

@@ -1,4 +1,4 @@
-"""The runs to compare, grouped into models: runs whose stored settings differ in their seed only are one model."""
+"""The settings of a comparison, and its runs: those whose stored settings differ in their seed only are one model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
 from nmt.data.links import Links, parse_links
@@ -27,7 +27,8 @@ from nmt.inference.run_files import (
     TRANSLATIONS,
     has_adapter,
 )
-from nmt.inference.scores import DEFAULT, choose_tokenizer, stored_tokenizer
+from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer, stored_tokenizer
+from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
 
 # Settings in which the runs of one model may differ.
 IGNORED = ("seed", *UNRELATED)
@@ -42,24 +43,37 @@ SUMMARY_TYPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How to compare: what is timed and drawn, and where. ``command`` is the command line.
+class Compare:
+    """The settings in conf/compare.yaml."""
 
-    ``missing`` are folders of runs that have not finished.
-    """
-
+    models: list[str] | None
+    name: str
+    runs: str
     baseline: str | None
-    beams: Sequence[int]
-    engines: Sequence[str]
-    rounds: int
-    sentences: int | None
-    examples: int
+    beams: list[Annotated[int, AtLeast(1), AtMost(1000)]]
+    engines: list[Literal["torch", "onnx", "onnx-int8"]]
+    rounds: Count
+    sentences: Count | None
+    examples: Annotated[int, AtLeast(0), AtMost(100)]
+    evaluation: EvaluationSettings
     device: str
-    threads: int | None
-    trust: Sequence[str]
-    tokenizer: str | None = None
-    command: str
-    missing: Sequence[Path] = ()
+    threads: Threads | None
+    trust: list[str]
+
+    def __post_init__(self) -> None:
+        if Path(self.name).name != self.name or self.name.strip() in ("", ".."):
+            raise UserError(
+                f"name={self.name}: must be the name of a folder, such as name=report; use runs= for its parent"
+            )
+        for key, values in (("beams", self.beams), ("engines", self.engines)):
+            if len({*values}) < len(values):
+                raise UserError(f"{key}=[{','.join(map(str, values))}]: names a value twice; remove one")
+        if self.models is not None and not self.models:
+            raise UserError("models=[]: names no run; give folders, such as models=[runs/a,runs/b]")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.runs) / self.name
 
 
 @dataclass(frozen=True)
@@ -273,8 +287,8 @@ def names_model(wanted: str | None, label: str, folders: Sequence[Path]) -> bool
     """Return whether ``wanted`` is the label of a model, or the folder of one of its runs."""
     if wanted is None:
         return False
-    labels, places = (label, f"attention={label}"), [folder.resolve() for folder in folders]
-    return wanted.rstrip("/") in labels or Path(os.path.realpath(wanted)) in places
+    places = [folder.resolve() for folder in folders]
+    return wanted.rstrip("/") in (label, f"attention={label}") or Path(os.path.realpath(wanted)) in places
 
 
 def unknown_baseline(wanted: str, labels: Sequence[str]) -> UserError:

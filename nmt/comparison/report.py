@@ -12,7 +12,7 @@ import numpy as np
 from nmt.comparison.alignments import load_translator, measure_alignments
 from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_figure
 from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
-from nmt.comparison.models import Plan, Run, TestSet, choose_baseline, group_runs, read_test_set
+from nmt.comparison.models import Compare, Run, TestSet, choose_baseline, group_runs, read_test_set
 from nmt.comparison.page import Block, Picture, Subheading, Table, comparison_page, latex, markdown, table_of
 from nmt.comparison.results import (
     SCORES,
@@ -45,44 +45,47 @@ COLOURS = (
 )
 
 
-def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[list[Row], int]:
+def write_report(options: Compare, runs: Sequence[Run], missing: Sequence[Path], command: str) -> tuple[list[Row], int]:
     """Measure all models and write the report. Return its rows, and the number of measurements that were not stored.
 
-    Raises UserError if the runs cannot be compared.
+    ``missing`` are the folders of runs that have not finished. Raises UserError if the runs cannot be compared.
     """
-    test, models = read_test_set(runs, plan.tokenizer), group_runs(runs)
-    baseline = choose_baseline(models, plan.baseline)
-    store, conditions = Measurements(folder), _conditions(plan)
-    lengths = _source_lengths(baseline.runs[0], test, plan, store)
+    folder = options.folder
+    test = read_test_set(runs, options.evaluation.tokenizer)
+    models = group_runs(runs)
+    baseline = choose_baseline(models, options.baseline)
+    store = Measurements(folder)
+    conditions = _conditions(options)
+    lengths = _source_lengths(baseline.runs[0], test, options, store)
     buckets = length_buckets(lengths)
     translated = [(bucket, bucket.rows(lengths)) for bucket in buckets]
-    timed = [(bucket, group) for bucket in buckets if (group := bucket.rows(lengths[: plan.sentences]))]
-    examples = spread_rows(lengths, plan.examples, longest=LONGEST_EXAMPLE)
-    facts, drawn = measure_alignments(models, test, examples, store, plan.trust)
+    timed = [(bucket, group) for bucket in buckets if (group := bucket.rows(lengths[: options.sentences]))]
+    examples = spread_rows(lengths, options.examples, longest=LONGEST_EXAMPLE)
+    facts, drawn = measure_alignments(models, test, examples, store, options.trust)
     rows = [quality_row(model, baseline, test, facts[model.label], translated, store) for model in models]
-    timing = Timing(plan, test, [group for _, group in timed], conditions)
+    timing = Timing(options, test, [group for _, group in timed], conditions)
     speed, failures = measure_speed(models, timing, store)
     for row in rows:
-        for engine in plan.engines:
+        for engine in options.engines:
             add_speed(row, engine, speed.get((row.label, engine), []), timed)
-    tables = _tables(rows, best_models(rows, test, store), baseline.label, plan)
+    tables = _tables(rows, best_models(rows, test, store), baseline.label, options)
 
-    write_csv(rows, csv_columns(buckets, plan.engines, plan.beams), folder / "results.csv")
+    write_csv(rows, csv_columns(buckets, options.engines, options.beams), folder / "results.csv")
     figures = folder / "figures"
     make_folder(figures)
-    notes = explain_measures(plan, sum(len(group) for _, group in timed), test.tokenizer)
+    notes = explain_measures(options, sum(len(group) for _, group in timed), test.tokenizer)
     notes += [(f"not timed: {label}, {engine}", reason) for (label, engine), reason in failures.items()]
     sections: list[tuple[str, Sequence[Block]]] = [
-        ("", summarise(rows, baseline.label, len(test.sources), plan.missing)),
+        ("", summarise(rows, baseline.label, len(test.sources), missing)),
         *((table.heading, [table]) for table in tables),
-        *((heading, [picture]) for heading, picture in _pictures(figures, rows, buckets, plan)),
+        *((heading, [picture]) for heading, picture in _pictures(figures, rows, buckets, options)),
     ]
     if examples:
         sections.append(("Alignments of the same sentences", [COLOURS, *_sentences(figures, drawn, test, examples)]))
-    elif plan.examples:
+    elif options.examples:
         notes.append(("alignments", NO_EXAMPLE))
     sections.append(("How it was measured", [notes]))
-    sections.append(("Conditions", [explain_conditions(rows, conditions, plan.command)]))
+    sections.append(("Conditions", [explain_conditions(rows, conditions, command)]))
     title = f"Comparison {folder.name}"
     write_lines(folder / "report.html", comparison_page(title, sections).rstrip("\n").split("\n"))
     write_lines(folder / "report.md", [f"# {title}", "", *markdown(tables)][:-1])
@@ -90,24 +93,24 @@ def write_report(folder: Path, runs: Sequence[Run], plan: Plan) -> tuple[list[Ro
     return rows, store.measured
 
 
-def _conditions(plan: Plan) -> dict[str, Any]:
+def _conditions(options: Compare) -> dict[str, Any]:
     """Return toolkit, versions and machine; a measurement of other conditions is another measurement."""
     import torch
 
     from nmt.training.provenance import provenance
 
-    if plan.threads is not None:
-        torch.set_num_threads(plan.threads)
-    origin = provenance(plan.device)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    origin = provenance(options.device)
     origin["versions"]["onnxruntime"] = version("onnxruntime")
     return {key: origin[key] for key in ("versions", "machine")} | {"toolkit": origin["toolkit"]["version"]}
 
 
-def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) -> list[int]:
+def _source_lengths(run: Run, test: TestSet, options: Compare, store: Measurements) -> list[int]:
     """Return the length of each test source in pieces of this run's tokenizer, with ``</s>``."""
 
     def count() -> list[int]:
-        translator = load_translator(run, plan.trust)
+        translator = load_translator(run, options.trust)
         return [len(translator.encode(line)) for line in test.sources]
 
     key = {"kind": "lengths", "model": run.fingerprint, "text": fingerprint(test.sources)}
@@ -115,33 +118,35 @@ def _source_lengths(run: Run, test: TestSet, plan: Plan, store: Measurements) ->
     return lengths
 
 
-def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, plan: Plan) -> list[Table]:
+def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, options: Compare) -> list[Table]:
     """Return quality, training, and a table for each engine: a table of all engines would be too wide."""
     tables = [
         table_of("Quality", rows, SCORES, baseline=baseline, best=best),
         table_of("Size and training", rows, [*SIZES, *TRAINING], baseline=baseline),
     ]
-    for engine in plan.engines:
-        columns = [*speed_columns([engine], plan.beams), *memory_columns([engine])]
+    for engine in options.engines:
+        columns = [*speed_columns([engine], options.beams), *memory_columns([engine])]
         tables.append(table_of(f"Decoding with {engine}", rows, columns, baseline=baseline))
     return [table for table in tables if len(table.columns) > 2]
 
 
-def _pictures(folder: Path, rows: Sequence[Row], buckets: Sequence[Bucket], plan: Plan) -> list[tuple[str, Picture]]:
+def _pictures(
+    folder: Path, rows: Sequence[Row], buckets: Sequence[Bucket], options: Compare
+) -> list[tuple[str, Picture]]:
     """Draw the figures of all models; return each with its heading."""
     pictures = []
     if figure := draw_curves({row.label: [curves(run) for run in row.runs] for row in rows}):
         text = "Loss and greedy BLEU of the validation set after each epoch; one line per run."
         pictures.append(("Learning curves", Picture(save_figure(figure, folder / "learning-curves"), text)))
-    if timed := points(rows, plan.engines, plan.beams):
+    if timed := points(rows, options.engines, options.beams):
         text = (
             "BLEU of the timed sentences against decoding time, one run of each model. The line joins the points that "
             "no other point beats in both."
         )
         picture = Picture(save_figure(draw_pareto(timed), folder / "pareto"), text)
         pictures.append(("Quality against decoding time", picture))
-    if plan.engines and plan.beams:
-        engine, beam = plan.engines[0], max(plan.beams)
+    if options.engines and options.beams:
+        engine, beam = options.engines[0], max(options.beams)
         columns = bucket_columns(buckets, engine, beam)
         figure = draw_lengths(rows, [bucket.label for bucket in buckets], *columns, f"{engine}, beam {beam}")
         text = (

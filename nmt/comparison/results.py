@@ -152,9 +152,8 @@ def best_models(rows: Sequence[Row], test: TestSet, store: Measurements) -> dict
     """
     best: dict[str, str] = {}
     for metric in TESTED:
-        ranked = sorted(rows, key=lambda row: -(mean_and_deviation(row.values.get(metric, []))[0] or 0.0))
-        first, others = ranked[0], ranked[1:]
-        chance = (mean_and_deviation(first.values.get("bleu", []))[0] or 0.0) < NEAR_ZERO
+        first, *others = sorted(rows, key=lambda row: -fmean(row.values[metric]))
+        chance = fmean(first.values["bleu"]) < NEAR_ZERO
         if others and not chance and all(all_better(_tests(first, row, metric, test, store)) for row in others):
             best[metric] = first.label
     return best

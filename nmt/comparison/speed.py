@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.comparison.measures import Measurements
-from nmt.comparison.models import Model, Plan, Run, TestSet
+from nmt.comparison.models import Compare, Model, Run, TestSet
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import make_folder
 from nmt.files.checksum import fingerprint
@@ -26,7 +26,7 @@ from nmt.inference.scores import corpus_scores
 class Timing(NamedTuple):
     """The timed rows of the test set, in groups of similar length, and the machine and toolkit that time them."""
 
-    plan: Plan
+    options: Compare
     test: TestSet
     groups: Sequence[Sequence[int]]
     machine: Mapping[str, Any]
@@ -41,15 +41,15 @@ def measure_speed(
     """
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
     failures: dict[tuple[str, str], str] = {}
-    plan = timing.plan
-    with _exports(store.folder.parent, plan.trust) as export:
-        for round_number, engine in product(range(plan.rounds), plan.engines):
+    options = timing.options
+    with _exports(store.folder.parent, options.trust) as export:
+        for round_number, engine in product(range(options.rounds), options.engines):
             for label, (run, *_) in models[:: -1 if round_number % 2 else 1]:
                 pair = (label, engine)
                 if pair in failures:
                     continue
                 key = _key(run, engine, timing, round_number)
-                progress = f"timing {label}: {engine}, round {round_number + 1} of {plan.rounds}"
+                progress = f"timing {label}: {engine}, round {round_number + 1} of {options.rounds}"
                 try:
                     measured = store.measure(key, partial(_measure, run, engine, timing, export, progress))
                     results.setdefault(pair, []).append(measured)
@@ -60,20 +60,20 @@ def measure_speed(
 
 
 def _key(run: Run, engine: str, timing: Timing, round_number: int) -> dict[str, Any]:
-    plan, test, groups, machine = timing
+    options, test, groups, machine = timing
     rows = [row for group in groups for row in group]
     return {
         "kind": "speed",
         "model": run.fingerprint,
         "engine": engine,
-        "beams": plan.beams,
+        "beams": options.beams,
         "search": _search(run),
         "groups": [len(group) for group in groups],
         **test.tokenizer_key,
         "text": fingerprint([*(test.sources[row] for row in rows), *(test.references[row] for row in rows)]),
         "round": round_number,
-        "device": plan.device if engine == "torch" else "cpu",
-        "threads": plan.threads,
+        "device": options.device if engine == "torch" else "cpu",
+        "threads": options.threads,
         "machine": machine,
     }
 
@@ -84,20 +84,20 @@ def _search(run: Run) -> dict[str, Any]:
 
 def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path], progress: str) -> dict[str, Any]:
     """Translate in a new process. Raises UserError if the engine cannot run the model."""
-    plan, test, groups, _ = timing
+    options, test, groups, _ = timing
     place = export(run) if engine in GRAPH_SUFFIX else run.folder
     print_message(progress)
     search = _search(run)
-    if search.get("coverage_penalty") and 1 in plan.beams:
+    if search.get("coverage_penalty") and 1 in options.beams:
         search["coverage_penalty"] = 0.0  # greedy search has none, and all beam sizes shall do the same work
     result = run_worker(
         {
             "model": str(place),
             "engine": engine,
-            "device": plan.device if engine == "torch" else "auto",
-            "threads": plan.threads,
-            "trust": list(plan.trust),
-            "beams": list(plan.beams),
+            "device": options.device if engine == "torch" else "auto",
+            "threads": options.threads,
+            "trust": list(options.trust),
+            "beams": list(options.beams),
             "groups": [[test.sources[row] for row in group] for group in groups],
             "search": search,
         }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.comparison.measures import SAMPLES
-from nmt.comparison.models import Plan, Run, differing_settings
+from nmt.comparison.models import Compare, Run, differing_settings
 from nmt.comparison.results import Row
 from nmt.comparison.results import updates as count_updates
 from nmt.errors import counted
@@ -55,9 +55,9 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def explain_measures(plan: Plan, timed: int, tokenizer: str) -> list[tuple[str, str]]:
+def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple[str, str]]:
     """Return how each number of the report was measured."""
-    cores = "all cores" if plan.threads is None else counted(plan.threads, "thread")
+    cores = "all cores" if options.threads is None else counted(options.threads, "thread")
     signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
     return [
         (
@@ -91,10 +91,10 @@ def explain_measures(plan: Plan, timed: int, tokenizer: str) -> list[tuple[str, 
         (
             "sentences/s",
             f"The first run of each model translates {counted(timed, 'test sentence')}, grouped by source length, in "
-            f"{counted(plan.rounds, 'round')} with {cores} on device={plan.device} (onnxruntime: CPU). Models take "
-            "turns; every second round takes them in the opposite order. Loading is not included, and one sentence of "
-            "each length is translated before the clock starts. If greedy search is timed, no beam size has a coverage "
-            "penalty.",
+            f"{counted(options.rounds, 'round')} with {cores} on device={options.device} (onnxruntime: CPU). Models "
+            "take turns; every second round takes them in the opposite order. Loading is not included, and one "
+            "sentence of each length is translated before the clock starts. If greedy search is timed, no beam size "
+            "has a coverage penalty.",
         ),
         (
             "peak memory",

@@ -55,7 +55,8 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     for size in job["beams"]:
         options = SearchOptions(**{**job["search"], "beam_size": size})
         translator.texts([group[0] for group in job["groups"]], options, on_failure=lambda row, reason: None)
-        seconds, texts = [], []
+        seconds: list[float] = []
+        texts: list[list[str]] = []
         for group in job["groups"]:
             before = time.perf_counter()
             texts.append(translator.texts(group, options, on_failure=lambda row, reason: None))

@@ -74,7 +74,8 @@ def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], pa
     while count:
         pair = next(stream)
         if sources.issuperset(pair.source.split()) and targets.issuperset(pair.target.split()):
-            failures, count = 0, count - 1
+            failures = 0
+            count -= 1
             yield pair
         else:
             failures += 1

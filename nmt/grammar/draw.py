@@ -101,7 +101,8 @@ class Sentences:
 
     def sentence(self) -> Sentence:
         """Draw a sentence."""
-        chance, time = self.random(), self.choice(TIMES)
+        chance = self.random()
+        time = self.choice(TIMES)
         if chance < 0.38:
             node = self.clause(time, FULL)
             self.add_front(node)

@@ -724,8 +724,8 @@ def test_all_beam_sizes_have_the_same_coverage_penalty(
     """Greedy search has none."""
     jobs: list[Any] = []
     monkeypatch.setattr(speed, "run_worker", lambda job: jobs.append(job) or {"beams": {}})
-    plan: Any = SimpleNamespace(beams=beams, device="cpu", threads=1, trust=[])
-    timing = speed.Timing(plan, models.TestSet(["x"], ["y"], None), [[0]], {})
+    options: Any = SimpleNamespace(beams=beams, device="cpu", threads=1, trust=[])
+    timing = speed.Timing(options, models.TestSet(["x"], ["y"], None), [[0]], {})
     run = Run(Path("a"), {"search": {"coverage_penalty": 0.2}}, {})
     speed._measure(run, "torch", timing, lambda run: run.folder, "")
     assert [job["search"]["coverage_penalty"] for job in jobs] == [strength]

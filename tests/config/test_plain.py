@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.align import Align
-from nmt.commands.compare import Compare
 from nmt.commands.encode import Encode
 from nmt.commands.evaluate import Evaluate
 from nmt.commands.export import Export
 from nmt.commands.heatmap import Heatmap
 from nmt.commands.translate import Translate
+from nmt.comparison.models import Compare
 from nmt.config import compose_config
 from nmt.config.compose import in_quotes, quoted, train_config
 from nmt.config.multirun import quoted_sweep
