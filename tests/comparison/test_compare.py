@@ -543,25 +543,19 @@ def test_missing_test_set_is_found_before_training(
         )
 
 
-def test_a_run_given_twice_counts_once_and_missing_examples_are_explained(
+def test_report_counts_runs_once_and_explains_missing_examples_and_times(
     report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+    def failing(job: Any) -> dict[str, Any]:
+        raise UserError("out of <memory>")
+
+    monkeypatch.setattr(speed, "run_worker", failing)
     monkeypatch.setattr("nmt.comparison.report.LONGEST_EXAMPLE", 1)
     places = [report / "attention=luong", (report / "attention=luong").resolve()]
     compare([f"models=[{places[0]},{places[1]}]", "name=twice", *TIMED])
     assert table(Path("runs/twice"))["luong"]["n"] == "1"
     text = Path("runs/twice/report.html").read_text(encoding="utf-8")
     assert "None is drawn: every test source has more than" in text
-
-
-def test_engine_that_fails_is_named_in_the_report(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(job: Any) -> dict[str, Any]:
-        raise UserError("out of <memory>")
-
-    monkeypatch.setattr(speed, "run_worker", failing)
-    compare(["models=[runs/report]", "name=untimed", *TIMED])
-    text = Path("runs/untimed/report.html").read_text(encoding="utf-8")
     assert "<dt>not timed: luong, torch</dt><dd>out of &lt;memory&gt;</dd>" in text
 
 
@@ -680,19 +674,18 @@ def test_runs_are_paired_by_their_seeds_or_else_by_their_places() -> None:
 
 
 def test_conditions_say_which_weights_each_run_kept() -> None:
-    summaries: list[dict[str, Any]] = [{"kept_epoch": 4}, {"kept_epoch": 4, "averaged_epochs": [3, 5]}, {}]
-    configs: list[dict[str, Any]] = [{"training": {"ema_decay": None}}] * 3
-    summaries.append({"kept_epoch": 2})
-    configs.append({"training": {"ema_decay": 0.9}})
-    rows = [
-        Row(name, [Run(Path(name), *kept)], {}, {})
-        for name, kept in zip("abcd", zip(configs, summaries, strict=True), strict=True)
+    runs = [
+        ({"ema_decay": None}, {"kept_epoch": 4}),
+        ({"ema_decay": None}, {"kept_epoch": 4, "averaged_epochs": [3, 5]}),
+        ({"ema_decay": None}, {}),
+        ({"ema_decay": 0.9}, {"kept_epoch": 2}),
     ]
-    conditions = {
-        "machine": {"processor": "p", "threads": 1, "device": "cpu", "system": "s"},
-        "versions": {},
-        "toolkit": "1",
-    }
+    rows = [
+        Row(name, [Run(Path(name), {"training": training}, summary)], {}, {})
+        for name, (training, summary) in zip("abcd", runs, strict=True)
+    ]
+    machine = {"processor": "p", "threads": 1, "device": "cpu", "system": "s"}
+    conditions = {"machine": machine, "versions": {}, "toolkit": "1"}
     facts = dict(explain_conditions(rows, conditions, "nmt-compare"))
     assert [facts[name].partition(";")[0] for name in "abcd"] == [
         "a (epoch 4)",
