@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_programs import warm_programs
 
 from nmt.alignment.aer import AER_METHOD
 from nmt.data.links import format_pharaoh
@@ -71,9 +73,15 @@ def smaller(command: str) -> str:
     return f"{command} {words}"
 
 
-def shell(command: str, folder: Path) -> str:
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with warm_programs(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
+
+
+def shell(command: str, folder: Path, programs: Path) -> str:
     """Run the command in the folder and return its output."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
     run = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, f"{command}\n{run.stderr}"
     return run.stdout
@@ -92,10 +100,10 @@ def results(command: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Path:
     """A folder with the run that `make train` makes."""
     folder = tmp_path_factory.mktemp("demo")
-    shell(f"{smaller(DEMO)} export=true", folder)
+    shell(f"{smaller(DEMO)} export=true", folder, programs)
     return folder
 
 
@@ -123,12 +131,12 @@ def folder(tmp_path: Path, demo: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
-def test_commands_of_a_page_work_in_order(page: Path, folder: Path) -> None:
+def test_commands_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     for name, text in FILE.findall(read(page)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     for command in commands(page):
-        printed = shell(smaller(command), folder)
+        printed = shell(smaller(command), folder, programs)
         for name in results(command):
             assert (folder / name).exists(), f"{command}\n{name} is missing"
         if " > " not in command:
@@ -140,10 +148,10 @@ def test_commands_of_a_page_work_in_order(page: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(read(page), "python")], ids=lambda page: page.stem)
-def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path) -> None:
+def test_python_blocks_of_a_page_work_in_order(page: Path, folder: Path, programs: Path) -> None:
     program = folder / "page.py"
     program.write_text("\n".join(blocks(read(page), "python")), encoding="utf-8")
-    assert shell("python page.py", folder)
+    assert shell("python page.py", folder, programs)
 
 
 def links(page: Path) -> set[str]:

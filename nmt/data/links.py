@@ -153,7 +153,8 @@ def _pharaoh_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
             match = PHARAOH.fullmatch(text)
             if match is None:
                 raise UserError(f"{place}:{row + 1}: {_not_a_link(text, line)}")
-            yield _Item(row, (int(match[1]), int(match[3])), match[2] == "-", row + 1, text)
+            link = (int(match[1]), int(match[3]))
+            yield _Item(sentence=row, link=link, sure=match[2] == "-", line=row + 1, text=text)
 
 
 def _not_a_link(text: str, line: str) -> str:
@@ -173,7 +174,9 @@ def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
         text = line.strip()
         match = NAACL.fullmatch(text)
         if match is not None:
-            items.append(_Item(int(match[1]), (int(match[2]), int(match[3])), match[4] != "P", number, text))
+            sentence, sure = int(match[1]), match[4] != "P"
+            link = (int(match[2]), int(match[3]))
+            items.append(_Item(sentence=sentence, link=link, sure=sure, line=number, text=text))
         elif text:
             raise UserError(f"{place}:{number}: {text!r:.80}: not a link; write sentence i j S, or P for possible")
     first = min([1, *(item.sentence for item in items)])

@@ -155,9 +155,9 @@ class _NBest:
         """Return all endings, sentence by sentence, best first."""
         sentence, place = np.nonzero(self._score > -np.inf)
         return Endings(
-            sentence,
-            self._length[sentence, place],
-            self._slot[sentence, place],
-            self._log_prob[sentence, place],
-            self._finished[sentence, place],
+            sentence=sentence,
+            length=self._length[sentence, place],
+            slot=self._slot[sentence, place],
+            log_prob=self._log_prob[sentence, place],
+            finished=self._finished[sentence, place],
         )

@@ -29,8 +29,15 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
         total = np.where(finished | ~over, total + np.where(possible, gain, 0.0), total)
         if over.any():
             ended = np.flatnonzero(over)
-            length, slot = np.full_like(ended, time), np.zeros_like(ended)
-            endings.append(Endings(rows[ended], length, slot, total[ended], finished[ended]))
+            endings.append(
+                Endings(
+                    sentence=rows[ended],
+                    length=np.full_like(ended, time),
+                    slot=np.zeros_like(ended),
+                    log_prob=total[ended],
+                    finished=finished[ended],
+                )
+            )
             keep = np.flatnonzero(~over)
             if not keep.size:
                 break

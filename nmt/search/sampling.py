@@ -50,10 +50,15 @@ def sampling_search(
         over = running & (finished | ~possible | (limits[rows] == time)[:, None])
         total = np.where(running & (finished | ~over), total + np.where(possible, gain, 0.0), total)
         row, draw = np.nonzero(over)
-        # The slot before this step: at time 0, all draws share slot 0.
-        slot = draw if time else np.zeros_like(draw)
-        length = np.full_like(row, time)
-        endings.append(Endings(rows[row], length, slot, total[row, draw], finished[row, draw]))
+        endings.append(
+            Endings(
+                sentence=rows[row],
+                length=np.full_like(row, time),
+                slot=draw if time else np.zeros_like(draw),  # at time 0, all draws share slot 0
+                log_prob=total[row, draw],
+                finished=finished[row, draw],
+            )
+        )
 
         running &= ~over
         keep = np.flatnonzero(running.any(axis=1))

@@ -55,11 +55,11 @@ class Scorer:
         sentence, place = np.nonzero((bounds > -np.inf) & (bounds > threshold[:, None]))
         count = len(sentence)
         endings = Endings(
-            rows[sentence],
-            np.full(count, length),
-            slots[sentence, place],
-            log_prob[sentence, place],
-            np.full(count, finished),
+            sentence=rows[sentence],
+            length=np.full(count, length),
+            slot=slots[sentence, place],
+            log_prob=log_prob[sentence, place],
+            finished=np.full(count, finished),
         )
         scores = np.full_like(bounds, -np.inf)
         scores[sentence, place] = self.score_endings(endings)

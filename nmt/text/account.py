@@ -18,7 +18,7 @@ class NoPairs(UserError):
     """A part of the data has no pair, or the filters dropped all of them."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Account:
     """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
 

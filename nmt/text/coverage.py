@@ -54,7 +54,7 @@ MARKS = (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Coverage:
     """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
 
