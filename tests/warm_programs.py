@@ -92,6 +92,7 @@ def run(command: str, argv: list[str], folder: str, environment: dict[str, str],
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = argv
     code = 1
     try:
