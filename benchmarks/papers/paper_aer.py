@@ -41,7 +41,6 @@ KINDS = {
     "memory-32-no-encodings": ["attention=memory", "attention.position_encoding=false"],
     "covariance": ["attention=covariance"],
 }
-PUBLISHED = (("attention, published", "0.32–0.39"), ("fast_align, published", "0.27–0.28"))
 SHORT = 12  # words
 GOLD = ("test.de", "test.en", "gold.talp")
 WORDS = re.compile(r"\w+(?:-\w+)*|[^\w\s]")  # and marks, as in the gold text
@@ -91,7 +90,7 @@ def settings(args: argparse.Namespace) -> list[str]:
 
 
 def write_report(args: argparse.Namespace, runs: Runs, statistical: list[list[str]]) -> None:
-    """Write the table of the finished runs, next to a statistical aligner and published values."""
+    """Write the table of the finished runs, next to a statistical aligner."""
     rows = []
     for kind in args.kinds:
         run = runs.finished(kind)
@@ -102,7 +101,7 @@ def write_report(args: argparse.Namespace, runs: Runs, statistical: list[list[st
         short = runs.score(kind, "short", partial(gold_scores, gold=args.gold, longest=SHORT))
         cells = [f"{gold['aer']:.3f}", f"{short['aer']:.3f}", f"{run['test']['bleu']:.1f}"]
         rows.append([kind, *cells, f"{run['updates']:,}", f"{run['seconds'] / 60:.0f}"])
-    rows += statistical + [[name, value, *["–"] * (len(COLUMNS) - 2)] for name, value in PUBLISHED]
+    rows += statistical
     facts = ["508 Europarl sentences, German to English, lower-cased; one link per target word, no symmetrisation"]
     facts.append("one seed; trained on Tatoeba and Multi30k, which have shorter sentences and no Europarl")
     facts.append(runs.commits())
