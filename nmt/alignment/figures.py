@@ -104,8 +104,8 @@ def _installed() -> dict[str, str]:
 
     paths = {*findSystemFonts()}
     for path in sorted(paths - {entry.fname for entry in fontManager.ttflist}):
-        # matplotlib's list can be older than the font. It draws no bitmaps, such as colour emoji.
-        with suppress(OSError, RuntimeError, NotImplementedError):
+        # matplotlib's list can be older than the font, or lack it: bitmaps, such as colour emoji, and damaged fonts.
+        with suppress(Exception):
             fontManager.addfont(path)
     families = {entry.name: entry.fname for entry in fontManager.ttflist if entry.fname in paths}
     return dict(sorted(families.items(), key=lambda item: ("Sans" not in item[0], item)))

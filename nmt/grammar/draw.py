@@ -68,12 +68,10 @@ LOCAL_PREPOSITIONS = {"in", "at", "on", "to", "into", "behind", "next to", "in f
 TIMES = ("past",) * 4 + ("present",) * 5 + ("future",) * 2
 FREQUENCIES = {"acc": 9, "alone": 4, "dat": 3, "both": 4, "to": 2, "preposition": 4, "goal": 2, "place": 2, "be": 3}
 SHAPES = tuple(shape for shape, count in FREQUENCIES.items() for _ in range(count))
-PRESENT_MODALS = (CAN, MUST, SHOULD, MAY, WANT)
-PAST_MODALS = (COULD, WANTED)
 # Clauses about the past use neither future nor perfect, and the others no simple past, so that the times agree.
 TENSES: dict[str, tuple[str | Modal, ...]] = {
-    "past": ("past",) * 7 + PAST_MODALS,
-    "present": ("present",) * 6 + ("perfect",) * 3 + PRESENT_MODALS,
+    "past": ("past",) * 7 + (COULD, WANTED),
+    "present": ("present",) * 6 + ("perfect",) * 3 + (CAN, MUST, SHOULD, MAY, WANT),
     "within": ("present",) * 6 + ("perfect",) * 2 + (CAN, MUST, WANT),  # subordinate clauses: because, if, when …
     "future": ("future",) * 3 + ("present",),
 }
@@ -122,12 +120,11 @@ class Sentences:
         if node.time is not None and node.tense != "perfect" and self.chance(0.5):
             node.front, node.time = node.time, None
         elif node.time is None and self.chance(0.25):
-            if self.chance(0.5) and node.frequency is None:
-                time = "past" if node.tense == "past" else "future" if node.tense == "future" else "present"
-                if not isinstance(node.tense, Modal) and node.tense != "perfect":
-                    node.front = self.time_phrase(node, time)
-                    return
-            node.front = Phrase(self.choice(self.vocabulary.opening))
+            simple = isinstance(node.tense, str) and node.tense != "perfect"
+            if self.chance(0.5) and node.frequency is None and simple:
+                node.front = self.time_phrase(node, str(node.tense))
+            else:
+                node.front = Phrase(self.choice(self.vocabulary.opening))
 
     def with_subordinate(self, time: str) -> Clause:
         """Draw a main and a subordinate clause: She laughs because it rains. Because it rains, she laughs."""
@@ -222,10 +219,15 @@ class Sentences:
         if node.tense is MUST:  # "must not" is not the negation of "must"
             node.negated = False
         self.add_objects(node, use, weight if self.chance(0.6) else SOME, plain)
-        if plain and node.negated:
-            self.make_indefinite(node)
+        if plain and node.negated:  # "does not buy a book", kein Buch
+            phrase = node.accusative or node.dative
+            if isinstance(phrase, NounPhrase) and phrase.owner is None and self.chance(0.4):
+                phrase.determiner = "" if phrase.plural or phrase.noun.plural is None else "a"
         elif 0.2 <= polarity < 0.26:
-            self.negate_with_no(node)
+            for phrase in (node.subject, node.accusative, node.dative):
+                if isinstance(phrase, NounPhrase) and phrase.can_take_no:
+                    phrase.determiner = "no"
+                    break
         self.add_adverbs(node, time, final_adverbs)
         return node
 
@@ -276,19 +278,6 @@ class Sentences:
         kind = self.choice((*PLACES, "person"))
         preposition = INTO if kind == "inside" and self.chance(0.6) else TO
         return PrepositionalPhrase(preposition, self.noun_phrase(self.noun(kind), SOME, plain=plain))
-
-    def make_indefinite(self, node: Clause) -> None:
-        """Make the object of a negated clause indefinite with probability 0.4: "does not buy a book", kein Buch."""
-        phrase = node.accusative or node.dative
-        if isinstance(phrase, NounPhrase) and phrase.owner is None and self.chance(0.4):
-            phrase.determiner = "" if phrase.plural or phrase.noun.plural is None else "a"
-
-    def negate_with_no(self, node: Clause) -> None:
-        """Put "no" before the subject or an object."""
-        for phrase in (node.subject, node.accusative, node.dative):
-            if isinstance(phrase, NounPhrase) and phrase.can_take_no:
-                phrase.determiner = "no"
-                return
 
     def be_clause(self, time: str, weight: int) -> Clause:
         """Draw a clause with "be": is (very) old, is older than X, is as old as X."""

@@ -169,7 +169,7 @@ class Modal:
 
     english: tuple[str, str, str]
     german: tuple[str, str, str]
-    takes_to: bool = False
+    takes_to: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -250,10 +250,14 @@ class Sentence(Node):
     mark: str = "."
 
 
-CAN = Modal(("can", "can", "can"), ("kann", "kann", "können"))
-COULD = Modal(("could", "could", "could"), ("konnte", "konnte", "konnten"))
-MUST = Modal(("must", "must", "must"), ("muss", "muss", "müssen"))
-SHOULD = Modal(("should", "should", "should"), ("sollte", "sollte", "sollten"))
-MAY = Modal(("may", "may", "may"), ("darf", "darf", "dürfen"))
-WANT = Modal(("want", "wants", "want"), ("will", "will", "wollen"), takes_to=True)
-WANTED = Modal(("wanted", "wanted", "wanted"), ("wollte", "wollte", "wollten"), takes_to=True)
+def _modal(english: str, singular: str, plural: str, third: str | None = None) -> Modal:
+    return Modal((english, third or english, english), (singular, singular, plural), english.startswith("want"))
+
+
+CAN = _modal("can", "kann", "können")
+COULD = _modal("could", "konnte", "konnten")
+MUST = _modal("must", "muss", "müssen")
+SHOULD = _modal("should", "sollte", "sollten")
+MAY = _modal("may", "darf", "dürfen")
+WANT = _modal("want", "will", "wollen", "wants")
+WANTED = _modal("wanted", "wollte", "wollten")
