@@ -23,6 +23,7 @@ VARIANTS = [
     "general_covariance mean=false",
     "general_covariance mean=false directions=both",
     "general_covariance mean=false recall=true",
+    "general_covariance mean=false recall=true recall_by=value",
     "memory slots=100",
     "memory position_encoding=false",
     "memory slots=100 position_encoding=false",

@@ -6,6 +6,8 @@ Representations, arXiv 1609.05866, §4.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid, pad
@@ -25,8 +27,10 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
     C_s = α_s C_{s−1} + β_s f_s f_sᵀ, read as C q_t (or, with ``mean``, as C q_t / S).
 
     α_s = σ(w_α h_s + b_α), β_s = σ(w_β h_s + b_β) and f_s = σ(W h_s + b) ∘ h_s. With ``recall`` each σ also gets
-    r_s = C_{s−1} h_s, the recall of h_s, scaled to a norm below 1 so that it cannot saturate the gates. States are then
-    written one after the other. Without ``recall`` no gate depends on C, and C is a single matrix product.
+    r_s = C_{s−1} x_s, scaled to a norm below 1 so that it cannot saturate the gates. ``recall_by`` chooses x_s:
+    ``state`` is h_s. The paper prints C f, but f_s depends on r_s, so ``value`` is the f_s that the gate gives without
+    r_s. States are then written one after the other. Without ``recall`` no gate depends on C, and C is a single matrix
+    product.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
         state_size: Size,
         query_size: Size,
         recall: bool = False,
+        recall_by: Literal["state", "value"] = "state",
         mean: bool = True,
         directions: Directions = "forward",
     ) -> None:
@@ -44,9 +49,12 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
                 "attention.directions=both: with attention.recall=true each direction would write other values; "
                 "set attention.recall=false or attention.directions=forward"
             )
+        if recall_by == "value" and not recall:
+            raise ValueError("attention.recall_by=value: needs attention.recall=true; set both, or remove recall_by")
         self.write_in(directions)
         self.rank = state_size
         self.sequential = recall
+        self.recall_by = recall_by
         self.gates = nn.Linear(state_size, state_size + 2)  # α, β and f in one product
         nn.init.constant_(self.gates.bias[:1], 4.0)  # σ(4) = 0.98: an untrained model remembers a sentence
         self.recalled = nn.Linear(state_size, state_size + 2, bias=False) if recall else None
@@ -71,7 +79,8 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
         if self.recalled is None or not length:
             return _gates(scores, states, real)
         size = min(length, CHUNK)
-        chunks = tuple(_split(tensor, size) for tensor in (scores, states, real))
+        probes = states if self.recall_by == "state" else _gates(scores, states, real)[2]
+        chunks = tuple(_split(tensor, size) for tensor in (scores, states, real, probes))
         _, outputs = scan(_chunk, covariance, chunks, (self.recalled.weight.to(states.dtype),))
         log_alpha, beta, f = (output.flatten(1, 2)[:, :length] for output in outputs)
         return log_alpha, beta, f
@@ -87,16 +96,17 @@ def _split(tensor: Tensor, size: int) -> Tensor:
 def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
     """Return C (B, k, k) after one more chunk of states, and the chunk's log α (B, c), β (B, c) and f (B, c, k).
 
-    ``inputs``: scores (B, c, k + 2) of the states, the states h (B, c, k), and (B, c) 1 if a state is real, else 0.
-    Within the chunk, C h_s = share · C_0 h_s + Σ_j weights_j f_j (f_jᵀ h_s) is a sum over its earlier states j, with
-    share = Π α and weights_j = β_j Π_{i>j} α_i. It costs c·k products per state instead of k².
+    ``inputs``: scores (B, c, k + 2) of the states, the states h (B, c, k), (B, c) 1 if a state is real, else 0, and the
+    vectors x (B, c, k) whose recall C x the gates see. Within the chunk, C x_s = share · C_0 x_s + Σ_j weights_j f_j
+    (f_jᵀ x_s) is a sum over its earlier states j, with share = Π α and weights_j = β_j Π_{i>j} α_i. It costs c·k
+    products per state instead of k².
     """
-    earlier = inputs[1] @ covariance.transpose(1, 2)  # C_0 h_s for all states of the chunk
+    earlier = inputs[3] @ covariance.transpose(1, 2)  # C_0 x_s for all states of the chunk
     share = torch.ones_like(inputs[2][:, :1])
     weights, written = share[:, :0], earlier[:, :0]
     gates = []
-    for scores, h, real, first in zip(*(tensor.unbind(1) for tensor in (*inputs, earlier)), strict=True):
-        similarities = (written @ h[..., None])[..., 0]  # f_jᵀ h_s
+    for scores, h, real, x, first in zip(*(tensor.unbind(1) for tensor in (*inputs, earlier)), strict=True):
+        similarities = (written @ x[..., None])[..., 0]  # f_jᵀ x_s
         recalled = share * first + ((weights * similarities)[:, None] @ written)[:, 0]
         recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
         log_alpha, beta, f = _gates(scores + linear(recalled, *parameters), h, real)

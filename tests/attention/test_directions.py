@@ -62,6 +62,11 @@ def test_both_directions_cannot_stream(kind: type[DecayingAttention]) -> None:
         attention.append(attention.write(states, mask), states, mask)
 
 
+def test_recall_by_value_without_recall_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^attention\.recall_by=value: needs attention\.recall=true"):
+        GeneralCovarianceAttention(state_size=5, query_size=4, recall_by="value")
+
+
 def test_recall_in_both_directions_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^attention\.directions=both: with attention\.recall=true each direction"):
         GeneralCovarianceAttention(state_size=5, query_size=4, recall=True, directions="both")

@@ -182,10 +182,11 @@ def test_softmax_over_time_in_parts_is_stable_for_large_scores() -> None:
     np.testing.assert_allclose(attention.align(weights, memory)[0, 0].tolist(), [0, 0, 0.75, 0.25], rtol=1e-4)
 
 
-@pytest.mark.parametrize("recall", [False, True])
+@pytest.mark.parametrize("recall", [None, "state", "value"])
 @pytest.mark.parametrize("mean", [False, True])
-def test_general_covariance_of_brebisson_2016(recall: bool, mean: bool) -> None:
-    attention = GeneralCovarianceAttention(state_size=STATE, query_size=QUERY, recall=recall, mean=mean)
+def test_general_covariance_of_brebisson_2016(recall: str | None, mean: bool) -> None:
+    settings = {} if recall is None else {"recall": True, "recall_by": recall}
+    attention = GeneralCovarianceAttention(state_size=STATE, query_size=QUERY, mean=mean, **settings)
     weight = weights_of(attention)
 
     def naive(h: Array, q: Array) -> tuple[Array, Array]:
@@ -193,8 +194,8 @@ def test_general_covariance_of_brebisson_2016(recall: bool, mean: bool) -> None:
         for s in h:
             scores = weight["gates.weight"] @ s + weight["gates.bias"]
             if recall:
-                recall_of_s = covariance @ s
-                scores = scores + weight["recalled.weight"] @ (recall_of_s / sqrt(1 + recall_of_s @ recall_of_s))
+                recalled = covariance @ (s if recall == "state" else sigmoid(scores[2:]) * s)
+                scores = scores + weight["recalled.weight"] @ (recalled / sqrt(1 + recalled @ recalled))
             alpha, beta = sigmoid(scores[:2])
             f = sigmoid(scores[2:]) * s
             covariance = alpha * covariance + beta * np.outer(f, f)
@@ -451,11 +452,12 @@ def test_recurrence_keeps_sqrt_s_checkpoints(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(tensor.shape == (1, 2, 2) for tensor in saved) == ceil(sqrt(length))
 
 
-@pytest.mark.parametrize("recall", [False, True])
-def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: bool) -> None:
+@pytest.mark.parametrize("recall", [None, "state", "value"])
+def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall: str | None) -> None:
     torch.manual_seed(1)
     length, size = 1000, 3
-    attention = GeneralCovarianceAttention(state_size=size, query_size=size, recall=recall).double()
+    settings = {} if recall is None else {"recall": True, "recall_by": recall}
+    attention = GeneralCovarianceAttention(state_size=size, query_size=size, **settings).double()
     with torch.no_grad():
         attention.gates.bias[0] = 0.5
     states = torch.randn(1, length, size, dtype=torch.float64, requires_grad=True)
@@ -466,8 +468,8 @@ def test_general_covariance_of_a_long_source_has_the_gradients_of_a_loop(recall:
         for h in states[0]:
             scores = attention.gates(h)
             if attention.recalled is not None:
-                recall_of_h = covariance @ h
-                scores = scores + attention.recalled(recall_of_h / (1 + recall_of_h @ recall_of_h).sqrt())
+                recalled = covariance @ (h if recall == "state" else torch.sigmoid(scores[2:]) * h)
+                scores = scores + attention.recalled(recalled / (1 + recalled @ recalled).sqrt())
             f = torch.sigmoid(scores[2:]) * h
             covariance = torch.sigmoid(scores[0]) * covariance + torch.sigmoid(scores[1]) * torch.outer(f, f)
         return covariance

@@ -53,7 +53,8 @@ def _is_refused(block: dict[str, Any]) -> bool:
     """Return whether the constructor refuses this combination."""
     if block.get("separate_values"):
         return block["inner"]["_target_"].rpartition(".")[2] not in SOURCE_KINDS
-    return bool(block.get("recall")) and block.get("directions") == "both"
+    without_recall = block.get("recall_by") == "value" and not block.get("recall")
+    return without_recall or (bool(block.get("recall")) and block.get("directions") == "both")
 
 
 def _options(hint: Any) -> list[Any]:
