@@ -134,7 +134,7 @@ class Runs:
 
 def evaluate(*words: str) -> dict[str, Any]:
     """Return the scores that nmt-evaluate prints as JSON."""
-    command = [sys.executable, "-m", "nmt.commands.evaluate", *words, "json=true"]
+    command = [sys.executable, "-m", "nmt.commands.programs", "evaluate", *words, "json=true"]
     scores: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return scores
 

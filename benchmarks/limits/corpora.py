@@ -106,7 +106,15 @@ def measured(command: list[str]) -> Cost:
 
 def prepare(work: Path, output: Path) -> Cost:
     files = [f"data.{part}.{side}={work}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
-    command = [sys.executable, "-m", "nmt.commands.prepare", *files, "tokenizer.vocab_size=8000", f"output={output}"]
+    command = [
+        sys.executable,
+        "-m",
+        "nmt.commands.programs",
+        "prepare",
+        *files,
+        "tokenizer.vocab_size=8000",
+        f"output={output}",
+    ]
     return measured(command)
 
 

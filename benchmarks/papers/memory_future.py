@@ -93,7 +93,7 @@ def evaluate(model: Path, slots: int, threads: int) -> dict[str, Any]:
 def command(name: str, threads: int, *words: str) -> str:
     """Return the output of a command. Exits with its messages if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    arguments = [sys.executable, "-m", f"nmt.commands.{name}", *words]
+    arguments = [sys.executable, "-m", "nmt.commands.programs", name, *words]
     result = subprocess.run(arguments, env=environment, capture_output=True, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(words)}:\n{result.stderr}")

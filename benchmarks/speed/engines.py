@@ -71,7 +71,7 @@ def translate(model: Path, source: Path, engine: str) -> list[str]:
 
 def run_command(command: str, *words: str) -> None:
     """Run a command of the toolkit; raises CalledProcessError if it fails."""
-    subprocess.run([sys.executable, "-m", f"nmt.commands.{command}", *words], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "nmt.commands.programs", command, *words], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

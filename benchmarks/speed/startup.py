@@ -45,7 +45,15 @@ def main() -> None:
 
 def first_line(run: Path, engine: str, threads: int) -> tuple[float, int]:
     """Return the seconds until the first line on stdout, and the peak resident memory in bytes until then."""
-    command = [sys.executable, "-m", "nmt.commands.translate", f"model={run}", f"engine={engine}", f"threads={threads}"]
+    command = [
+        sys.executable,
+        "-m",
+        "nmt.commands.programs",
+        "translate",
+        f"model={run}",
+        f"engine={engine}",
+        f"threads={threads}",
+    ]
     started = time.perf_counter()
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdin is not None and process.stdout is not None

@@ -83,7 +83,15 @@ def save_model(folder: Path, words: list[str]) -> Path:
 
 def encode(folder: Path, source: Path, output: Path, part_length: int | None) -> tuple[float, float]:
     """Run nmt-encode; return its peak resident memory in MB and its seconds."""
-    command = [sys.executable, "-m", "nmt.commands.encode", f"model={folder}", f"input={source}", f"output={output}"]
+    command = [
+        sys.executable,
+        "-m",
+        "nmt.commands.programs",
+        "encode",
+        f"model={folder}",
+        f"input={source}",
+        f"output={output}",
+    ]
     command += [f"piece_length={part_length}"] if part_length is not None else []
     started = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)

@@ -70,7 +70,7 @@ def ways(
 
     def command(name: str, *words: str) -> list[str]:
         files = [f"input={folder / name}", f"output={folder / name}.out"]
-        return [sys.executable, "-m", "nmt.commands.translate", *options, *files, *words]
+        return [sys.executable, "-m", "nmt.commands.programs", "translate", *options, *files, *words]
 
     parts = [lines[part :: args.workers] for part in range(args.workers)]
     for name, part in [("all", lines), *((f"part{number}", part) for number, part in enumerate(parts))]:

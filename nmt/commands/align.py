@@ -9,11 +9,8 @@ from functools import partial
 from itertools import islice
 
 from nmt.alignment.aer import LostWords
-from nmt.commands.models import ModelOptions, load_model, require_attention, warn_of_line
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.shell import run
+from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
-from nmt.config.plain import read_options
 from nmt.errors import UserError, counted
 from nmt.system.progress import Progress
 
@@ -42,16 +39,9 @@ class Align(ModelOptions):
             raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
 
 
-def main() -> None:
-    run(align)
-
-
-def align(arguments: list[str]) -> None:
-    """Run nmt-align with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "align")
-        return
-    options = read_options("align", Align, arguments)
+@command(HELP, Align)
+def align(options: Align) -> None:
+    """Write the word links of the sentence pairs."""
     with line_writer(None) as write:
         groups = _pair_groups(options)
         translator = load_model(options.model, options.load_settings())
@@ -92,10 +82,7 @@ def _stdin_groups() -> Iterator[tuple[list[str], list[str]]]:
         if wrong:
             yield [source for source, _ in sides[:wrong]], [target for _, target in sides[:wrong]]
         if wrong < len(sides):
-            place, tabs = f"{STDIN}:{done + wrong + 1}", counted(len(sides[wrong]) - 1, "tab")
+            place = f"{STDIN}:{done + wrong + 1}"
+            tabs = counted(len(sides[wrong]) - 1, "tab")
             raise UserError(f"{place}: {tabs}; write a source, one tab and a translation on each line")
         done += len(lines)
-
-
-if __name__ == "__main__":
-    main()

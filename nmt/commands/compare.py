@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.commands.options import asks_for_help, show_help
+from nmt.commands.options import show_help
 from nmt.commands.runs import changed_code, join_options
-from nmt.commands.shell import run
 from nmt.commands.streams import require_stdout
 from nmt.comparison.models import (
     Compare,
@@ -49,13 +48,9 @@ SHARED = ("name", "runs", "device", "threads", "trust", "evaluation")  # setting
 EQUAL_BUDGET = "training.patience=null"
 
 
-def main() -> None:
-    run(compare)
-
-
 def compare(arguments: list[str]) -> None:
     """Run nmt-compare with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
+    if not {"--help", "-h"}.isdisjoint(arguments):
         show_help(HELP, "compare")
         return
     words = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
@@ -181,7 +176,3 @@ def print_table(rows: list[Row], options: Compare) -> None:
     print(describe_budget(rows))
     for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)
-
-
-if __name__ == "__main__":
-    main()

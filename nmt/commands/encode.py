@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.commands.models import ModelOptions, load_model
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.output_folder import output_folder
-from nmt.commands.shell import run
+from nmt.commands.options import ModelOptions, command, load_model, output_folder
 from nmt.commands.streams import STDIN, input_groups, line_counter
-from nmt.config.plain import read_options
 from nmt.errors import counted, print_message
 from nmt.settings.bounds import Count
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
-    from nmt.inference.memories import EncodedLine
     from nmt.inference.translator import Translator
 
 HELP = """nmt-encode: encode each line once and store its memory, to translate it later without the text.
@@ -44,16 +39,9 @@ class Encode(ModelOptions):
     trace: bool
 
 
-def main() -> None:
-    run(encode)
-
-
-def encode(arguments: list[str]) -> None:
-    """Run nmt-encode with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "encode")
-        return
-    options = read_options("encode", Encode, arguments)
+@command(HELP, Encode)
+def encode(options: Encode) -> None:
+    """Write the memory of each input line."""
     with output_folder(Path(options.output)) as folder:
         translator = load_model(options.model, options.load_settings())
         count = _encode_all(translator, options, folder)
@@ -62,18 +50,32 @@ def encode(arguments: list[str]) -> None:
 
 def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     """Write one memory per input line into ``folder`` and return their number."""
-    from nmt.inference.memories import require_streaming
-    from nmt.inference.memory_file import COUNT, memory_name, save_memory, weights_fingerprint
+    from nmt.inference.bulk import SourceTooLong
+    from nmt.inference.memories import (
+        COUNT,
+        EncodedLine,
+        encode_line,
+        memory_name,
+        require_streaming,
+        save_memory,
+        weights_fingerprint,
+    )
 
     if options.piece_length is not None:
         require_streaming(translator)
-    kind, model = translator.attention.class_name, weights_fingerprint(translator.trained)
+    kind = translator.attention.class_name
+    model = weights_fingerprint(translator.trained)
     progress = Progress(total=line_counter(options.input))
-    done, previous = 0, ""
+    done = 0
+    previous = ""
     for lines in input_groups(options.input):
         for line in lines:
             done += 1
-            encoded = _encode_line(translator, line, options, place=f"{options.input or STDIN}:{done}")
+            try:
+                encoded = encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
+            except SourceTooLong as error:
+                print_message(f"warning: {options.input or STDIN}:{done}: {error}; its memory is empty")
+                encoded = EncodedLine(None)
             path = folder / memory_name(done)
             previous = save_memory(path, encoded, kind=kind, model=model, number=done, previous=previous)
             progress.show(done)
@@ -81,19 +83,3 @@ def _encode_all(translator: Translator, options: Encode, folder: Path) -> int:
     translator.conclude_text()
     (folder / COUNT).write_text(f"{done}\n", encoding="utf-8")
     return done
-
-
-def _encode_line(translator: Translator, line: str, options: Encode, *, place: str) -> EncodedLine:
-    """Return the memory of ``line``; warn and return an empty one if the line is too long for the model or machine."""
-    from nmt.inference.memories import EncodedLine, encode_line
-    from nmt.inference.oversized import SourceTooLong
-
-    try:
-        return encode_line(translator, line, piece_length=options.piece_length, trace=options.trace)
-    except SourceTooLong as error:
-        print_message(f"warning: {place}: {error}; its memory is empty")
-        return EncodedLine(None)
-
-
-if __name__ == "__main__":
-    main()

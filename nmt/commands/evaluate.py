@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.aer import LostWords
-from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.shell import run
+from nmt.commands.options import (
+    ModelOptions,
+    command,
+    load_model,
+    require_attention,
+    translate_lines,
+    warn_of_line,
+)
 from nmt.commands.streams import require_stdout
-from nmt.config.plain import read_options
 from nmt.data.links import Links, LinkSettings
 from nmt.data.pair import Pair
 from nmt.errors import UserError
@@ -103,16 +107,9 @@ class Evaluate(ModelOptions):
         return LinkSettings(self.links_base, self.links_swap)
 
 
-def main() -> None:
-    run(evaluate)
-
-
-def evaluate(arguments: list[str]) -> None:
-    """Run nmt-evaluate with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "evaluate")
-        return
-    options = read_options("evaluate", Evaluate, arguments)
+@command(HELP, Evaluate)
+def evaluate(options: Evaluate) -> None:
+    """Print the scores."""
     require_stdout()
     lines, result = _score_texts(options) if options.alignments is None else _score_link_file(options)
     print(json.dumps(result, indent=2) if options.json else "\n".join(lines))
@@ -143,14 +140,14 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     texts = _load_or_translate(options)
-    from nmt.inference.score_hints import print_hints
-    from nmt.inference.scores import choose_tokenizer, corpus_scores
+    from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
     choice = choose_tokenizer(texts.references, texts.tokenizer)
     how: dict[str, Any] = {"lowercase": texts.lowercase, "tokenizer": choice.tokenizer}
     scores = corpus_scores(texts.hypotheses, texts.references, ter=True, **how)
     print_hints(choice, texts.hypotheses, texts.references, sources=texts.sources, **how)
-    links, signatures = texts.links, scores.signatures
+    links = texts.links
+    signatures = scores.signatures
     lines = [
         f"BLEU {scores.bleu:.2f}  {signatures['bleu']}",
         f"chrF {scores.chrf:.2f}  {signatures['chrf']}",
@@ -200,7 +197,8 @@ def _load_or_translate(options: Evaluate) -> _Texts:
             tokenizer=options.evaluation.tokenizer,
         )
     assert options.model is not None and options.src is not None
-    pairs, golds = read_pairs(options.src, options.tgt), None
+    pairs = read_pairs(options.src, options.tgt)
+    golds = None
     if options.links is not None:
         from nmt.alignment.aer import read_gold
 
@@ -236,7 +234,3 @@ def _score_model_links(
     lost.warn()
     bases = f"links_base={options.links_base}"
     return score_links(links, golds, place=options.links, settings=options.gold, bases=bases)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmt.commands.models import load_model
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.output_folder import output_folder
-from nmt.commands.shell import run
+from nmt.commands.options import command, load_model, output_folder
 from nmt.commands.streams import require_stdout
-from nmt.config.plain import read_options
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.run_files import has_adapter
@@ -55,16 +50,9 @@ class Export:
     trust: list[str]
 
 
-def main() -> None:
-    run(export)
-
-
-def export(arguments: list[str]) -> None:
-    """Run nmt-export with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "export")
-        return
-    options = read_options("export", Export, arguments)
+@command(HELP, Export)
+def export(options: Export) -> None:
+    """Write the graphs."""
     require_stdout()
     if options.output is None:
         if options.slots is not None:
@@ -74,57 +62,36 @@ def export(arguments: list[str]) -> None:
             raise UserError(
                 f"{key}={getattr(options, key)}: graphs with an adapter need a new folder; add output=FOLDER"
             )
-        _print_files(_export_into_run(options))
+        _print_files(_write(options))
         return
     with output_folder(Path(options.output)) as folder:
-        _export_alone(options, folder)
+        _write(options, folder)
     _print_files(Path(options.output))
     print(f"translate with: nmt-translate {shlex.join([f'model={options.output}'])} < in.txt > out.txt")
 
 
-def _export_into_run(options: Export) -> Path:
-    """Write the graphs into the run's folder and return their folder."""
-    trained, fingerprint = _load(options)
-    from nmt.inference.onnx.export import export as write
-
-    lists = _shortlist(trained, options)
-    folder = write(trained, Path(options.model), lists, engines=_engines(options), fingerprint=fingerprint)
-    if trained.model.attention.sequential:
-        print(f"note: {trained.attention.name} attention is sequential, so torch still encodes the source")
-    return folder
-
-
-def _export_alone(options: Export, folder: Path) -> None:
-    """Write everything that nmt-translate needs into ``folder``, which becomes ``output``."""
-    trained, fingerprint = _load(options)
-    from nmt.inference.onnx.deployment import write_deployment
-
-    name, lists = Path(options.output or "").name, _shortlist(trained, options)
-    write_deployment(folder, trained, lists, name=name, engines=_engines(options), fingerprint=fingerprint)
-
-
-def _engines(options: Export) -> Sequence[OnnxEngineName]:
-    return list(GRAPH_SUFFIX) if options.engine is None else [options.engine]
-
-
-def _load(options: Export) -> tuple[TrainedModel, str]:
-    """Return the model and its fingerprint."""
-    from nmt.inference.adapter_file import model_fingerprint
+def _write(options: Export, deployment: Path | None = None) -> Path:
+    """Write the graphs into the run's folder, or all that nmt-translate needs into ``deployment``, and return where."""
+    from nmt.inference.model_folder import model_fingerprint
 
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
     # If there is no model, load_model raises the error.
     fingerprint = model_fingerprint(Path(options.model if options.adapter is None else options.adapter))
-    translator = load_model(
-        options.model,
-        LoadSettings(
-            engine="torch",
-            adapter=options.adapter,
-            device="cpu",
-            trust=options.trust,
-            slots=options.slots,
-        ),
+    settings = LoadSettings(
+        engine="torch", adapter=options.adapter, device="cpu", trust=options.trust, slots=options.slots
     )
-    return translator.trained, fingerprint
+    trained = load_model(options.model, settings).trained
+    from nmt.inference.onnx.export import export, write_deployment
+
+    lists = _shortlist(trained, options)
+    engines = list(GRAPH_SUFFIX) if options.engine is None else [options.engine]
+    if deployment is not None:
+        name = Path(options.output or "").name
+        write_deployment(deployment, trained, lists, name=name, engines=engines, fingerprint=fingerprint)
+        return deployment
+    if trained.model.attention.sequential:
+        print(f"note: {trained.attention.name} attention is sequential, so torch still encodes the source")
+    return export(trained, Path(options.model), lists, engines=engines, fingerprint=fingerprint)
 
 
 def _print_files(folder: Path) -> None:
@@ -176,7 +143,3 @@ def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple
             "(tokenizer.source_model=FILE)"
         )
     return learn_translations(prepared.corpora["train"], source_vocabulary=len(trained.source), size=size)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.aer import LostWords
-from nmt.commands.models import ModelOptions, load_model, require_attention, translate_lines, warn_of_line
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.shell import run
+from nmt.commands.options import (
+    ModelOptions,
+    command,
+    load_model,
+    require_attention,
+    translate_lines,
+    warn_of_line,
+)
 from nmt.commands.streams import print_path, require_stdout
-from nmt.config.plain import read_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder
 from nmt.inference.engines import EngineName
@@ -23,8 +27,6 @@ from nmt.search.options import SearchOptions
 from nmt.settings.bounds import Count
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nmt.alignment.page import Example
     from nmt.inference.forced_decoding import ForcedDecoding
     from nmt.inference.translation import Translation
@@ -86,16 +88,9 @@ class Heatmap(ModelOptions):
             raise UserError(f"links={self.links}: gold links connect words, not pieces; use granularity=word")
 
 
-def main() -> None:
-    run(heatmap)
-
-
-def heatmap(arguments: list[str]) -> None:
-    """Run nmt-heatmap with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "heatmap")
-        return
-    options = read_options("heatmap", Heatmap, arguments)
+@command(HELP, Heatmap)
+def heatmap(options: Heatmap) -> None:
+    """Draw the alignments."""
     require_stdout()
     sources, targets, golds = _read(options)
     engine = options.engine if options.tgt is None else "torch"
@@ -134,7 +129,7 @@ def _examples(
 ) -> Iterator[Example]:
     """Yield the pairs to draw. Pairs with an empty side are skipped and counted in one warning at the end."""
     from nmt.alignment.page import Example
-    from nmt.alignment.word_weights import lost_words
+    from nmt.alignment.word_weights import display_pieces, display_weights, lost_words
 
     pairs = _align(translator, options, sources, targets)
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
@@ -146,10 +141,13 @@ def _examples(
         target = targets[row] if targets is not None else getattr(pair, "text", "")
         gold = None if golds is None else golds[row]
         source = translator.change_text(sources[row])
-        for side, words in lost_words(pair, source, target) if options.granularity == "word" else ():
-            lost.add(row, side, words)
-        weights, columns, rows = _weights(pair, source, target, options, signed)
-        yield Example(row + 1, weights, columns, rows, gold)
+        if options.granularity == "piece":
+            display = display_pieces(pair, signed=signed)
+        else:
+            display = display_weights(pair, source, target, split=options.links is None)
+            for side, words in lost_words(pair, source, target):
+                lost.add(row, side, words)
+        yield Example(row + 1, *display, gold)
     lost.warn()
     if empty:
         print_message(
@@ -162,23 +160,11 @@ def _align(
     translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
 ) -> Sequence[ForcedDecoding | Translation]:
     """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
-    if targets is not None:
-        from nmt.inference.forced_decoding import force_decode
+    if targets is None:
+        return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
+    from nmt.inference.forced_decoding import force_decode
 
-        warn = warn_of_line(options.src, "it is not aligned")
-        return force_decode(translator, sources, targets, on_failure=warn)
-    return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
-
-
-def _weights(
-    pair: ForcedDecoding | Translation, source: str, target: str, options: Heatmap, signed: bool
-) -> tuple[np.ndarray, list[str], list[str]]:
-    """Return weights (T, S) with the labels of the columns (source) and of the rows (target)."""
-    from nmt.alignment.word_weights import display_pieces, display_weights
-
-    if options.granularity == "piece":
-        return display_pieces(pair, signed=signed)
-    return display_weights(pair, source, target, split=options.links is None)
+    return force_decode(translator, sources, targets, on_failure=warn_of_line(options.src, "it is not aligned"))
 
 
 def _draw(
@@ -241,7 +227,3 @@ def _page_examples(examples: list[Example], options: Heatmap) -> Iterator[Exampl
                 f"warning: {options.src}:{example.number}: {width:,} × {height:,} {options.granularity}s are too many "
                 "for a page, skipped; use format=png"
             )
-
-
-if __name__ == "__main__":
-    main()

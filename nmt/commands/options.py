@@ -1,17 +1,55 @@
-"""The help of a command."""
+"""Settings and help of a command, the model that it loads, and the new folder that it writes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from nmt.commands.streams import require_stdout
+from nmt.commands.streams import GROUP, require_stdout
 from nmt.config.overrides import config_dir
+from nmt.config.plain import read_options
+from nmt.errors import UserError, print_message
+from nmt.files.atomic import create_folder
+from nmt.inference.engines import EngineName, LoadSettings
+from nmt.search.options import SearchOptions
+from nmt.settings.bounds import Threads
+from nmt.system.progress import Progress
+
+Options = TypeVar("Options")
+Command = Callable[[list[str]], None]
+
+if TYPE_CHECKING:
+    from nmt.inference.translation import Translation
+    from nmt.inference.translator import Translator
 
 
-def asks_for_help(arguments: Sequence[str]) -> bool:
-    """Return whether the arguments contain ``--help`` or ``-h``."""
-    return "--help" in arguments or "-h" in arguments
+def command(
+    help_text: str, schema: type[Options] | Callable[[list[str]], Options]
+) -> Callable[[Callable[[Options], None]], Command]:
+    """Return a decorator that makes a command, which takes its arguments, of a function that takes its settings.
+
+    ``schema`` is the dataclass of the settings in the YAML file of the command, or a function that reads the arguments.
+    The command raises UserError for errors the user can fix.
+    """
+
+    def decorate(function: Callable[[Options], None]) -> Command:
+        name = function.__name__
+
+        @wraps(function)
+        def run(arguments: list[str]) -> None:
+            if not {"--help", "-h"}.isdisjoint(arguments):
+                show_help(help_text, name)
+            else:
+                function(read_options(name, schema, arguments) if isinstance(schema, type) else schema(arguments))
+
+        return run
+
+    return decorate
 
 
 def show_help(text: str, name: str) -> None:
@@ -27,3 +65,95 @@ def show_help(text: str, name: str) -> None:
         f"{text}\n\nSettings, given as key=value, with defaults (conf/{name}.yaml; ???: required):\n\n{settings}",
         end="",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The settings with which a command loads a model."""
+
+    adapter: str | None
+    device: str
+    threads: Threads | None
+    trust: list[str]
+
+    def load_settings(
+        self,
+        *,
+        engine: EngineName = "torch",
+        shortlist: bool = False,
+        slots: int | None = None,
+        threads: int | None = None,
+    ) -> LoadSettings:
+        """Return these settings in the form that ``load_model`` takes."""
+        return LoadSettings(
+            engine=engine,
+            device=self.device,
+            threads=threads or self.threads,
+            trust=self.trust,
+            shortlist=shortlist,
+            slots=slots,
+            adapter=self.adapter,
+        )
+
+
+def load_model(folder: str, settings: LoadSettings) -> Translator:
+    """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
+
+    Raises UserError if the folder holds no model for this engine.
+    """
+    # Imported here, after the arguments were checked: torch takes seconds to import.
+    from nmt.inference.load import load
+    from nmt.inference.onnx.model import OnnxModel
+    from nmt.inference.translator import Translator
+
+    runtime = load(folder, settings)
+    if settings.engine == "auto" and isinstance(runtime, OnnxModel):
+        print_message(f"engine: {runtime.engine_name}")
+    return Translator(runtime)
+
+
+def require_attention(translator: Translator, setting: str) -> None:
+    """Raise UserError if the model has no attention; ``setting`` is the argument that needs alignments."""
+    if not translator.attention.reads_source:
+        raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
+
+
+def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
+    """Return an ``on_failure`` function that prints a warning to stderr.
+
+    ``place`` is the file of the lines, ``first`` the number of lines before them.
+    """
+
+    def warn(row: int, reason: str) -> None:
+        print_message(f"warning: {place}:{first + row + 1}: {reason}; {consequence}")
+
+    return warn
+
+
+def translate_lines(
+    translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, alignments: bool
+) -> list[Translation]:
+    """Translate the lines of the file ``place``, and show progress."""
+    progress = Progress(total=lambda: len(lines))
+    translations: list[Translation] = []
+    warn = warn_of_line(place, "its translation is empty")
+    groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
+    for group in translator.translate_groups(groups, search, alignments=alignments, on_failure=warn):
+        translations += group
+        progress.show(len(translations))
+    progress.close()
+    return translations
+
+
+@contextmanager
+def output_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` when the block succeeds; if a signal stops it, say how to go on.
+
+    Raises UserError if ``path`` exists or cannot be written.
+    """
+    try:
+        with create_folder(path) as temporary:
+            yield temporary
+    except KeyboardInterrupt:
+        print_message(f"stopped; {path} was not written; run the same command again")
+        raise

@@ -9,9 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.output_folder import output_folder
-from nmt.commands.shell import run
+from nmt.commands.options import command, output_folder
 from nmt.commands.streams import require_stdout
 from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_problems
 from nmt.errors import UserError, counted, print_message
@@ -54,26 +52,18 @@ class Prepare:
     trust: list[str]
 
 
-def main() -> None:
-    run(prepare)
-
-
-def prepare(arguments: list[str]) -> None:
-    """Run nmt-prepare with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "prepare")
-        return
-    options = read_prepare(arguments)
-    require_stdout()
-    folder = Path(options.output)
-    print("\n".join(_prepare_into(folder, options)))
-
-
 def read_prepare(arguments: list[str]) -> Prepare:
     """Return the checked settings in ``arguments``, which Hydra composes: data sources are plug-ins of any keys."""
     from nmt.config.compose import compose_config
 
     return build(Prepare, compose_config("prepare", arguments, _problems))
+
+
+@command(HELP, read_prepare)
+def prepare(options: Prepare) -> None:
+    """Write tokenizers and corpora."""
+    require_stdout()
+    print("\n".join(_prepare_into(Path(options.output), options)))
 
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
@@ -164,7 +154,3 @@ def _summary(prepared: Prepared, folder: Path) -> Iterator[str]:
         yield "valid: not given, but nmt-train needs it; add data.valid.src=FILE data.valid.tgt=FILE"
         return
     yield f"train with: nmt-train {shlex.join(['data=prepared', f'data.folder={folder}'])}"
-
-
-if __name__ == "__main__":
-    main()

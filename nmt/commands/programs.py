@@ -10,6 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 WITHOUT_TORCH = {"prepare", "translate", "evaluate"}  # these need it only for some settings
@@ -20,40 +21,11 @@ MESSAGES = {
 }
 
 
-def prepare() -> NoReturn:
-    _run("prepare")
-
-
-def train() -> NoReturn:
-    _run("train")
-
-
-def translate() -> NoReturn:
-    _run("translate")
-
-
-def evaluate() -> NoReturn:
-    _run("evaluate")
-
-
-def encode() -> NoReturn:
-    _run("encode")
-
-
-def export() -> NoReturn:
-    _run("export")
-
-
-def align() -> NoReturn:
-    _run("align")
-
-
-def heatmap() -> NoReturn:
-    _run("heatmap")
-
-
-def compare() -> NoReturn:
-    _run("compare")
+def __getattr__(name: str) -> Callable[[], NoReturn]:
+    """Return the program of the command ``name``."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lambda: _run(name)
 
 
 def _run(name: str) -> NoReturn:
@@ -122,3 +94,9 @@ def _exit_at_once(number: int, frame: object) -> None:
         pass
     finally:
         os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    import sys
+
+    _run(sys.argv.pop(1))

@@ -308,7 +308,7 @@ def given_files(config: Train) -> dict[str, int | str]:
             checksums[name] = _checksum(str(file), status.st_size, status.st_mtime_ns)
     models = (config.init_from, None if config.guide is None else config.guide.get("model"))
     for model in filter(None, models):
-        from nmt.inference.adapter_file import model_fingerprint  # imports torch
+        from nmt.inference.model_folder import model_fingerprint  # imports torch
 
         checksums[model] = model_fingerprint(Path(model))
     return checksums

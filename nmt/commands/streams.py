@@ -36,7 +36,7 @@ def input_groups(
     for input. With ``show_waits``, an empty group comes before each read that may have to wait. Raises UserError with
     file and line for invalid UTF-8, after yielding all lines before it.
     """
-    if path not in (None, "-"):
+    if path is not None:
         for group in _grouped(read_lines(path, allow_empty=True)):
             yield group
             if show_waits and not os.path.isfile(path):  # such as a named pipe
@@ -60,7 +60,7 @@ def line_counter(path: str | None) -> Callable[[], float | None]:
     """
     start = 0
     with suppress(OSError, ValueError, AttributeError):  # a pipe, or stdin that is closed or replaced
-        if path in (None, "-"):
+        if path is None:
             start = os.lseek(sys.stdin.fileno(), 0, os.SEEK_CUR)
     return partial(_count_lines, path, start)
 
@@ -68,16 +68,16 @@ def line_counter(path: str | None) -> Callable[[], float | None]:
 def _count_lines(path: str | None, start: int) -> float | None:
     """Return the number of lines of a regular file, from the byte ``start`` on; None if that cannot be known."""
     try:
-        if path in (None, "-"):
+        if path is None:
             descriptor = sys.stdin.fileno()
             # Unlike other reads, pread does not change what the command reads.
             head, size = os.pread(descriptor, COUNTED_BYTES, start), os.fstat(descriptor).st_size - start
             share = len(head) / size
-        elif not os.path.isfile(str(path)):  # such as a named pipe
+        elif not os.path.isfile(path):  # such as a named pipe
             return None
         else:
-            with open_regular(str(path)) as raw:
-                stream = raw if (open_stream := opener(str(path))) is open else open_stream(raw)
+            with open_regular(path) as raw:
+                stream = raw if (open_stream := opener(path)) is open else open_stream(raw)
                 head = stream.read(COUNTED_BYTES)
                 share = 1.0 if len(head) < COUNTED_BYTES else raw.tell() / os.fstat(raw.fileno()).st_size
     except Exception:  # a pipe, an empty file, or damaged data, which has its own error when it is read

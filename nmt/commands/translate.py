@@ -1,30 +1,32 @@
-"""nmt-translate: translate lines of text, or memories that nmt-encode stored."""
+"""nmt-translate: translate lines of text, or memories that nmt-encode stored, in one process or several."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from nmt.commands.models import load_model, require_attention, warn_of_line
-from nmt.commands.options import asks_for_help, show_help
-from nmt.commands.shell import run
-from nmt.commands.streams import STDIN, input_groups, line_counter, line_writer
-from nmt.commands.translate_options import Translate, require_consistent
-from nmt.config.plain import read_options
-from nmt.errors import print_message
+from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
+from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
+from nmt.errors import UserError, print_message
+from nmt.inference.engines import EngineName
 from nmt.inference.translation import alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
+from nmt.settings.bounds import AtLeast, AtMost, Size
+from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
 
 if TYPE_CHECKING:
-    from nmt.inference.shards.shard import Done
+    from nmt.inference.shards import Done
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
+
 
 HELP = f"""nmt-translate: translate text, one line in, one line out, in the same order.
 
@@ -50,16 +52,67 @@ MEMORIES = 64  # memories loaded and translated together: one covariance matrix 
 EMPTY = "its translation is empty"
 
 
-def main() -> None:
-    run(translate)
+@dataclass(frozen=True, kw_only=True)
+class Translate(ModelOptions):
+    """The settings in conf/translate.yaml."""
+
+    model: str
+    input: str | None
+    memory: str | None
+    output: str | None
+    scores: bool
+    alignments: str | None
+    search: SearchOptions
+    slots: Size | None
+    engine: EngineName
+    shortlist: bool
+    workers: Annotated[int, AtLeast(1), AtMost(4096)] | None
+    cluster: Literal["ray"] | None
+    address: str | None
 
 
-def translate(arguments: list[str]) -> None:
-    """Run nmt-translate with these arguments. Raises UserError for errors the user can fix."""
-    if asks_for_help(arguments):
-        show_help(HELP, "translate")
-        return
-    options = read_options("translate", Translate, arguments)
+def require_consistent(options: Translate) -> None:
+    """Raise UserError if settings exclude each other."""
+    _require_different_files(options)
+    if options.memory is not None and options.input is not None:
+        raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
+    if options.memory is not None and options.engine not in ("auto", "torch"):
+        raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
+    if options.memory is not None and options.slots is not None:
+        raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
+    if options.address is not None and options.cluster is None:
+        raise UserError(f"address={options.address}: belongs to a cluster; add cluster=ray, or remove address=")
+    if options.workers is not None:
+        _require_shards(options)
+    elif options.cluster is not None:
+        raise UserError(f"cluster={options.cluster}: needs a number of workers; add workers=4")
+
+
+def _require_shards(options: Translate) -> None:
+    """Raise UserError if the input cannot be translated in shards."""
+    if options.memory is not None:
+        raise UserError(f"workers={options.workers}: stored memories are translated by one process; remove workers=")
+    if options.output is None:
+        raise UserError(
+            f"workers={options.workers}: finished lines are kept in a folder beside the output; add output=FILE"
+        )
+    if Path(options.output).exists() and not Path(options.output).is_file():
+        raise UserError(f"output={options.output}: not a regular file; choose another name, or remove workers=")
+
+
+def _require_different_files(options: Translate) -> None:
+    """Raise UserError if an output would overwrite an input or the other output."""
+    paths = {"output": options.output, "input": options.input, "memory": options.memory}
+    paths["alignments"] = options.alignments
+    keys: dict[Path, str] = {}
+    for key, path in paths.items():
+        if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:
+            raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
+
+
+@command(HELP, Translate)
+def translate(options: Translate) -> None:
+    """Write the translations."""
     require_consistent(options)
     with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
         # Opened before the model is loaded, so that a wrong path fails at once.
@@ -77,9 +130,7 @@ def translate(arguments: list[str]) -> None:
         if options.workers is None:
             _translate_all(translator, options, write, write_links)
             return
-        from nmt.commands.shards import shard_results
-
-        results = shards.enter_context(shard_results(translator, options))
+        results = shards.enter_context(_shard_results(translator, options))
         del translator  # each worker loads its own
         _write_results(results, options, write, write_links)
 
@@ -128,9 +179,36 @@ def _total(options: Translate) -> Callable[[], float | None]:
     """Return the function that returns the number of lines or memories to translate, if it can be known."""
     if options.memory is None:
         return line_counter(options.input)
-    from nmt.inference.memory_file import memory_files
+    from nmt.inference.memories import memory_files
 
     return lambda: len(memory_files(Path(options.memory or "")))
+
+
+def _shard_results(translator: Translator, options: Translate) -> AbstractContextManager[Iterator[Done]]:
+    """Return the results of the shards of the input, in order, as a context: see ``shard_results``."""
+    from nmt.inference.shards import TranslateShard, shard_results
+    from nmt.system.processes import ProcessWorkers, Workers
+
+    assert options.workers is not None
+    threads = options.threads
+    if threads is None:  # share the cores of this machine
+        threads = max(1, usable_cores() // options.workers) if options.cluster is None else 1
+    job = TranslateShard.of(
+        translator,
+        Path(options.model),
+        options.load_settings(shortlist=options.shortlist, slots=options.slots, threads=threads),
+        search=options.search,
+        scores=options.scores,
+        alignments=options.alignments is not None,
+    )
+    workers: Workers
+    if options.cluster is None:
+        workers = ProcessWorkers(job, options.workers)
+    else:
+        from nmt.inference.ray_actors import RayWorkers
+
+        workers = RayWorkers(job, options.workers, threads=threads, address=options.address)
+    return shard_results(translator, job, full_groups(options.input), workers, Path(f"{options.output}.shards"))
 
 
 def _write_results(
@@ -170,10 +248,10 @@ def _translate_memories(
     translator: Translator, place: Path, search: SearchOptions, *, alignments: bool
 ) -> Iterator[list[Translation]]:
     """Yield translations of the memories in ``place`` (a folder or one file), ``MEMORIES`` at a time."""
-    from nmt.inference.memories import translate_encoded
-    from nmt.inference.memory_file import in_line_order, load_memory, memory_files, weights_fingerprint
+    from nmt.inference.memories import in_line_order, load_memory, memory_files, translate_encoded, weights_fingerprint
 
-    files, model = memory_files(place), weights_fingerprint(translator.trained)
+    files = memory_files(place)
+    model = weights_fingerprint(translator.trained)
     checked = in_line_order(files) if place.is_dir() else iter(files)
     while group := list(islice(checked, MEMORIES)):
         memories = [load_memory(file, translator.trained, model=model) for file in group]
@@ -187,7 +265,3 @@ def _warn_of_memory(files: Sequence[Path], row: int, reason: str) -> None:
 
 def _prompt() -> None:
     print_message("> ", end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -16,6 +16,7 @@ from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, counted, print_message
 from nmt.files.reading import read_json
+from nmt.inference.engines import stored_tokenizer
 from nmt.inference.run_files import (
     CONFIG_FILE,
     GOLD_LINKS,
@@ -27,7 +28,7 @@ from nmt.inference.run_files import (
     TRANSLATIONS,
     has_adapter,
 )
-from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer, stored_tokenizer
+from nmt.inference.scores import DEFAULT, EvaluationSettings, choose_tokenizer
 from nmt.settings.bounds import AtLeast, AtMost, Count, Threads
 
 # Settings in which the runs of one model may differ.
@@ -87,7 +88,7 @@ class Run:
     @cached_property
     def fingerprint(self) -> str:
         """A text that changes with the weights of the model."""
-        from nmt.inference.adapter_file import model_fingerprint
+        from nmt.inference.model_folder import model_fingerprint
 
         return model_fingerprint(self.folder)
 

@@ -152,7 +152,7 @@ def _exports(report: Path, trust: Sequence[str]) -> Iterator[Callable[[Run], Pat
 
 def _export(run: Run, folder: Path, trust: Sequence[str]) -> None:
     from nmt.inference.model_folder import load_folder
-    from nmt.inference.onnx.deployment import write_deployment
+    from nmt.inference.onnx.export import write_deployment
 
     trained = load_folder(run.folder, trust=trust)
     if trained.model.attention.sequential:

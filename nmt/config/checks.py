@@ -37,7 +37,8 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
             yield str(error)
             refused[group] = {}
     settings = build(schema, {**config, **refused})
-    trust, tokenizer = settings.trust, settings.tokenizer
+    trust = settings.trust
+    tokenizer = settings.tokenizer
     trains_tokenizers = isinstance(settings.data, DataSettings) and settings.init_from is None
     if trains_tokenizers and settings.embeddings.shared and not tokenizer.joint:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
@@ -86,7 +87,8 @@ def _reads_source(settings: Train) -> bool:
 
 def _guide_conflicts(settings: Train) -> Iterator[str]:
     """Yield the reasons for which the attention cannot be guided by the block ``guide``."""
-    block, dropout = settings.guide, settings.batches.bpe_dropout
+    block = settings.guide
+    dropout = settings.batches.bpe_dropout
     if block is None:
         return
     from nmt.training.guide import guide_problems
@@ -100,7 +102,8 @@ def _guide_conflicts(settings: Train) -> Iterator[str]:
 
 def _adapt_conflicts(settings: Train, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the reasons for which the model in ``init_from`` cannot be adapted as ``adapt`` says."""
-    adapt, start = settings.adapt, settings.init_from
+    adapt = settings.adapt
+    start = settings.init_from
     if adapt is None:
         return
     if start is None:

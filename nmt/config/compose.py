@@ -119,7 +119,8 @@ def _as_typed(
     config = change(deepcopy(composed))
     faults = list(check(config))
     for word in arguments:
-        key, text = key_of(word), word.partition("=")[2]
+        key = key_of(word)
+        text = word.partition("=")[2]
         wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
         if not any(map(wrong.match, faults)):
             continue
@@ -203,7 +204,8 @@ def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[
 
 def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | None]:
     """Return the overrides and the folder of ``--config-dir``."""
-    overrides, folder = [], None
+    overrides = []
+    folder = None
     remaining = iter(arguments)
     for word in remaining:
         if word == "--config-dir" or word.startswith("--config-dir="):

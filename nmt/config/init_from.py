@@ -64,7 +64,8 @@ def inherit_settings(
 
 def trains_on_the_same_text(config: Train) -> bool:
     """Return whether ``config`` has the data source of the run in ``init_from``. Pairs from Python are always new."""
-    folder, data = config.init_from, plain(config.data)
+    folder = config.init_from
+    data = plain(config.data)
     if folder is None or data["_target_"] == "nmt.data.from_python.from_python":
         return False
     start = read_yaml(Path(folder) / CONFIG_FILE, f"init_from={folder}")

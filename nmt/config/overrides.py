@@ -80,7 +80,8 @@ def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
 
     Quotes and brackets count only around a whole element: those inside a name, as in ``it's.en``, are part of it.
     """
-    elements, start = [], 0
+    elements = []
+    start = 0
     while True:
         start += len(text[start:]) - len(text[start:].lstrip(" "))
         before = key.match(text, start)
@@ -106,7 +107,8 @@ def _end_of_element(text: str, start: int) -> int:
 
 def _end_of_brackets(text: str, start: int) -> int:
     """Return the end of the brackets that open at ``start``, or ``start`` if they are not closed."""
-    depth, place = 0, start
+    depth = 0
+    place = start
     while place < len(text):
         if (match := QUOTED.match(text, place)) and text[place - 1] in "[{,: ":
             place = match.end()

@@ -1,4 +1,4 @@
-"""Translate groups of lines in order, several batches at once.
+"""Translate groups of lines in order, several batches at once, and report the lines that have no result.
 
 n threads with one batch each are faster than n threads that share every step of one batch: 1.3 to 1.4 times on two
 cores (benchmarks/results/decode_at_once.md). A group that is a single batch, such as one line, gets all threads for
@@ -9,20 +9,95 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from nmt.errors import UserError
-from nmt.inference.oversized import Failure, SourceTooLong, oversized_reason, run_in_halves
+from nmt.data.words import count_words
+from nmt.errors import UserError, counted
 from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
+from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+Result = TypeVar("Result")
+OnFailure = Callable[[int, str], None]
+"""Called for a line that has no result: it is oversized, or its scores are not finite. Gets the line's row, counted
+from 0, and the reason."""
+
+
+class SourceTooLong(UserError):
+    """A source line that the model's attention or the machine's memory cannot hold. Other lines can be translated."""
+
+
+class Failure(NamedTuple):
+    """The place of a line that has no result, in a list of results: the reason, and the error to raise for it."""
+
+    reason: str
+    error: type[UserError] = UserError
+    of: str = "lines"
+    """The argument that holds the line, for the message of the error."""
+
+
+def report(
+    results: Iterable[Result | Failure], *, failed: Result, on_failure: OnFailure | None, first: int = 0
+) -> list[Result]:
+    """Return the results, with ``failed`` in the place of each failure.
+
+    Each failure calls ``on_failure`` with its row, counted from ``first``, or is raised if that is None.
+    """
+    reported: list[Result] = []
+    for row, result in enumerate(results, first):
+        if isinstance(result, Failure):
+            if on_failure is None:
+                raise result.error(f"{result.of}[{row}]: {result.reason}")
+            on_failure(row, result.reason)
+            result = failed
+        reported.append(result)
+    return reported
+
+
+def oversized_reason(error: Exception, line: str) -> str | None:
+    """Return why ``line`` is too long for the model or the machine; None if ``error`` has another cause."""
+    if isinstance(error, SourceTooLong):
+        return str(error)
+    if is_out_of_memory(error):
+        return f"not enough memory for this line of {counted(count_words(line), 'word')}"
+    return None
+
+
+def run_in_halves(
+    run: Callable[[slice], Sequence[Result | Failure]],
+    lines: Sequence[Any],
+    reason: Callable[[Exception, Any], str | None] = oversized_reason,
+    first: int = 0,
+) -> Iterator[Result | Failure]:
+    """Yield one result per line; ``run`` computes the results of a slice, whose lines are counted from ``first``.
+
+    If a slice is too large, both halves are run separately, so that all lines that fit are still processed in batches.
+    A single line that is too large is a failure. ``reason`` tells whether an error means that.
+    """
+    results: Sequence[Result | Failure] | None = None
+    try:
+        results = run(slice(first, first + len(lines))) if lines else []
+    except Exception as error:
+        if (too_large := reason(error, lines[0])) is None:
+            raise
+        if len(lines) == 1:
+            results = [Failure(too_large, SourceTooLong)]
+    # Outside the except clause: the exception keeps the tensors of the failed batch alive.
+    if results is not None:
+        yield from results
+        return
+    middle = len(lines) // 2
+    yield from run_in_halves(run, lines[:middle], reason, first)
+    yield from run_in_halves(run, lines[middle:], reason, first + middle)
+
 
 TOKENS_AT_ONCE = 1024  # of each of several batches: four of them take as much memory as one batch of 4096
 LEAST_TOKENS = 256  # smaller batches spend most of their time reading the weights
@@ -89,7 +164,9 @@ class Bulk:
         The next group is taken while fewer than ``workers`` batches wait behind the oldest group. An error of
         ``groups`` is raised after the translations of the groups before it.
         """
-        stop, iterator, failure = Event(), iter(groups), None
+        stop = Event()
+        iterator = iter(groups)
+        failure = None
         pool: ThreadPoolExecutor | None = None  # needed from the first group with several batches on
         waiting: deque[_Group] = deque()
         try:
@@ -103,10 +180,11 @@ class Bulk:
                     break
                 group = self._split(lines)
                 if not pool and self.workers > 1 and len(group.batches) > 1:
-                    pool = _new_pool(self.workers)
-                group.results = [
-                    pool.submit(self._decode, group, rows, stop) if pool else None for rows in group.batches
-                ]
+                    from concurrent.futures import ThreadPoolExecutor
+
+                    pool = ThreadPoolExecutor(self.workers, thread_name_prefix="batch")
+                sources = ([group.sources[row] for row in rows] for rows in group.batches)
+                group.results = [pool.submit(self.decode, batch, stop) if pool else None for batch in sources]
                 waiting.append(group)
                 while waiting and self._must_yield(waiting):
                     yield self._collect(waiting.popleft(), waiting)
@@ -149,9 +227,6 @@ class Bulk:
         ]
         return group
 
-    def _decode(self, group: _Group, rows: Sequence[int], stop: Event | None) -> Results:
-        return self.decode([group.sources[row] for row in rows], stop)
-
     def _collect(self, group: _Group, others: Iterable[_Group]) -> tuple[Sequence[str], Results]:
         """Wait for a group and return its lines and results."""
         if os.getpid() != self.process:
@@ -162,14 +237,15 @@ class Bulk:
             if decoded is None:
                 # Several batches at once may need more memory than one, so this one runs after all others.
                 _wait([batch for other in (group, *others) for batch in other.results if batch is not None])
-                run = partial(self._decode_part, group, rows)
+                batch = [group.sources[row] for row in rows]
+                run = partial(self._decode_alone, batch)
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
                 results[row] = translation
         return group.lines, results
 
-    def _decode_part(self, group: _Group, rows: Sequence[int], part: slice) -> Results:
-        return self._decode(group, rows[part], None)
+    def _decode_alone(self, sources: Sources, part: slice) -> Results:
+        return self.decode(sources[part], None)
 
     @staticmethod
     def _result(result: Future[Results], longest: str) -> Results | None:
@@ -181,12 +257,6 @@ class Bulk:
             if oversized_reason(error, longest) is None:
                 raise
         return None
-
-
-def _new_pool(workers: int) -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(workers, thread_name_prefix="batch")
 
 
 def _wait(batches: list[Future[Results]]) -> None:
@@ -201,7 +271,8 @@ def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> in
     """Return the maximum number of source pieces per batch with which all workers get about the same work."""
     if workers == 1:
         return max_tokens
-    limit, total = max(min(max_tokens, TOKENS_AT_ONCE), max_tokens // workers), sum(lengths)
+    limit = max(min(max_tokens, TOKENS_AT_ONCE), max_tokens // workers)
+    total = sum(lengths)
     if total <= LEAST_TOKENS:
         return limit
     rounds = -(-total // (workers * limit))

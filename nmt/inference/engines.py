@@ -5,12 +5,13 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from nmt.settings.arguments import text_list
+from nmt.settings.bounds import Count
 
 if TYPE_CHECKING:
     from nmt.data.invisible import Invisible
@@ -53,7 +54,8 @@ class LoadSettings:
         object.__setattr__(self, "trust", tuple(text_list(self.trust, "trust", what="packages")))
 
 
-class AttentionFacts(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class AttentionFacts:
     """Properties of a model's attention that need no torch. ``about.json`` of an exported model stores them."""
 
     class_name: str
@@ -62,13 +64,20 @@ class AttentionFacts(NamedTuple):
     """False if the decoder reads nothing from the source; such a model has no alignments."""
     signed: bool
     """True if alignments may be negative."""
-    max_source_length: int | None
+    max_source_length: Count | None
     """Largest number of source pieces, ``</s>`` included; None: no limit."""
 
     @property
     def name(self) -> str:
         """The class name without ``Attention``: Memory, Bahdanau, …"""
         return self.class_name.removesuffix("Attention")
+
+
+def stored_tokenizer(config: Mapping[str, Any]) -> str | None:
+    """Return ``evaluation.tokenizer`` of a run's configuration, which may come from an earlier version."""
+    block = config.get("evaluation")
+    tokenizer = block.get("tokenizer") if isinstance(block, Mapping) else None
+    return tokenizer if isinstance(tokenizer, str) else None
 
 
 class Runtime(Protocol):

@@ -10,7 +10,7 @@ import torch
 
 from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
 from nmt.errors import counted
-from nmt.inference.oversized import Failure, OnFailure, report, run_in_halves
+from nmt.inference.bulk import Failure, OnFailure, report, run_in_halves
 from nmt.inference.reader import Reader
 from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.search.search import batches_by_length

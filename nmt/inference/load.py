@@ -22,7 +22,9 @@ def load(folder: str | Path, settings: LoadSettings) -> Runtime:
     An adapter, or a folder that holds one, needs torch. Raises UserError if the folder holds no model for this engine,
     or if the engine does not support the other settings.
     """
-    folder, engine, slots = Path(folder), settings.engine, settings.slots
+    folder = Path(folder)
+    engine = settings.engine
+    slots = settings.slots
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
     if settings.threads is not None and settings.threads < 1:

@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from nmt.data.invisible import Invisible, remove_invisible
+from nmt.inference.bulk import SourceTooLong
 from nmt.inference.engines import Runtime
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
-from nmt.inference.oversized import SourceTooLong
 from nmt.settings.arguments import text
 from nmt.text.coverage import SPLIT_TO_LETTERS, Coverage, cost, problems, splits_to_letters
 from nmt.text.specials import EOS
@@ -40,7 +40,7 @@ class Reader:
         self.target_check = TextCheck("target", runtime.target, runtime.source)
         self.check_text = check_text
         # Changes a line as the training text was changed: without invisible characters, in lower case.
-        self.change_text = partial(_change_text, invisible=runtime.remove_invisible, lowercase=runtime.lowercase)
+        self.change_text = partial(_change_text, runtime.remove_invisible, runtime.lowercase)
 
     @cached_property
     def trained(self) -> TrainedModel:
@@ -80,7 +80,7 @@ class Reader:
             )
 
 
-def _change_text(line: str, *, invisible: Invisible | None, lowercase: bool) -> str:
+def _change_text(invisible: Invisible | None, lowercase: bool, line: str) -> str:
     line = remove_invisible(line, invisible)
     return line.lower() if lowercase else line
 

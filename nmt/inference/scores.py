@@ -1,17 +1,22 @@
-"""Corpus scores (BLEU, chrF, TER), each with the sacrebleu signature that describes how it was computed.
+"""Corpus scores (BLEU, chrF, TER) with sacrebleu's signatures, and warnings about texts whose scores mislead.
 
-BLEU counts the tokens of a sacrebleu tokenizer. By default, the script of the references chooses it.
+BLEU counts the tokens of a sacrebleu tokenizer. By default, the script of the references chooses it. A difference
+between the two sides gives a warning only if BLEU rises by ``GAIN`` without it, so ordinary text gives none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, print_message
 from nmt.settings.arguments import text_list
+from nmt.text.writing import writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -56,13 +61,6 @@ class Choice(NamedTuple):
 def ignore_case(lowercase: bool | None, *, trained_on_lowercase: bool) -> bool:
     """Return whether scores ignore case: as ``lowercase`` says, or, for None, as the model was trained."""
     return trained_on_lowercase if lowercase is None else lowercase
-
-
-def stored_tokenizer(config: Mapping[str, Any]) -> str | None:
-    """Return ``evaluation.tokenizer`` of a run's configuration, which may come from an earlier version."""
-    block = config.get("evaluation")
-    tokenizer = block.get("tokenizer") if isinstance(block, Mapping) else None
-    return tokenizer if isinstance(tokenizer, str) else None
 
 
 @cache
@@ -196,3 +194,195 @@ def _ter(texts: list[str], references: list[str], tokenizer: str, *, lowercase: 
 
 def _score(metric: TER, texts: list[str], references: list[str]) -> tuple[float, str]:
     return metric.corpus_score(texts, [references]).score, str(metric.get_signature())
+
+
+GAIN = 1.0  # BLEU
+SAMPLE = 500  # lines of scores that only find out which file this is
+FEW = 20  # with fewer lines, shares say little
+UNRELATED = 0.15  # share of words that occur in the references; another language stays below
+SHIFTED = 20.0  # BLEU against the next or previous line from which the lines are shifted
+
+QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fromkeys("“”„‟«»″", '"')})
+WIDE = re.compile("[\u3000\uff00-\uffef]+")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\r]")
+APOSTROPHE = re.compile(r"\s*'\s*")
+IGNORE_CASE = "ignore it with lowercase=true, or restore it"
+
+
+class Difference(NamedTuple):
+    """How two texts can differ: ``remove`` makes lines equal that differ in nothing else.
+
+    ``least``: difference between the shares of lines that it changes, from which BLEU is computed again.
+    """
+
+    name: str
+    remove: Callable[[str], str]
+    fix: str
+    least: float = 0.05
+
+
+def _same_width(line: str) -> str:
+    return WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), line)
+
+
+def _joined_words(line: str) -> str:
+    if "'" not in line and "@" not in line and "&" not in line and " n't" not in line:
+        return line
+    return APOSTROPHE.sub("'", html.unescape(line).replace(" @-@ ", "-").replace(" n't", "n't"))
+
+
+def _joined_pieces(line: str) -> str:
+    return line.replace(" ", "").replace("▁", " ").strip() if "▁" in line else line.replace("@@ ", "")
+
+
+DIFFERENCES = (
+    Difference(
+        "Unicode normal form (NFC or NFD)",
+        lambda line: unicodedata.normalize("NFC", line),
+        "convert both to NFC, as with uconv -x nfc",
+    ),
+    Difference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
+    Difference("width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"),
+    Difference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
+    Difference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
+    Difference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
+    Difference("case", str.lower, IGNORE_CASE, 0.5),
+    Difference("case", lambda line: line.lower() if line.isupper() else line, IGNORE_CASE, 0.5),
+)
+
+
+def print_hints(
+    choice: Choice,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    sources: Sequence[str] | None = None,
+    lowercase: bool = False,
+    tokenizer: str,
+    finished: bool = True,
+) -> None:
+    """Print why this tokenizer was chosen, and what is unusual in the texts.
+
+    ``finished``: false for a model in training, whose translations may be anything.
+    """
+    if choice.reason is not None:
+        print_message(choice.reason)
+    metric = bleu_metric(tokenizer, lowercase=lowercase)
+
+    def bleu(texts: Sequence[str], other: Sequence[str]) -> float:
+        return float(metric.corpus_score(list(texts), [list(other)]).score)
+
+    hints = [*_lines(hypotheses, references, sources, metric.tokenizer), *_mixed_writing(references, tokenizer)]
+    known = [difference for difference in DIFFERENCES if not (lowercase and difference.name == "case")]
+    different = [*_differences(hypotheses, references, known, bleu)]
+    hints += different
+    if finished and not different:
+        hints += _other_files(hypotheses, references, sources, bleu, metric.tokenizer, tokenizer)
+    for hint in hints:
+        print_message(f"warning: {hint}")
+
+
+def _lines(
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] | None, tokenize: Any
+) -> Iterator[str]:
+    """Yield what is unusual about single lines."""
+    count = len(references)
+    blank = sum(not line.strip() for line in references)
+    expected = references if sources is None else sources
+    empty = sum(not line.strip() for line in hypotheses)
+    empty -= sum(not line.strip() and not other.strip() for line, other in zip(hypotheses, expected, strict=True))
+    unknown = sum("<unk>" in line or "⁇" in line for line in references)
+    if blank:
+        yield f"{blank:,} of {counted(count, 'reference')} {_are(blank)} blank; remove these lines from all files"
+    if empty > 0.1 * count:
+        yield f"{empty:,} of {counted(count, 'translation')} {_are(empty)} blank; check the file or the model"
+    if unknown:
+        yield f"{unknown:,} of {counted(count, 'reference')} {_are(unknown)} cut by <unk>; use the original references"
+    if empty < count and not any(len(tokenize(line.rstrip()).split()) > 3 for line in hypotheses):
+        yield "no translation has four tokens, so BLEU, which needs runs of four, is 0; read chrF instead"
+    elif count == 1:
+        yield "1 sentence: BLEU is meant for a test set; give more sentences, or read chrF"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _mixed_writing(references: Sequence[str], tokenizer: str) -> Iterator[str]:
+    """Yield that a smaller part of the references has no spaces, which a tokenizer of words leaves whole."""
+    if tokenizer not in BY_WORDS:
+        return
+    kinds = [writing_of([line]).kind for line in references if not line.isascii()]
+    unspaced = sum(kind in ("Chinese", "Japanese", "unspaced") for kind in kinds)
+    if 0.1 * len(references) <= unspaced < 0.5 * len(references) and unspaced > 2:
+        yield (
+            f"{unspaced:,} of {counted(len(references), 'reference')} have no spaces between words, and "
+            f"evaluation.tokenizer={tokenizer} takes each as one word; score them apart, or use evaluation.tokenizer=zh"
+            " or char"
+        )
+
+
+def _differences(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    known: Sequence[Difference],
+    bleu: Callable[[Sequence[str], Sequence[str]], float],
+) -> Iterator[str]:
+    """Yield each of the ``known`` differences without which BLEU is higher."""
+    before = None
+    count = len(references)
+    for name, remove, fix, least in known:
+        texts, others = [remove(line) for line in hypotheses], [remove(line) for line in references]
+        changed = sum(map(str.__ne__, texts, hypotheses)), sum(map(str.__ne__, others, references))
+        if abs(changed[0] - changed[1]) < least * count:
+            continue
+        before = bleu(hypotheses, references) if before is None else before
+        after = bleu(texts, others)
+        if after >= before + GAIN:
+            yield (
+                f"BLEU {before:.1f} would be {after:.1f} if both texts had the same {name}, which "
+                f"changes {counted(changed[0], 'translation')} and {counted(changed[1], 'reference')}; {fix}"
+            )
+
+
+def _other_files(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str] | None,
+    bleu: Callable[[Sequence[str], Sequence[str]], float],
+    tokenize: Any,
+    tokenizer: str,
+) -> Iterator[str]:
+    """Yield that the files do not belong together: exchanged sides, shifted lines, another language."""
+    if len(references) < FEW:
+        return
+    texts, others = hypotheses[:SAMPLE], references[:SAMPLE]
+    score = bleu(texts, others)
+    if score > 50:
+        return
+    if sources is not None:
+        copied = sum(map(str.__eq__, sources, references))
+        if copied > 0.5 * len(references):
+            yield f"{copied:,} of {counted(len(references), 'reference')} equal their source; is tgt= the right file?"
+        elif (like := bleu(texts, sources[:SAMPLE])) > max(20.0, 2 * score):
+            yield (
+                f"the translations resemble the sources (BLEU {like:.1f}) more than the references (BLEU {score:.1f}): "
+                "the model copies, or src= and tgt= are exchanged"
+            )
+            return
+    for where, pair in (("next", (texts[:-1], others[1:])), ("previous", (texts[1:], others[:-1]))):
+        if score < SHIFTED / 3 and (shifted := bleu(*pair)) > SHIFTED:
+            yield (
+                f"the translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
+                f"(BLEU {score:.1f}); look for a missing or additional line at the start of a file"
+            )
+            return
+    least = 4 if tokenizer in BY_WORDS else 1  # letters: languages share short words
+    words = [word for line in texts for word in tokenize(line.lower()).split() if word.isalpha() and len(word) >= least]
+    known = {word for line in references for word in tokenize(line.lower()).split()}
+    shared = sum(word in known for word in words)
+    if len(words) > 5 * FEW and shared < UNRELATED * len(words):
+        yield (
+            f"only {shared / len(words):.0%} of the words of the translations occur in the references; "
+            "are they of the same language and text?"
+        )

@@ -1,9 +1,11 @@
-"""The Python interface: ``Translator.load("runs/demo").translate(["…"])``."""
+"""The Python interface: ``Translator.load("runs/demo").translate(["…"])``, and a function for columns of tables."""
 
 from __future__ import annotations
 
+import os
 import reprlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -11,27 +13,27 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+import numpy as np
+
 from nmt.data.links import Link, Links, links_from_python
 from nmt.data.words import PieceWords
 from nmt.errors import UserError, counted
-from nmt.inference.bulk import Bulk, Results, Stoppable
+from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load
-from nmt.inference.oversized import Failure, OnFailure, report
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.search.engine import Engine
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
-from nmt.settings.arguments import iterable, text, text_list
+from nmt.settings.arguments import is_missing, iterable, text, text_list
 from nmt.system.machine import guard_forks
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
     from nmt.alignment.heatmap import Heatmap
     from nmt.inference.forced_decoding import ForcedDecoding
-
 
 guard_forks()  # here too: the parent may have loaded torch for other models
 
@@ -157,7 +159,13 @@ class Translator(Reader):
             for lines, results in translated:
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
-                    translations = [*map(self._with_source_words, translations, lines)]
+                    tokenizer = self.runtime.source
+                    translations = [
+                        translation
+                        if translation.alignment is None
+                        else with_source_words(translation, tokenizer.words(self.change_text(line)))
+                        for translation, line in zip(translations, lines, strict=True)
+                    ]
                 done += len(translations)
                 if not translations:  # the next lines may take long to arrive
                     self.conclude_text()
@@ -180,11 +188,6 @@ class Translator(Reader):
             self.to_translation(source, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
             for source, hypotheses in zip(sources, results, strict=True)
         ]
-
-    def _with_source_words(self, translation: Translation, line: str) -> Translation:
-        if translation.alignment is None:
-            return translation
-        return with_source_words(translation, self.runtime.source.words(self.change_text(line)))
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
@@ -270,8 +273,7 @@ class Translator(Reader):
         record both. What is unusual in the texts is printed on stderr.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
-        from nmt.inference.score_hints import print_hints
-        from nmt.inference.scores import choose_tokenizer, corpus_scores, ignore_case
+        from nmt.inference.scores import choose_tokenizer, corpus_scores, ignore_case, print_hints
 
         sources, references = text_list(sources, "sources"), text_list(references, "references")
         if len(sources) != len(references):
@@ -287,7 +289,8 @@ class Translator(Reader):
         }
         scores = corpus_scores(translations, references, ter=True, **how)
         print_hints(choice, translations, references, sources=sources, **how)
-        aer, signatures = None, scores.signatures
+        aer = None
+        signatures = scores.signatures
         if golds is not None:
             aer = alignment_error_rate(self.align(pairs), golds)
             signatures = {**signatures, "aer": AER_METHOD}
@@ -317,7 +320,8 @@ class Translator(Reader):
             raise UserError(
                 "links=: gold links connect words of a given translation; give target=, remove granularity="
             )
-        source, own = text(source, "source"), target is None
+        source = text(source, "source")
+        own = target is None
         target = self.texts([source])[0] if target is None else text(target, "target")
         gold = None if links is None else links_from_python([links], [(source, target)])[0]
         decoding = self.score([(source, target)])[0]
@@ -356,3 +360,124 @@ def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
             raise TypeError(f"pairs[{row}]={pair!r:.80}: must be (source, translation), both strings")
     return [source for source, _ in listed], [target for _, target in listed]
+
+
+class Translate:
+    """Function from a batch, a dictionary of columns, to the same batch with a column of translations.
+
+    It serves ``map_batches`` of Ray Data, ``map(batched=True)`` of Hugging Face datasets, ``mapInPandas`` of Spark and
+    a plain loop. The model is loaded at the first call, in the process that calls, so the object itself is small and
+    can be pickled.
+
+    ``column`` is the column of source lines and ``output`` the new one. ``scores`` names a further column for the
+    scores. A row without text (None, NaN, ``pandas.NA``, masked) has no translation and no score (None). A line that
+    the model or the machine cannot hold gets an empty translation and a warning. The other settings are those of
+    ``Translator.load``.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | Path,
+        engine: EngineName = "auto",
+        column: str = "text",
+        output: str = "translation",
+        scores: str | None = None,
+        search: SearchOptions | None = None,
+        threads: int | None = None,
+        device: str = "auto",
+        shortlist: bool = False,
+        trust: Sequence[str] = (),
+        slots: int | None = None,
+        adapter: str | Path | None = None,
+    ) -> None:
+        for name, given in (("column", column), ("output", output), ("scores", scores or "")):
+            text(given, name)
+        if not isinstance(search, SearchOptions | None):
+            raise TypeError(
+                f"search={reprlib.repr(search)}: {type(search).__name__}; give SearchOptions(beam_size=5, …)"
+            )
+        # Another process may have another working directory.
+        self.model = Path(model).absolute()
+        self.column, self.output, self.scores = column, output, scores
+        self.search = search
+        self.settings = LoadSettings(
+            engine=engine,
+            threads=threads,
+            device=device,
+            shortlist=shortlist,
+            trust=trust,
+            slots=slots,
+            adapter=None if adapter is None else Path(adapter).absolute(),
+        )
+        self._loaded: dict[int, Translator] = {}  # one of each process
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": {}}
+
+    @property
+    def translator(self) -> Translator:
+        """The translator of this process, loaded on first use. A forked child loads it again: threads end in a fork."""
+        # A forked child also keeps its parent's translator: freeing it would wait for threads that the fork ended.
+        if (process := os.getpid()) not in self._loaded:
+            self._loaded[process] = Translator(load(self.model, self.settings))
+        return self._loaded[process]
+
+    def __call__(self, batch: Any) -> dict[str, Any]:
+        """Return the columns of ``batch`` and the new ones, as a dictionary.
+
+        ``batch`` is a dictionary of columns or a table of pandas, polars, pyarrow or Hugging Face datasets. New columns
+        are arrays if the source column is one, and lists otherwise. Raises UserError if the column is missing, and
+        TypeError for a batch without columns, for a column that is one string, and for a value that is neither a string
+        nor missing.
+        """
+        columns = _columns(batch)
+        if self.column not in columns:
+            raise UserError(f"column={self.column}: not in the batch; it has {', '.join(map(str, columns)) or 'none'}")
+        source = iterable(columns[self.column], f"batch[{self.column!r}]", what="lines")
+        lines = [_line(row, value) for row, value in enumerate(source)]
+        filled = [row for row, line in enumerate(lines) if line is not None]
+
+        def warn(at: int, reason: str) -> None:
+            warnings.warn(f"row {filled[at]} of a batch: {reason}; its translation is empty", stacklevel=2)
+
+        present = [line for line in lines if line is not None]
+        best = self.translator.translate(present, self.search, alignments=False, on_failure=warn)
+        texts: list[str | None] = [None] * len(lines)
+        scores: list[float | None] = [None] * len(lines)
+        for row, translation in zip(filled, best, strict=True):
+            texts[row], scores[row] = translation.text, translation.score
+        new: dict[str, Sequence[Any]] = {self.output: texts}
+        if self.scores is not None:
+            new[self.scores] = scores
+        if isinstance(source, np.ndarray):
+            return columns | {name: _array(values) for name, values in new.items()}
+        return columns | new
+
+
+def _columns(batch: Any) -> dict[str, Any]:
+    """Return the columns of a batch by name. Raises TypeError for anything without named columns."""
+    names = batch if isinstance(batch, Mapping) else getattr(batch, "column_names", None)  # pyarrow, datasets
+    if names is None:
+        names = getattr(batch, "columns", None)  # pandas, polars
+    if names is None or not hasattr(batch, "__getitem__"):
+        fix = "give a dictionary of columns or a table, such as {'text': […]}"
+        raise TypeError(f"batch={reprlib.repr(batch)}: {type(batch).__name__}, which has no named columns; {fix}")
+    columns = {name: batch[name] for name in names}
+    # `map` of Hugging Face datasets refuses columns of pyarrow.
+    return {name: column.to_pylist() if hasattr(column, "to_pylist") else column for name, column in columns.items()}
+
+
+def _line(row: int, value: Any) -> str | None:
+    if hasattr(value, "as_py"):  # a scalar of pyarrow
+        value = value.as_py()
+    if is_missing(value):
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"row {row}: {reprlib.repr(value)}: {type(value).__name__}, neither a string nor None")
+    return text(value, f"row {row}")
+
+
+def _array(values: Sequence[Any]) -> np.ndarray:
+    filled = all(isinstance(value, float) for value in values)
+    return np.array(values, dtype=np.float64 if filled and values else object)

@@ -20,8 +20,7 @@ from nmt.errors import counted, print_message
 from nmt.files.atomic import replace_file, write_lines
 from nmt.inference import run_files
 from nmt.inference.forced_decoding import force_decode, forced_links
-from nmt.inference.score_hints import print_hints
-from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, corpus_scores
+from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, corpus_scores, print_hints
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from nmt.errors import UserError
-from nmt.inference.adapter_file import model_fingerprint
-from nmt.inference.model_folder import load_folder
+from nmt.inference.model_folder import load_folder, model_fingerprint
 from nmt.settings.bounds import Count, NonNegative
 from nmt.settings.build import Block
 from nmt.text.batches import Batch

@@ -70,7 +70,7 @@ def test_pairs_before_a_wrong_line_are_aligned(model: Path, pipe_in: Pipe, read_
 
 @pytest.mark.thorough
 def test_pairs_of_stdin_are_aligned_as_they_arrive(model: Path) -> None:
-    code = "from nmt.commands.align import main; main()"
+    code = "from nmt.commands.programs import align; align()"
     arguments = [sys.executable, "-c", code, f"model={model}", "threads=1"]
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe) as process:

@@ -19,7 +19,7 @@ from nmt.commands.export import export
 from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.onnx.deployment import PACKAGES
+from nmt.inference.onnx.export import PACKAGES
 from nmt.inference.onnx.model import exported_engines
 from nmt.inference.translator import Translator
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -110,39 +109,6 @@ def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: 
         Translator.load(run, engine="onnx")
     export([f"model={run}", "engine=onnx"])
     assert engine_of(run) == "onnx" and exported_engines(run) == ["onnx"]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("encode.onnx", "a graph"), ("step.onnx", "a graph"), ("align.onnx", "a graph"), ("source.model", "a tokenizer")],
-)
-def test_damaged_or_missing_file_is_reported(golden_run: Path, tmp_path: Path, name: str, kind: str) -> None:
-    run = shutil.copytree(golden_run, tmp_path / "run")
-    file, message = run / "onnx" / name, f"{name}: cannot be read as {kind} \\({{}}\\); write it again with nmt-export"
-    content = bytearray(file.read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 16] = bytes(16)
-    for damaged in (content, content[:middle], b""):
-        file.write_bytes(damaged)
-        with pytest.raises(UserError, match=message.format("wrong checksum")):
-            Translator.load(run, engine="onnx").texts(["a cat"])
-    file.unlink()
-    with pytest.raises(UserError, match=message.format("No such file or directory")):
-        Translator.load(run, engine="onnx").texts(["a cat"])
-
-
-@pytest.mark.thorough
-def test_graphs_without_checksums_are_rejected(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
-    file = run / "onnx" / "about.json"
-    about = json.loads(file.read_text())
-    del about["checksums"]
-    file.write_text(json.dumps({**about, "format": 2}))
-    with pytest.raises(UserError, match="engine=onnx: .* has graphs of format 2, but this version reads format "):
-        Translator.load(run, engine="onnx")
-    file.write_text(json.dumps(about))
-    with pytest.raises(UserError, match="about.json: not a file that nmt-export writes; write it again"):
-        Translator.load(run, engine="onnx")
 
 
 @pytest.mark.thorough

@@ -60,32 +60,21 @@ def drawn_weights(
     return pictures
 
 
-def test_titles_name_model_and_attention(model: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_titles_name_model_and_attention_or_are_left_out(
+    model: Path, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     titles: list[str] = []
     monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
     monkeypatch.chdir(model)
     for target, origin in ([f"tgt={files}/tgt"], "force-decoded"), ([], "own translation"):
         heatmap(["model=.", f"src={files}/src", f"output={files}/o", "limit=1", "search.max_length=9", *target])
         assert titles.pop() == f"{model.name}, Bahdanau attention\nsrc, line 1, {origin}"
-
-
-def test_title_can_be_left_out(
-    model: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    titles: list[str] = []
-    arguments = [
-        f"model={model}",
-        f"src={files}/src",
-        f"tgt={files}/tgt",
-        f"output={files}/o",
-        "limit=1",
-        "title=false",
-    ]
-    (page,) = printed_files([*arguments, "format=html"], capsys)
-    assert "<h1>" not in page.read_text(encoding="utf-8")
-    monkeypatch.setattr("nmt.alignment.heatmap.save_heatmap", lambda *_, title, **__: titles.append(title))
+    arguments = ["model=.", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o", "limit=1", "title=false"]
     heatmap(arguments)
     assert titles == [""]
+    capsys.readouterr()
+    (page,) = printed_files([*arguments, "format=html"], capsys)
+    assert "<h1>" not in page.read_text(encoding="utf-8")
 
 
 GOLD = ["0-0 1p1", "", "0-0", "0-0 7-7"]  # the last link points outside its sentence
@@ -211,17 +200,8 @@ def test_pairs_with_an_empty_side_are_counted(
         assert [Path(line).stem for line in out.splitlines()] == names
         first, last = error.splitlines()
         assert first.startswith(f"warning: {files}/src:5: a source of ")
+        assert first.endswith("it is not aligned" if target else "its translation is empty")
         assert last == f"warning: {files}/src: {empty} of 5 pairs not drawn: the line or its translation is empty"
-
-
-def test_given_pair_too_long_for_the_attention_is_skipped(
-    short_model: Path, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (files / "src").write_text("".join(f"{line}\n" for line in [SOURCE[0], "cat " * 30, *SOURCE[2:]]))
-    heatmap([f"model={short_model}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/o"])
-    out, error = capsys.readouterr()
-    assert [Path(line).name for line in out.splitlines()] == ["0001.png", "0003.png", "0004.png"]
-    assert error.startswith(f"warning: {files}/src:2: a source of ") and error.endswith("it is not aligned\n")
 
 
 def test_page_of_signed_pieces_shows_both_signs(

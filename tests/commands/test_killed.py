@@ -25,7 +25,7 @@ TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
 def start(command: str, *arguments: str) -> subprocess.Popen[bytes]:
-    code = f"from nmt.commands.{command} import main; main()"
+    code = f"from nmt.commands.programs import {command}; {command}()"
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -154,7 +154,7 @@ def test_full_disk_stops_in_one_line_and_keeps_finished_shards(tmp_path: Path) -
     files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de", f"output={tmp_path}/out"]
     words = [*files, "tokenizer.vocab_size=290", "shard_pairs=300"]
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-    code += "from nmt.commands.prepare import main; main()"
+    code += "from nmt.commands.programs import prepare; prepare()"
     full = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
     errors = [line for line in full.stderr.splitlines() if not line.startswith("shard ")]
     partial = tmp_path / "out.partial"

@@ -16,7 +16,7 @@ from nmt.commands.prepare import prepare
 from nmt.errors import UserError
 from nmt.system import progress
 from nmt.text import prepare as prepare_module
-from nmt.text import shard_writing
+from nmt.text import shards
 from nmt.text import survey as survey_module
 from nmt.text.prepare import open_prepared
 from nmt.text.tokenizer import Tokenizer
@@ -229,7 +229,7 @@ def test_text_that_changes_between_its_readings_is_noticed(files: Path, monkeypa
 
 
 def test_too_many_shards_are_refused_before_any_work(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writing, "MAX_SHARDS", 2)
+    monkeypatch.setattr(shards, "MAX_SHARDS", 2)
     with pytest.raises(UserError, match="^shard_pairs=2: gives 3 shards; set shard_pairs=3 or more$"):
         prepare(SHARDED)
     assert not Path("mine.partial").exists()

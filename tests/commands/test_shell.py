@@ -22,18 +22,18 @@ from nmt.errors import UserError, print_message, printable
 
 COMMANDS = ("align", "encode", "evaluate", "export", "heatmap", "prepare", "translate")
 PRINTING = ("align", "evaluate", "export", "heatmap", "prepare", "translate")
-MAIN = "from nmt.commands import {0} as module; module.main()"
+MAIN = "from nmt.commands import {0} as module, shell; shell.run(module.{0})"
 # Runs a command until it loads its model or its text, then waits for a signal.
 WAITING = """
 import sys, time
-from nmt.commands import {0} as module
+from nmt.commands import {0} as module, shell
 
 def wait(*_, **__):
     print("ready", file=sys.stderr, flush=True)
     time.sleep(60)
 
 module.load_model = module.load_pairs = wait
-module.main()
+shell.run(module.{0})
 """
 
 

@@ -19,7 +19,7 @@ from nmt.commands.streams import input_groups
 from nmt.data.pair import Pair
 from nmt.data.text_files import read_lines, read_pairs
 from nmt.errors import UserError
-from nmt.inference.oversized import OnFailure
+from nmt.inference.bulk import OnFailure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions

@@ -22,7 +22,7 @@ from nmt.commands import streams
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.engines import LoadSettings
-from nmt.inference.shards.shard import Done, Shard, TranslateShard, translator_fingerprint
+from nmt.inference.shards import Done, Shard, TranslateShard, translator_fingerprint
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Failed, attempt
@@ -34,9 +34,9 @@ LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(0, 4))) for _ in range(
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
 CODE = """
 from nmt.commands import streams
-from nmt.commands.translate import main
+from nmt.commands.programs import translate
 streams.GROUP = 4
-main()
+translate()
 """
 Capture = pytest.CaptureFixture[bytes]
 

@@ -30,7 +30,7 @@ from nmt.files.locks import LOCK_FILE, lock_folder, own_folder, require_own
 from nmt.files.private import NAME
 from nmt.files.reading import MAX_DEPTH
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
-from nmt.inference.shards.store import open_store
+from nmt.inference.shards import open_store
 from nmt.text.unfinished import unfinished_folder
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other links")

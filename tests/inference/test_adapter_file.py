@@ -17,9 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
-from nmt.inference.adapter_file import Base, model_fingerprint, save_adapter
-from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
-from nmt.inference.shards.shard import translator_fingerprint
+from nmt.inference.model_folder import Base, TrainedModel, load_folder, model_fingerprint, save_adapter, save_folder
+from nmt.inference.shards import translator_fingerprint
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
 from nmt.model.adapter import adapt, merge

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Results, Sources, batch_tokens
-from nmt.inference.oversized import Failure, SourceTooLong
+from nmt.inference.bulk import Bulk, Failure, Results, Sources, SourceTooLong, batch_tokens
 from nmt.inference.translation import Translation
 
 ROOT = Path(__file__).resolve().parents[2]

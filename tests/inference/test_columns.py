@@ -28,7 +28,7 @@ from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
 from nmt.inference.onnx.export import export
-from nmt.inference.shards.ray_actors import _require_answer
+from nmt.inference.ray_actors import _require_answer
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.tokenizer import Tokenizer
@@ -87,28 +87,19 @@ def test_arrays_give_arrays_and_scores_have_a_column(run: Path, expected: list[s
         np.testing.assert_allclose(result["score"], [translation.score for translation in best])
 
 
-def test_rows_without_text_have_no_translation(translate: Translate, expected: list[str]) -> None:
-    assert translate({"text": [None, *LINES, None]})["translation"] == [None, *expected, None]
-    assert translate({"text": []})["translation"] == []
-
-
 MISSING: list[Any] = [None, float("nan"), np.float32("nan"), np.ma.masked]
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)
 def test_missing_values_stay_in_their_rows(run: Path, missing: Any, expected: list[str]) -> None:
     translate = Translate(model=run, engine="torch", threads=1, search=SEARCH, scores="score")
-    result = translate({"text": [LINES[0], missing, LINES[3], missing]})
-    assert result["translation"] == [expected[0], None, expected[3], None]
-    assert [score is None for score in result["score"]] == [False, True, False, True]
-    assert translate({"text": [missing]})["translation"] == [None]
-
-
-def test_masked_and_object_arrays(translate: Translate, expected: list[str]) -> None:
+    for source in ([LINES[0], missing, LINES[3], missing], np.array([LINES[0], missing, LINES[3], missing], object)):
+        result = translate({"text": source})
+        assert list(result["translation"]) == [expected[0], None, expected[3], None]
+        assert [score is None for score in result["score"]] == [False, True, False, True]
     masked = np.ma.array(LINES[:4], dtype=object, mask=[0, 0, 1, 0])
     assert translate({"text": masked})["translation"].tolist() == [*expected[:2], None, expected[3]]
-    holes = np.array([LINES[0], None, float("nan")], dtype=object)
-    assert translate({"text": holes})["translation"].tolist() == [expected[0], None, None]
+    assert translate({"text": [missing]})["translation"] == [None] and translate({"text": []})["translation"] == []
 
 
 @pytest.mark.parametrize("dtype", ["object", "str", "string", "string[pyarrow]", "category"])
@@ -127,32 +118,28 @@ def test_missing_values_of_pandas(translate: Translate, expected: list[str], dty
     assert pandas.DataFrame(result)["translation"].isna().tolist() == [False, True, False]
 
 
-def test_tables_of_pyarrow(translate: Translate, expected: list[str]) -> None:
-    arrow: Any = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    table = arrow.table({"text": [LINES[0], None, LINES[3]], "id": [1, 2, 3]})
-    for batch in (table, table.to_batches()[0], {"text": table["text"]}, {"text": table["text"].combine_chunks()}):
-        assert translate(batch)["translation"] == [expected[0], None, expected[3]]
-    assert arrow.table(translate(table)).column_names == ["text", "id", "translation"]
-
-
-def test_tables_of_polars(translate: Translate, expected: list[str]) -> None:
-    polars: Any = pytest.importorskip("polars", reason="polars is not installed")
-    frame = polars.DataFrame({"text": [LINES[0], None, LINES[3]], "id": [1, 2, 3]})
-    assert translate(frame)["translation"] == [expected[0], None, expected[3]]
-    assert polars.DataFrame(translate(frame)).columns == ["text", "id", "translation"]
-
-
-@pytest.mark.parametrize("form", [None, "numpy", "arrow"])
-def test_hugging_face_rows_without_text(
-    translate: Translate, expected: list[str], form: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("library", ["pyarrow", "polars", "datasets"])
+def test_tables_of_other_libraries(
+    library: str, translate: Translate, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    rows = datasets.Dataset.from_dict({"text": [LINES[0], None, LINES[3]]}).with_format(form)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries
-        result = rows.map(translate, batched=True).with_format(None)
-    assert list(result["translation"]) == [expected[0], None, expected[3]]
+    package: Any = pytest.importorskip(library, reason=f"{library} is not installed")
+    columns = {"text": [LINES[0], None, LINES[3]], "id": [1, 2, 3]}
+    batches: list[Any] = []
+    if library == "pyarrow":
+        table = package.table(columns)
+        batches = [table, table.to_batches()[0], {"text": table["text"]}, {"text": table["text"].combine_chunks()}]
+        assert package.table(translate(table)).column_names == ["text", "id", "translation"]
+    elif library == "polars":
+        batches = [package.DataFrame(columns)]
+        assert package.DataFrame(translate(batches[0])).columns == ["text", "id", "translation"]
+    for batch in batches:
+        assert translate(batch)["translation"] == [expected[0], None, expected[3]]
+    for form in (None, "numpy", "arrow") if library == "datasets" else ():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of libraries
+            result = package.Dataset.from_dict(columns).with_format(form).map(translate, batched=True).with_format(None)
+        assert list(result["translation"]) == [expected[0], None, expected[3]]
 
 
 def test_a_line_that_is_too_long_warns_with_its_row(translate: Translate, expected: list[str]) -> None:
@@ -196,13 +183,6 @@ def test_a_relative_folder_is_found_from_another_working_directory(
     translate = Translate(model=run.name, engine="torch", threads=1, search=SEARCH)
     monkeypatch.chdir(tmp_path)
     assert len(translate({"text": ["a dog"]})["translation"]) == 1
-
-
-def test_pandas_frames_of_spark(translate: Translate, expected: list[str]) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frames = [pandas.DataFrame({"text": LINES, "id": range(len(LINES))}, index=range(5, 5 + len(LINES)))] * 2
-    for frame in (pandas.DataFrame(translate(frame)) for frame in frames):  # the body of mapInPandas
-        assert frame["translation"].tolist() == expected and frame["id"].tolist() == list(range(len(LINES)))
 
 
 @pytest.mark.thorough

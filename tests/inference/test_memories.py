@@ -24,10 +24,18 @@ from nmt.config import compose_train, config_dir
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 from nmt.inference import memories
-from nmt.inference.memories import EncodedLine, encode_line, require_streaming, translate_encoded
-from nmt.inference.memory_file import load_memory, memory_files, save_memory, weights_fingerprint
+from nmt.inference.bulk import SourceTooLong
+from nmt.inference.memories import (
+    EncodedLine,
+    encode_line,
+    load_memory,
+    memory_files,
+    require_streaming,
+    save_memory,
+    translate_encoded,
+    weights_fingerprint,
+)
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.oversized import SourceTooLong
 from nmt.inference.torch_engine import Source
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final, LSTMEncoder
@@ -65,59 +73,25 @@ def store(path: Path, translator: Translator, line: str, **options: Any) -> Enco
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("search", OPTIONS)
+@pytest.mark.parametrize("trace", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stored_memory_has_the_same_translation(name: str, search: str, tmp_path: Path) -> None:
+def test_a_stored_memory_has_the_same_translations_and_with_a_trace_the_same_alignments(
+    name: str, trace: bool, tmp_path: Path
+) -> None:
     translator = make_translator(f"attention={name}", encoder="bilstm")
-    stored = [store(tmp_path / str(row), translator, line) for row, line in enumerate(LINES)]
-    direct = translator.translate(LINES, OPTIONS[search], alignments=False)
-    for from_memory, from_text in zip(translate_encoded(translator, stored, OPTIONS[search]), direct, strict=True):
-        assert [best.tokens for best in from_memory.n_best] == [best.tokens for best in from_text.n_best]
-        np.testing.assert_allclose(
-            [best.score for best in from_memory.n_best], [best.score for best in from_text.n_best], rtol=1e-9
-        )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
-def test_a_trace_preserves_alignments(name: str, tmp_path: Path) -> None:
-    translator = make_translator(f"attention={name}", encoder="bilstm")
-    stored = [store(tmp_path / str(row), translator, line, trace=True) for row, line in enumerate(LINES)]
-    translations = translate_encoded(translator, stored, OPTIONS["beam"], alignments=True)
-    direct = translator.translate(LINES, OPTIONS["beam"])
-    for from_memory, from_text in zip(translations, direct, strict=True):
-        assert from_memory.source_tokens == from_text.source_tokens
-        assert from_memory.source_words == from_text.source_words
-        if from_text.alignment is not None:
-            np.testing.assert_allclose(from_memory.alignment, from_text.alignment, atol=1e-7)
-
-
-def test_traces_of_earlier_versions_are_ignored(tmp_path: Path) -> None:
-    translator = make_translator("attention=luong", encoder="bilstm")
-    line = encode_line(translator, LINES[0], trace=True)
-    assert line.source is not None and line.source.memory.trace is None
-    memory = line.source.memory._replace(trace=torch.diag_embed(line.source.memory.mass))
-    model = weights_fingerprint(translator.trained)
-    stored = line._replace(source=line.source._replace(memory=memory))
-    save_memory(tmp_path / "old", stored, kind=translator.attention.class_name, model=model)
-    loaded = load_memory(tmp_path / "old", translator.trained, model=model)
-    [from_memory] = translate_encoded(translator, [loaded], OPTIONS["beam"], alignments=True)
-    [direct] = translator.translate(LINES[:1], OPTIONS["beam"])
-    np.testing.assert_allclose(from_memory.alignment, direct.alignment, atol=1e-7)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
-def test_coverage_penalty_is_the_same(name: str, tmp_path: Path) -> None:
-    if name == "none":
-        return
-    translator = make_translator(f"attention={name}", encoder="bilstm")
-    stored = [store(tmp_path / str(row), translator, line, trace=True) for row, line in enumerate(LINES)]
-    options = SearchOptions(max_length=9, beam_size=3, coverage_penalty=0.4)
-    direct = translator.translate(LINES, options, alignments=False)
-    for from_memory, from_text in zip(translate_encoded(translator, stored, options), direct, strict=True):
-        assert from_memory.tokens == from_text.tokens
-        assert from_memory.score == pytest.approx(from_text.score, rel=1e-6)
+    stored = [store(tmp_path / str(row), translator, line, trace=trace) for row, line in enumerate(LINES)]
+    coverage = SearchOptions(max_length=9, beam_size=3, coverage_penalty=0.4)
+    for options in [*OPTIONS.values(), *([coverage] if trace and name != "none" else [])]:
+        translations = translate_encoded(translator, stored, options, alignments=trace)
+        for from_memory, from_text in zip(translations, translator.translate(LINES, options), strict=True):
+            for best, expected in zip(from_memory.n_best, from_text.n_best, strict=True):
+                assert best.tokens == expected.tokens
+                assert best.score == pytest.approx(expected.score, rel=1e-6 if options is coverage else 1e-9)
+            if trace:
+                assert from_memory.source_tokens == from_text.source_tokens
+                assert from_memory.source_words == from_text.source_words
+            if trace and from_text.alignment is not None:
+                np.testing.assert_allclose(from_memory.alignment, from_text.alignment, atol=1e-7)
 
 
 def test_alignments_and_coverage_need_a_trace(tmp_path: Path) -> None:

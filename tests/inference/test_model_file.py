@@ -227,6 +227,9 @@ def test_every_replaced_value_is_refused_or_harmless(tmp_path: Path, stored: dic
         ("config.encoder", None, "encoder: not a group of settings"),
         ("config.tokenizer", None, "tokenizer: not a group of settings"),
         ("config", [], "not match"),
+        ("config.data", {}, "weights, configuration and tokenizers do not match"),
+        ("config.attention.heads", 0, "MultiHeadAttention: heads=0: must be at least 1"),
+        ("config.encoder.hidden_size", "8", "LSTMEncoder: hidden_size='8': must be a whole"),
         ("config.attention.inner", "nested", "levels"),
     ],
 )
@@ -252,6 +255,8 @@ def test_loading_gives_back_what_was_saved(tmp_path: Path, tokenizer: Tokenizer)
         save_folder(
             tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=12)
         )
-        loaded = load_folder(tmp_path).model.state_dict()
+        assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+        assert (trained := load_folder(tmp_path)).target is trained.source and trained.longest_source == 12
+        loaded = trained.model.state_dict()
         assert loaded.keys() == model.state_dict().keys()
         assert all(torch.equal(loaded[name], weight) for name, weight in model.state_dict().items())

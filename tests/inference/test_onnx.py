@@ -476,22 +476,6 @@ class TestFolder:
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
             open_onnx(other, LoadSettings(engine="onnx"))
 
-    def test_graphs_of_an_earlier_format_are_refused(self, run: Path, tmp_path: Path) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        file = other / "onnx" / "about.json"
-        about = json.loads(file.read_text())
-        file.write_text(json.dumps({**about, "format": about["format"] - 1}))
-        assert exported_engines(other) == []
-        with pytest.raises(UserError, match="engine=onnx-int8: .* has graphs of format .*; write them with nmt-export"):
-            open_onnx(other, LoadSettings(engine="onnx-int8"))
-
-    def test_a_damaged_graph_is_reported(self, run: Path, tmp_path: Path) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        graph = other / "onnx" / "step.onnx"
-        graph.write_bytes(graph.read_bytes()[:1000])
-        with pytest.raises(UserError, match="step.onnx: cannot be read as a graph"):
-            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
-
     def test_graphs_with_other_inputs_are_refused(self, run: Path, tmp_path: Path) -> None:
         other = shutil.copytree(run, tmp_path / "copy")
         for name in ("step.onnx", "align.onnx"):
@@ -552,7 +536,14 @@ class TestFolder:
                 Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(["a dog"])
 
     @pytest.mark.parametrize(
-        "change", [{"attention": {"class_name": 3}}, {"attention": None}, {"checksums": 3}, {"lowercase": ...}]
+        "change",
+        [
+            {"attention": {"class_name": 3}},
+            {"attention": None},
+            {"checksums": 3},
+            {"checksums": ...},
+            {"lowercase": ...},
+        ],
     )
     def test_invalid_about_json_is_refused(self, run: Path, tmp_path: Path, change: dict[str, object]) -> None:
         other = shutil.copytree(run, tmp_path / "copy")

@@ -10,10 +10,10 @@ import torch
 
 from nmt.config import compose_train
 from nmt.inference import forced_decoding, translator
+from nmt.inference.bulk import SourceTooLong, run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.inference.model_folder import TrainedModel
-from nmt.inference.oversized import SourceTooLong, run_in_halves
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions

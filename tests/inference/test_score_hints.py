@@ -11,8 +11,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.inference.score_hints import print_hints
-from nmt.inference.scores import choose_tokenizer
+from nmt.inference.scores import choose_tokenizer, print_hints
 
 WORDS = (
     *("café", "größer", "l'été", "Straße", "señor", "hôtel", "garçon", "Mädchen", "naïve", "œuvre", "don't", "Katze"),

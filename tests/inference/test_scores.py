@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from nmt.errors import UserError
+from nmt.inference.engines import stored_tokenizer
 from nmt.inference.scores import (
     EvaluationSettings,
     choose_tokenizer,
     corpus_scores,
     require_tokenizer,
-    stored_tokenizer,
 )
 
 HYPOTHESES = ["A man sleeps .", "two dogs run in the park .", "the Cat"]

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.inference.shards.shard import Done, Shard
-from nmt.inference.shards.store import ShardStore, open_store, run_shards
+from nmt.inference.shards import Done, Shard, ShardStore, open_store, run_shards
 from nmt.system.processes import ATTEMPTS, Failed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,7 +225,7 @@ def test_folder_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
 
 def test_second_process_is_refused(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from nmt.inference.shards.store import open_store\n"
+        "import sys, time; from pathlib import Path; from nmt.inference.shards import open_store\n"
         "with open_store(Path(sys.argv[1]), {}): print('held', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "out.shards")]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from builders import random_model, tiny_config
 
-from nmt.commands import shards
+from nmt.commands.streams import full_groups
 from nmt.commands.translate import translate as translate_command
-from nmt.inference import Translate
+from nmt.inference import Translate, shards
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
@@ -118,7 +118,9 @@ def test_the_input_of_workers_is_checked(run: Path, tmp_path: Path) -> None:
     translator = Translator(load_folder(run))
     (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n" * 600, encoding="utf-8")
     with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        assert sum(len(shard.lines) for shard in shards._shards(str(tmp_path / "in.txt"), translator)) == 600
+        assert (
+            sum(len(shard.lines) for shard in shards._shards(full_groups(str(tmp_path / "in.txt")), translator)) == 600
+        )
 
 
 def test_the_command_names_the_text(run: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -21,8 +21,7 @@ from nmt.commands.heatmap import heatmap
 from nmt.commands.train import train
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.adapter_file import model_fingerprint
-from nmt.inference.model_folder import load_folder
+from nmt.inference.model_folder import load_folder, model_fingerprint
 from nmt.training.task import TranslationTask
 
 ADAPT = ["init_from=runs/demo", "adapt=lora", "adapt.rank=2", "name=b", "optimizer.lr=0.05", "schedule=constant"]

@@ -11,7 +11,7 @@ import nmt
 from nmt.commands.evaluate import evaluate
 from nmt.commands.translate import translate
 from nmt.data.links import Links, format_gold, format_pharaoh, parse_links
-from nmt.inference.oversized import SourceTooLong
+from nmt.inference.bulk import SourceTooLong
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus

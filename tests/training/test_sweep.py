@@ -13,8 +13,7 @@ import pytest
 from tiny import TINY, interrupt_at, record_batches
 
 from nmt.commands.prepare import prepare
-from nmt.commands.sweep import _valid_loss
-from nmt.commands.sweep_table import group_by_seed
+from nmt.commands.sweep import _valid_loss, group_by_seed
 from nmt.commands.train import train
 from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml

@@ -19,7 +19,17 @@ from torch import Tensor, nn
 from nmt.errors import UserError
 from nmt.files.atomic import replace_folder
 from nmt.files.checksum import archive_fingerprint, checksum
-from nmt.inference.engines import ABOUT, FOLDER, FORMAT, GRAPH_SUFFIX, NEXT, SHORTLIST, OnnxEngineName
+from nmt.inference.engines import (
+    ABOUT,
+    FOLDER,
+    FORMAT,
+    GRAPH_SUFFIX,
+    NEXT,
+    OUTPUT_BIAS,
+    OUTPUT_WEIGHT,
+    SHORTLIST,
+    OnnxEngineName,
+)
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.onnx.graphs import (
     Align,
@@ -31,12 +41,14 @@ from nmt.inference.onnx.graphs import (
     example_states,
     state_fields,
 )
-from nmt.inference.onnx.quantise import quantise
+from nmt.inference.onnx.model import About
+from nmt.inference.onnx.rewrites import fix_summation_order, quantise
 from nmt.inference.onnx.shortlist import Shortlist
-from nmt.inference.onnx.summation import fix_summation_order
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.seq2seq import Seq2Seq
+from nmt.settings.build import plain
 from nmt.text.specials import PAD
+from nmt.version import __version__
 
 OPSET = 18
 INT8 = GRAPH_SUFFIX["onnx-int8"]
@@ -92,17 +104,17 @@ def write_export(
     (folder / "source.model").write_bytes(trained.source.to_bytes())
     if trained.target is not trained.source:
         (folder / "target.model").write_bytes(trained.target.to_bytes())
-    about = {
-        "format": FORMAT,
-        "model": fingerprint,
-        "lowercase": trained.lowercase,
-        "remove_invisible": trained.remove_invisible,
-        **({} if trained.score_tokenizer is None else {"score_tokenizer": trained.score_tokenizer}),
-        "attention": trained.attention._asdict(),
-        "encoder": "torch" if model.attention.sequential else "onnx",
-        "checksums": {file.name: checksum(file) for file in sorted(folder.iterdir())},
-    }
-    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    about = About(
+        format=FORMAT,
+        model=fingerprint,
+        lowercase=trained.lowercase,
+        remove_invisible=trained.remove_invisible,
+        score_tokenizer=trained.score_tokenizer,
+        attention=trained.attention,
+        encoder="torch" if model.attention.sequential else "onnx",
+        checksums={file.name: checksum(file) for file in sorted(folder.iterdir())},
+    )
+    (folder / ABOUT).write_text(json.dumps(plain(about), indent=2) + "\n", encoding="utf-8")
 
 
 def check_exportable(model: Seq2Seq) -> None:
@@ -123,43 +135,49 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     memory, state = encode_fields(model, ids, trace=trace)
     longer, _ = encode_fields(model, ids.repeat(1, 2), trace=trace)
     # The batch axis is dynamic in every field, and so is each axis that grows with the source.
-    shapes: Any = {
-        name: {0: ANY}
-        | {axis: ANY for axis, size in enumerate(field.shape) if axis and longer[name].shape[axis] != size}
-        for name, field in memory.items()
-    }
+    shapes = _dynamic_axes(memory, longer, 1)
     fields = [*memory, *state]
     if not model.attention.sequential:
         for suffix in suffixes:
-            encode, file = Encode(model, trace=trace, constant_range=suffix == INT8), folder / f"encode{suffix}.onnx"
+            encode = Encode(model, trace=trace, constant_range=suffix == INT8)
+            file = folder / f"encode{suffix}.onnx"
             write_graph(encode, (ids,), ({0: ANY, 1: ANY},), file, ["ids"], fields)
             if suffix == INT8:
                 _quantise(file, file, model)
     before, after = example_states(model, ids, beams=5)
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
-    grown = state_fields(after)
-    beams_shapes: Any = {
-        name: {0: ANY, 1: ANY} | {axis: ANY for axis, size in enumerate(field.shape) if grown[name].shape[axis] != size}
-        for name, field in beams.items()
-    }
+    beams_shapes = _dynamic_axes(beams, state_fields(after), 2)
     tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
     outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
-    file, inputs = folder / "step.onnx", [*fields, "tokens", "parents"]
     free = {0: ANY, 1: ANY}
-    example, dynamic = (memory, beams, tokens, parents), (shapes, beams_shapes, free, free)
-    write_graph(build_step(model, before), example, dynamic, file, inputs, outputs)
-    _open_k(file)
+    outputs_of: dict[str, Fields] = {"step.onnx": {}}
     if short:
         weight, bias = model.decoder.output.parameters()
-        short_example, short_dynamic = (*example, weight[:9], bias[:9]), (*dynamic, {0: ANY}, {0: ANY})
-        file, inputs = folder / "step.short.onnx", [*inputs, "output.weight", "output.bias"]
-        write_graph(build_step(model, before), short_example, short_dynamic, file, inputs, outputs)
-        _open_k(file)
-    weights = _read_weights(model, memory)
-    slots = {2: ANY} if weights.shape[2] != _read_weights(model, longer).shape[2] else {}
-    file, inputs = folder / "align.onnx", [*memory, "weights"]
-    write_graph(Align(model), (memory, weights), (shapes, {0: ANY, 1: ANY} | slots), file, inputs, ["alignment"])
+        outputs_of["step.short.onnx"] = {OUTPUT_WEIGHT: weight[:9], OUTPUT_BIAS: bias[:9]}
+    for name, rows in outputs_of.items():
+        example = (memory, beams, tokens, parents, *rows.values())
+        dynamic = (shapes, beams_shapes, free, free, *({0: ANY} for _ in rows))
+        inputs = [*fields, "tokens", "parents", *rows]
+        write_graph(build_step(model, before), example, dynamic, folder / name, inputs, outputs)
+        _open_k(folder / name)
+    weights, other = ({"weights": _read_weights(model, written)} for written in (memory, longer))
+    write_graph(
+        Align(model),
+        (memory, weights["weights"]),
+        (shapes, _dynamic_axes(weights, other, 2)["weights"]),
+        folder / "align.onnx",
+        [*memory, "weights"],
+        ["alignment"],
+    )
+
+
+def _dynamic_axes(fields: Fields, longer: Fields, count: int) -> Any:
+    """Return the first ``count`` axes of each field, and those that have another size for a longer source."""
+    return {
+        name: {axis: ANY for axis, size in enumerate(field.shape) if axis < count or longer[name].shape[axis] != size}
+        for name, field in fields.items()
+    }
 
 
 def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
@@ -238,3 +256,55 @@ def _open_k(file: Path) -> None:
     top_k.input[1] = "k"
     graph.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1]))
     onnx.save(graph, file)
+
+
+PACKAGES = Path(__file__).parents[2] / "requirements-translate.txt"
+README = """# {attention} model for nmt-translate
+
+nmt-export of nmt-memory-attention {version} wrote this folder. It is complete: copy it anywhere.
+
+Install with Python 3.11, 3.12 or 3.13; torch is not needed. `make wheel` in the toolkit's source builds the wheel:
+
+    pip install -r {name}/requirements.txt
+    pip install --no-deps nmt_memory_attention-{version}-py3-none-any.whl
+
+Translate, one sentence per line:
+
+    nmt-translate model={name} < in.txt > out.txt
+
+Engines: {engines}.{shortlist} {case}
+
+This folder only translates. Training, engine=torch, scores and heatmaps of given translations, stored memories and
+another export need the folder of the training run.
+"""
+
+
+def write_deployment(
+    folder: Path,
+    trained: TrainedModel,
+    lists: tuple[np.ndarray, np.ndarray] | None,
+    *,
+    name: str,
+    engines: Collection[OnnxEngineName],
+    fingerprint: str,
+) -> None:
+    """Write everything that nmt-translate needs into the empty ``folder``, which will be called ``name``.
+
+    See ``write_export``. Raises UserError if torch has to encode the source.
+    """
+    if trained.model.attention.sequential:
+        raise UserError(
+            f"output={name}: {trained.attention.name} attention needs torch to encode the source; remove output= and "
+            "translate with the run's folder"
+        )
+    write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
+    (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
+    text = README.format(
+        attention=trained.attention.name,
+        version=__version__,
+        name=name,
+        engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
+        shortlist="" if lists is None else " `shortlist=true` uses the shortlist.",
+        case="The model reads and writes lower case." if trained.lowercase else "The model keeps upper and lower case.",
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")

@@ -54,7 +54,8 @@ class OnnxLSTMEncoder(nn.Module):
         lengths = mask.sum(1).to(torch.int32)
         hidden = self.hidden.expand(-1, lengths.shape[0], -1)
         start = [hidden, SATURATED * hidden] if self.extra else []
-        states, finals = embedded.transpose(0, 1), []
+        states = embedded.transpose(0, 1)
+        finals = []
         for layer in zip(self.input_weights, self.hidden_weights, self.biases, strict=True):
             outputs, final = _lstm(states, lengths, *layer, *start)
             outputs = outputs.transpose(1, 2)  # (S, directions, B, H) → (S, B, directions, H)
@@ -158,7 +159,8 @@ class Step(nn.Module):
         self.weights = nn.ParameterList(torch.cat([w_ih, w_hh], dim=1).t().contiguous() for w_ih, w_hh, *_ in layers)
         self.biases = nn.ParameterList(b_ih + b_hh for _, _, b_ih, b_hh in layers)
         # An embedding's part in the gates of the first layer depends on the token only, so it is computed in advance.
-        embeddings, first = model.decoder.embedding.weight, self.weights[0]
+        embeddings = model.decoder.embedding.weight
+        first = self.weights[0]
         self.has_table = len(embeddings) * first.shape[1] <= MAX_TABLE
         if self.has_table:
             size = embeddings.shape[1]

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from nmt.data.invisible import KINDS, Invisible
+from nmt.data.invisible import Invisible
 from nmt.errors import UserError
 from nmt.files.checksum import archive_fingerprint, verify_file
 from nmt.files.reading import read_json
@@ -34,7 +34,8 @@ from nmt.inference.engines import (
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
-from nmt.inference.scores import stored_tokenizer
+from nmt.settings.build import build
+from nmt.settings.validate import problems
 from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import Tokenizer
 
@@ -59,6 +60,22 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class About:
+    """The content of ``about.json``."""
+
+    format: int
+    model: str
+    """The fingerprint of the exported model."""
+    lowercase: bool
+    attention: AttentionFacts
+    encoder: Literal["onnx", "torch"]
+    """``torch`` if torch encodes the sources, because the attention writes one source state after the other."""
+    checksums: dict[str, int]
+    remove_invisible: Invisible | None = None
+    score_tokenizer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnnxModel:
     """An exported model (``nmt.inference.engines.Runtime``), run by onnxruntime."""
 
@@ -74,7 +91,6 @@ class OnnxModel:
     lowercase: bool
     attention: AttentionFacts
     torch_encodes: bool
-    """True if torch encodes the sources, because the attention writes one source state after the other."""
     remove_invisible: Invisible | None
     score_tokenizer: str | None
     process: int = field(default_factory=os.getpid, init=False, compare=False)
@@ -167,35 +183,83 @@ def is_deployment(place: Path) -> bool:
     return (place / ABOUT).is_file() and not (place / MODEL_FILE).is_file()
 
 
+class _Export:
+    """The files of an export, in the folder ``onnx`` of a run or in a deployment."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.deployed = is_deployment(place)
+        self.folder = place if self.deployed else place / FOLDER
+        self.command = "nmt-export model=RUN output=FOLDER" if self.deployed else f"nmt-export model={place}"
+        try:
+            about = read_json(self.folder / ABOUT)
+        except (OSError, ValueError):
+            about = {}
+        self.about: dict[str, Any] = about if isinstance(about, dict) else {}
+        recorded = self.about.get("checksums")
+        self.checksums: dict[str, int] = recorded if isinstance(recorded, dict) else {}
+
+    @cached_property
+    def engines(self) -> list[OnnxEngineName]:
+        """The engines that have graphs of this format and of the present model, in the order of ``GRAPH_SUFFIX``."""
+        model = self.place / MODEL_FILE
+        if self.about.get("format") != FORMAT:
+            return []
+        if not self.deployed and not (model.is_file() and self.about.get("model") == archive_fingerprint(model)):
+            return []
+        files = {*os.listdir(self.folder), *self.checksums}
+        return [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in files]
+
+    @property
+    def problem(self) -> str:
+        """Why an engine is not among ``engines``, and how to get it."""
+        stored = self.about.get("format")
+        if self.engines:
+            return f"{self.folder} has graphs of engine={self.engines[0]} only; write both with {self.command}"
+        if type(stored) is int and stored != FORMAT:
+            problem = f"graphs of format {stored}, but this version reads format {FORMAT}"
+        elif (self.folder / ABOUT).is_file():
+            problem = f"graphs of {'' if self.deployed else 'another model or of '}another version"
+        else:
+            problem = "no graphs"
+        return f"{self.folder} has {problem}; write them with {self.command}"
+
+    def open(self, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
+        """Load the model for one of the ``engines``. Raises UserError if files are missing or damaged."""
+        if settings.shortlist and not (self.folder / SHORTLIST).is_file():
+            raise UserError(
+                f"shortlist=true: {self.folder} has no shortlist; write one with {self.command} shortlist=50"
+            )
+        if any(problems(self.about, About, "")) or not self.checksums:
+            raise UserError(f"{self.folder / ABOUT}: not a file that nmt-export writes; write it again")
+        about = build(About, self.about)
+        if about.encoder == "torch" and self.deployed:
+            raise UserError(f"model={self.place}: torch has to encode the source; name the folder of the training run")
+        source = Tokenizer.from_file(verified(self.folder / "source.model", self.checksums))
+        joint = "target.model" not in self.checksums
+        target = source if joint else Tokenizer.from_file(verified(self.folder / "target.model", self.checksums))
+        return OnnxModel(
+            place=self.place,
+            folder=self.folder,
+            settings=settings,
+            checksums=self.checksums,
+            engine_name=engine_name,
+            source=source,
+            target=target,
+            lowercase=about.lowercase,
+            attention=about.attention,
+            torch_encodes=about.encoder == "torch",
+            remove_invisible=about.remove_invisible,
+            score_tokenizer=about.score_tokenizer,
+        )
+
+
 def exported_engines(place: Path) -> list[OnnxEngineName]:
     """Return the ONNX engines that a run's folder or a deployment has graphs for, in the order of ``GRAPH_SUFFIX``.
 
     Graphs of another model, or of another export format, do not count.
     """
-    folder = _graphs_folder(place)
-    about = _read_about(folder)
-    if about.get("format") != FORMAT:
-        return []
-    if not is_deployment(place):
-        model = place / MODEL_FILE
-        if not model.is_file() or about.get("model") != archive_fingerprint(model):
-            return []
-    recorded = about.get("checksums")
-    files = {file.name for file in folder.iterdir()} | {*(recorded if isinstance(recorded, dict) else ())}
-    return [name for name, suffix in GRAPH_SUFFIX.items() if f"step{suffix}.onnx" in files]
-
-
-def _graphs_folder(place: Path) -> Path:
-    return place if is_deployment(place) else place / FOLDER
-
-
-def _read_about(folder: Path) -> dict[str, Any]:
-    """Return the content of ``about.json``; nothing if it is missing or damaged."""
-    try:
-        about = read_json(folder / ABOUT)
-    except (OSError, ValueError):
-        about = {}
-    return about if isinstance(about, dict) else {}
+    return _Export(place).engines
 
 
 def open_preferred(place: Path, settings: LoadSettings) -> OnnxModel | None:
@@ -204,42 +268,24 @@ def open_preferred(place: Path, settings: LoadSettings) -> OnnxModel | None:
     If a run's folder has graphs that cannot be used, a warning says why. Raises UserError instead if the settings ask
     for a shortlist, because torch has none, or if ``place`` is a deployment.
     """
-    deployed = is_deployment(place)
-    if not deployed and not ((place / FOLDER).is_dir() and (place / MODEL_FILE).is_file()):
+    export = _Export(place)
+    if not export.deployed and not (export.folder.is_dir() and (place / MODEL_FILE).is_file()):
         return None
     if (device := settings.device) not in ("auto", "cpu"):
-        if deployed:
+        if export.deployed:
             raise UserError(f"device={device}: {place} holds only ONNX graphs, which run on the CPU; remove device=")
         return None
-    engines = exported_engines(place)
     try:
-        if not engines:
-            raise UserError(f"{_graphs_folder(place)} {_unusable(place)}")
-        model = _open(place, engines[0], settings)
+        if not export.engines:
+            raise UserError(export.problem)
+        model = export.open(export.engines[0], settings)
         model.verify()  # loaded later, with as many threads as the work needs
     except UserError as error:
-        if deployed or (settings.shortlist and engines):
+        if export.deployed or (settings.shortlist and export.engines):
             raise
         warnings.warn(f"{error}; engine=auto uses torch", stacklevel=4)
         return None
     return model
-
-
-def _unusable(place: Path) -> str:
-    """Return why the folder does not offer an engine, and how to get it."""
-    deployed = is_deployment(place)
-    fix = "nmt-export model=RUN output=FOLDER" if deployed else f"nmt-export model={place}"
-    if others := exported_engines(place):
-        return f"has graphs of engine={others[0]} only; write both with {fix}"
-    folder = _graphs_folder(place)
-    stored = _read_about(folder).get("format")
-    if type(stored) is int and stored != FORMAT:
-        problem = f"has graphs of format {stored}, but this version reads format {FORMAT}"
-    elif (folder / ABOUT).is_file():
-        problem = f"has graphs {'of another version' if deployed else 'of another model or of another version'}"
-    else:
-        problem = "has no graphs"
-    return f"{problem}; write them with {fix}"
 
 
 def open_onnx(place: Path, settings: LoadSettings) -> OnnxModel:
@@ -252,44 +298,10 @@ def open_onnx(place: Path, settings: LoadSettings) -> OnnxModel:
         raise UserError(f"device={settings.device}: engine={engine} runs on the CPU; use engine=torch")
     if not place.is_dir():
         raise UserError(f"model={place}: no such folder; name a folder that nmt-train has finished, such as runs/demo")
-    if engine in ("auto", "torch") or engine not in exported_engines(place):
-        raise UserError(f"engine={engine}: {_graphs_folder(place)} {_unusable(place)}")
-    return _open(place, engine, settings)
-
-
-def _open(place: Path, engine_name: OnnxEngineName, settings: LoadSettings) -> OnnxModel:
-    """Load the export for one of its ``exported_engines``."""
-    folder = _graphs_folder(place)
-    if settings.shortlist and not (folder / SHORTLIST).is_file():
-        fix = "nmt-export model=RUN output=FOLDER" if is_deployment(place) else f"nmt-export model={place}"
-        raise UserError(f"shortlist=true: {folder} has no shortlist; write one with {fix} shortlist=50")
-    about = _read_about(folder)
-    try:
-        lowercase, facts = bool(about["lowercase"]), _facts(about["attention"])
-        torch_encodes, checksums = about["encoder"] == "torch", {**about["checksums"]}
-        invisible = KINDS[KINDS.index(about.get("remove_invisible"))]
-        score_tokenizer = stored_tokenizer({"evaluation": {"tokenizer": about.get("score_tokenizer")}})
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{folder / ABOUT}: not a file that nmt-export writes; write it again") from None
-    if torch_encodes and is_deployment(place):
-        raise UserError(f"model={place}: torch has to encode the source; name the folder of the training run")
-    source = Tokenizer.from_file(verified(folder / "source.model", checksums))
-    joint = "target.model" not in checksums
-    target = source if joint else Tokenizer.from_file(verified(folder / "target.model", checksums))
-    return OnnxModel(
-        place=place,
-        folder=folder,
-        settings=settings,
-        checksums=checksums,
-        engine_name=engine_name,
-        source=source,
-        target=target,
-        lowercase=lowercase,
-        attention=facts,
-        torch_encodes=torch_encodes,
-        remove_invisible=invisible,
-        score_tokenizer=score_tokenizer,
-    )
+    export = _Export(place)
+    if engine in ("auto", "torch") or engine not in export.engines:
+        raise UserError(f"engine={engine}: {export.problem}")
+    return export.open(engine, settings)
 
 
 def stored_engines(run: Path) -> list[OnnxEngineName]:
@@ -303,10 +315,9 @@ def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.nd
     Raises UserError if they are damaged, or if the export's tokenizers are not ``source`` and ``target``.
     """
     folder = run / FOLDER
+    checksums = _Export(run).checksums
     if not (folder / SHORTLIST).is_file():
         return None
-    recorded = _read_about(folder).get("checksums")
-    checksums = recorded if isinstance(recorded, dict) else {}
     for name, tokenizer in (("source.model", source), ("target.model", target)):
         file = folder / (name if name in checksums else "source.model")
         if verified(file, checksums).read_bytes() != tokenizer.to_bytes():
@@ -314,13 +325,3 @@ def stored_lists(run: Path, source: Tokenizer, target: Tokenizer) -> tuple[np.nd
     sizes = {"source_vocabulary": len(source), "target_vocabulary": len(target)}
     lists = Shortlist.load(verified(folder / SHORTLIST, checksums), **sizes)
     return lists.best, lists.frequent
-
-
-def _facts(stored: Mapping[str, Any]) -> AttentionFacts:
-    """Raise TypeError unless ``stored`` holds the facts that nmt-export writes, with their types."""
-    facts, limit = AttentionFacts(**stored), stored["max_source_length"]
-    if not isinstance(facts.class_name, str) or type(facts.reads_source) is not bool or type(facts.signed) is not bool:
-        raise TypeError("attention")
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise TypeError("attention.max_source_length")
-    return facts

@@ -31,7 +31,8 @@ class RayWorkers:
     """
 
     def __init__(self, job: Job, count: int, *, threads: int, address: str | None) -> None:
-        self.count, self._job = count, job
+        self.count = count
+        self._job = job
         self._ray, self._connected = _connect(address)
         self._actor = self._ray.remote(num_cpus=threads, max_restarts=0)(ShardActor)
         self._idle: list[Any] = []

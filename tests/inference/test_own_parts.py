@@ -1,0 +1,157 @@
+"""Parts of models from another package: encoder and attention of docs/extending.md, and an encoder that continues."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import random_model, tiny_config
+from torch import Tensor, nn, tanh
+
+from nmt.errors import UserError
+from nmt.inference.forced_decoding import forced_links
+from nmt.inference.memories import (
+    encode_line,
+    load_memory,
+    require_streaming,
+    save_memory,
+    translate_encoded,
+    weights_fingerprint,
+)
+from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.translator import Translator
+from nmt.model.encoder import Final
+from nmt.testing import check_attention
+from nmt.text.tokenizer import Tokenizer
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+LINES = ["a small dog sees red houses", "a dog", "red houses see a small small dog"]
+LUONG, COVARIANCE = ({"_target_": f"nmt.attention.{name}Attention"} for name in ("Luong", "Covariance"))
+GIST = {"_target_": "mine.GistAttention"}
+LSTM = {"_target_": "nmt.model.LSTMEncoder", "bidirectional": False}
+CASES: dict[str, dict[str, Any]] = {
+    "convolution, luong": {"attention": LUONG, "encoder": {"_target_": "mine.ConvolutionalEncoder"}},
+    "running sum, luong": {"attention": LUONG, "encoder": {"_target_": "mine.RunningSum"}},
+    "running sum, covariance": {"attention": COVARIANCE, "encoder": {"_target_": "mine.RunningSum"}},
+    "LSTM, gist": {"attention": GIST, "encoder": LSTM},
+    "Transformer, gist": {
+        "attention": GIST,
+        "encoder": LSTM,
+        "decoder": {"_target_": "nmt.model.TransformerDecoder", "heads": 2},
+    },
+}
+REFUSED = {  # to encode in parts
+    "convolution, luong": r"^piece_length: .* mine\.ConvolutionalEncoder, needs the whole line",
+    "running sum, luong": r"^piece_length: Luong attention .* needs the whole line",
+}
+
+
+class RunningSum(nn.Module):
+    """State s is tanh of the sum of the projected embeddings up to s."""
+
+    final_states = 1
+    resumable = True
+
+    def __init__(self, *, embedding_size: int, hidden_size: int = 8, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.state_size = hidden_size
+        self.dropout = nn.Dropout(dropout)
+        self.project = nn.Linear(embedding_size, hidden_size)
+
+    def forward(
+        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
+    ) -> tuple[Tensor, Final]:
+        sums = self.project(embedded).masked_fill(~mask[..., None], 0).cumsum(1)
+        if state is not None:
+            assert state.cell is not None
+            sums = sums + state.cell
+        last = sums[:, -1:]
+        return tanh(sums), Final(tanh(last), last if resumable or state is not None else None)
+
+
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package ``mine`` with the parts."""
+    package: Any = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", package)
+    for block in re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL):
+        if "class ConvolutionalEncoder" in block or "class GistAttention" in block:
+            exec(block, package.__dict__)
+    package.ConvolutionalEncoder.__module__ = "mine"
+    package.RunningSum = type("RunningSum", (RunningSum,), {"__module__": "mine"})
+    return package
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def translator(case: str, mine: Any, tmp_path: Path) -> Translator:
+    """A model with these parts, saved and loaded again."""
+    tokenizer = Tokenizer.train(LINES, vocab_size=275)
+    config = {**tiny_config(**CASES[case]), "trust": ["mine"]}
+    model = random_model(config, vocabulary=len(tokenizer), scale=4)
+    save_folder(
+        tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40)
+    )
+    return Translator(load_folder(tmp_path, trust=["mine"]))
+
+
+def test_the_attention_of_the_page_keeps_all_laws(mine: Any) -> None:
+    check_attention(mine.GistAttention)
+
+
+def test_translation_is_aligned_and_the_same_in_every_batch(translator: Translator) -> None:
+    together = translator.translate(LINES)
+    for line, translation in zip(LINES, together, strict=True):
+        (alone,) = translator.translate([line])
+        assert (alone.text, alone.tokens) == (translation.text, translation.tokens)
+        assert translation.alignment is not None
+        assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))
+        np.testing.assert_allclose(alone.alignment, translation.alignment, atol=1e-5)
+    assert len(forced_links(translator, LINES, LINES[::-1])) == 3
+
+
+def test_stored_memories_give_the_same_translations(case: str, translator: Translator, tmp_path: Path) -> None:
+    model = weights_fingerprint(translator.trained)
+    kind = translator.attention.class_name
+    if case in REFUSED:
+        with pytest.raises(UserError, match=REFUSED[case]):
+            require_streaming(translator)
+    for piece_length in (None,) if case in REFUSED else (None, 2):
+        stored = []
+        for number, line in enumerate(LINES):
+            file = tmp_path / f"{number}.safetensors"
+            encoded = encode_line(translator, line, piece_length=piece_length, trace=True)
+            save_memory(file, encoded, kind=kind, model=model)
+            stored.append(load_memory(file, translator.trained, model=model))
+            assert stored[-1].source is not None
+            assert type(stored[-1].source.memory) is translator.trained.model.attention.memory_type
+        expected = translator.translate(LINES)
+        for best, direct in zip(translate_encoded(translator, stored, alignments=True), expected, strict=True):
+            assert best.text == direct.text and best.log_prob == pytest.approx(direct.log_prob, abs=1e-4)
+            np.testing.assert_allclose(best.alignment, direct.alignment, atol=1e-4)
+
+
+@pytest.mark.thorough
+def test_attentions_are_exported_and_encoders_are_refused_by_name(
+    case: str, translator: Translator, tmp_path: Path
+) -> None:
+    if "gist" not in case:
+        with pytest.raises(UserError, match=r"mine\.\w+") as caught:
+            export(translator.trained, tmp_path)
+        assert "\n" not in str(caught.value) and not (tmp_path / "onnx").exists()
+        return
+    export(translator.trained, tmp_path, engines=["onnx"])
+    expected = translator.translate(LINES)
+    for best, other in zip(Translator.load(tmp_path, engine="onnx").translate(LINES), expected, strict=True):
+        assert best.text == other.text and best.log_prob == pytest.approx(other.log_prob, abs=1e-4)
+        np.testing.assert_allclose(best.alignment, other.alignment, atol=1e-4)
