@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,11 +47,11 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Headings of the columns, and the label and cells of each row."""
+    """Headings of the columns, and the cells of each row, of which the first is the label of its model."""
 
     heading: str
     columns: list[str]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[list[Cell]]
     baseline: str
 
 
@@ -100,9 +100,9 @@ def _html(block: Block) -> str:
 def _html_table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.columns)
     lines = []
-    for label, cells in table.rows:
-        kind = ' class="baseline"' if label == table.baseline else ""
-        lines.append(f'<tr{kind}><th scope="row">{escape(label)}</th>{"".join(map(_html_cell, cells))}</tr>')
+    for label, *cells in table.rows:
+        kind = ' class="baseline"' if label.text == table.baseline else ""
+        lines.append(f'<tr{kind}><th scope="row">{escape(label.text)}</th>{"".join(map(_html_cell, cells))}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
@@ -123,14 +123,14 @@ def table_of(
 ) -> Table:
     """Return the table of the ``columns`` that have values. With the ``best`` models by metric come the tests."""
     headings = ["model", "n"]
-    lines = [(row.label, [Cell(str(len(row.runs)))]) for row in rows]
+    lines = [[Cell(row.label), Cell(str(len(row.runs)))] for row in rows]
     for column in columns:
         if not any(row.values.get(column.key) for row in rows):
             continue
         tested = best is not None and column.key in TESTED
         headings += [column.heading, f"{column.heading} vs baseline (p)"][: 1 + tested]
-        for row, (label, cells) in zip(rows, lines, strict=True):
-            marked = best is not None and best.get(column.key) == label
+        for row, cells in zip(rows, lines, strict=True):
+            marked = best is not None and best.get(column.key) == row.label
             cells.append(Cell(*column.texts(row.values.get(column.key, [])), best=marked))
             cells += [Cell(_test(row.tests.get(column.key, [])), test=True)] if tested else []
     return Table(heading, headings, lines, baseline)
@@ -153,22 +153,15 @@ def markdown(tables: Sequence[Table]) -> list[str]:
     """Return the lines of the tables in Markdown."""
     lines = []
     for table in tables:
-        lines += [f"## {_markdown(table.heading)}", "", _line(map(_markdown, table.columns))]
-        lines.append(_line(["---", *["---:"] * (len(table.columns) - 1)]))
-        for label, cells in table.rows:
-            texts = [_markdown(cell.text + cell.spread) for cell in cells]
-            marked = [f"**{text}**" if cell.best else text for text, cell in zip(texts, cells, strict=True)]
-            lines.append(_line([_markdown(label), *marked]))
-        lines.append("")
+        rule = ["---", *["---:"] * (len(table.columns) - 1)]
+        rows = [[*map(_markdown, map(Cell, table.columns))], rule, *([*map(_markdown, cells)] for cells in table.rows)]
+        lines += [f"## {_markdown(Cell(table.heading))}", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
     return lines
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown(text: str) -> str:
-    return MARKDOWN.sub(r"\\\1", _flat(text))
+def _markdown(cell: Cell) -> str:
+    text = MARKDOWN.sub(r"\\\1", _flat(cell.text + cell.spread))
+    return f"**{text}**" if cell.best else text
 
 
 def latex(tables: Sequence[Table], title: str) -> list[str]:
@@ -178,8 +171,7 @@ def latex(tables: Sequence[Table], title: str) -> list[str]:
         lines += [r"\begin{table}", r"\centering", rf"\caption{{{_latex(title)}: {_latex(table.heading)}}}"]
         lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
         lines += [" & ".join(map(_latex, table.columns)) + r" \\", r"\midrule"]
-        for label, cells in table.rows:
-            lines.append(" & ".join([_latex(label), *map(_latex_cell, cells)]) + r" \\")
+        lines += [" & ".join(map(_latex_cell, cells)) + r" \\" for cells in table.rows]
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
     return lines
 
