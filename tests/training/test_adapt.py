@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny import interrupt_at
+from tiny import stop_at, summary
 
 from nmt import Translator
 from nmt.commands.align import align
@@ -61,7 +61,7 @@ def test_run_stores_only_its_adapter(runs: Path, adapted_once: Path, capsys: pyt
         assert {name.rpartition(".")[2] for name in stored["state_dict"]} == {"A", "B"}
         averages = stored["optimizer_states"][0]["state"].values()
         assert sum(state["exp_avg"].numel() for state in averages) == size
-    assert json.loads((runs / "b" / "summary.json").read_text())["test"] is not None
+    assert summary(runs / "b")["test"] is not None
 
 
 @pytest.mark.thorough
@@ -83,10 +83,7 @@ def test_base_is_unchanged_and_the_folder_is_enough(runs: Path, finished_once: P
 @pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 12])
 def test_interrupted_adapter_resumes_bit_for_bit(runs: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With dropout, which the model of ``runs/demo`` has."""
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=step)
-        with pytest.raises(KeyboardInterrupt):
-            train([*ADAPT, "name=stopped"])
+    stop_at(step, [*ADAPT, "name=stopped"])
     assert Translator.load(runs / "stopped").translate(["ban"])
     train(["name=stopped", "resume=true"])
     tensors, others = (load_file(runs / name / "adapter.safetensors") for name in ("stopped", "b"))
@@ -95,10 +92,7 @@ def test_interrupted_adapter_resumes_bit_for_bit(runs: Path, step: int, monkeypa
 
 @pytest.mark.thorough
 def test_changed_base_cannot_be_resumed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=3)
-        with pytest.raises(KeyboardInterrupt):
-            train([*ADAPT, "name=stopped"])
+    stop_at(3, [*ADAPT, "name=stopped"])
     with pytest.raises(UserError, match="^resume=true: adapt: not the same as when runs/stopped was started; rem"):
         train(["name=stopped", "resume=true", "init_from=runs/demo", "adapt=lora", "adapt.rank=3"])
     shutil.copy(runs / "b" / "test.source.txt", runs / "demo" / "model.pt")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny import TINY
+from tiny import TINY, summary
 
 from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
@@ -39,7 +39,7 @@ def test_a_run_and_nmt_evaluate_report_the_same_aer(
         train([*settings, "data=prepared", "data.folder=corpus", "name=demo"])
     else:
         train([*settings, "data=text", *data, "name=demo"])
-    summary = json.loads((run / "summary.json").read_text())
+    content = summary(run)
 
     def evaluated(links: str) -> dict[str, float]:
         capsys.readouterr()
@@ -48,6 +48,6 @@ def test_a_run_and_nmt_evaluate_report_the_same_aer(
         scores: dict[str, float] = json.loads(capsys.readouterr().out)
         return scores
 
-    assert summary["test"]["aer"] == evaluated("test.links")["aer"]
-    assert summary["test"]["aer"] != evaluated("sure.links")["aer"]  # possible links do count
-    assert summary["signatures"]["aer"] == AER_METHOD
+    assert content["test"]["aer"] == evaluated("test.links")["aer"]
+    assert content["test"]["aer"] != evaluated("sure.links")["aer"]  # possible links do count
+    assert content["signatures"]["aer"] == AER_METHOD

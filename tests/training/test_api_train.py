@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, interrupt_at
+from tiny import TINY, summary
 
 import nmt
 import nmt.api
 import nmt.training.run
 from nmt.commands.train import train
-from nmt.errors import Interrupted, UserError
+from nmt.errors import UserError
 
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
-
-
-@pytest.mark.thorough
-def test_train_has_the_scores_of_the_command_also_in_a_thread(run: Path) -> None:
-    train([*ONE_EPOCH, "name=command"])
-    expected = json.loads((run.parent / "command" / "summary.json").read_text())
-    runs = [nmt.train(*ONE_EPOCH, "name=program")]
-    thread = threading.Thread(target=lambda: runs.append(nmt.train(*ONE_EPOCH, "name=thread")))
-    thread.start()
-    thread.join()
-    for result, name in zip(runs, ("program", "thread"), strict=True):
-        assert result.folder == Path("runs") / name
-        assert result.scores == expected["test"]
-        assert result.history["valid_loss"] == runs[0].history["valid_loss"] != []
-        assert nmt.Translator.load(result.folder).texts(["ban"])
 
 
 def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +52,9 @@ class NotebookStream(io.TextIOBase):
 
 @pytest.mark.thorough
 def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a running event loop, in its thread and in another one, with the streams of a notebook."""
-    expected = nmt.train(*ONE_EPOCH, "name=program")
+    """The run is that of the command: in a running event loop, in its thread and another, with a notebook's streams."""
+    train([*ONE_EPOCH, "name=command"])
+    expected = nmt.api.Run(run.parent / "command", summary(run.parent / "command"))
     outer = signal.getsignal(signal.SIGINT)
 
     async def cell() -> list[nmt.api.Run]:
@@ -85,7 +69,8 @@ def test_train_works_in_a_notebook(run: Path, monkeypatch: pytest.MonkeyPatch) -
         runs = asyncio.run(cell())
     for result in runs:
         assert result.scores == expected.scores
-        assert result.history["valid_loss"] == expected.history["valid_loss"]
+        assert result.history["valid_loss"] == expected.history["valid_loss"] != []
+        assert nmt.Translator.load(result.folder).texts(["ban"])
     lines = stderr.text.splitlines()
     assert lines[0] == "run: runs/cell" and sum(line.startswith("epoch 1  valid_loss") for line in lines) == 2
     assert signal.getsignal(signal.SIGINT) == outer
@@ -97,12 +82,3 @@ def test_mistakes_are_exceptions(run: Path) -> None:
     with pytest.raises(TypeError, match=r"settings\[0\]=3: int, not a string; give text"):
         nmt.train(3)  # type: ignore[arg-type]
     assert not run.exists()
-
-
-@pytest.mark.thorough
-def test_stopped_run_raises_and_can_be_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=3)
-        with pytest.raises(Interrupted):
-            nmt.train(*TINY)
-    assert nmt.train("resume=true").summary["epochs"] == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning.plugins.precision import MixedPrecision
-from tiny import SMALL
+from tiny import SMALL, summary
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -80,7 +79,7 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
         assert_close(recorded[0], expected[epoch - 1])
         assert_close(recorded[-1], expected[-1])
     assert_close(stored_weights(run / "checkpoints" / "last.ckpt"), expected[-1])
-    kept = json.loads((run / "summary.json").read_text())["kept_epoch"]
+    kept = summary(run)["kept_epoch"]
     assert_close(stored_weights(run / "model.pt"), expected[kept * epoch - 1])
     current = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["current_model_state"]
     assert_close({name.removeprefix("model."): weight for name, weight in current.items()}, updates[-1])
@@ -107,9 +106,9 @@ def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
     first, second = map(stored_weights, files)
     mean = {name: ((first[name].double() + second[name].double()) / 2).float() for name in first}
     assert_close(stored_weights(run / "model.pt"), mean if better else second)
-    summary = json.loads((run / "summary.json").read_text())
-    assert summary["averaged_epochs"] == ([2, 3] if better else None)
-    assert (summary["valid_best"] == 0.5) is better
+    content = summary(run)
+    assert content["averaged_epochs"] == ([2, 3] if better else None)
+    assert (content["valid_best"] == 0.5) is better
     assert f"the {'average' if better else 'best checkpoint'} is kept" in capsys.readouterr().err
 
 

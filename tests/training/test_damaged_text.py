@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny import TINY, interrupt_at, on_prepared
+from tiny import TINY, on_prepared, stop_at
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -32,10 +32,7 @@ def test_new_run_refuses_damaged_text(run: Path, part: str) -> None:
 @pytest.mark.parametrize("prepared", [False, True])
 def test_resumed_run_refuses_damaged_text(run: Path, monkeypatch: pytest.MonkeyPatch, prepared: bool) -> None:
     words = on_prepared("mine") if prepared else TINY
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=1)
-        with pytest.raises(KeyboardInterrupt):
-            train([*words])
+    stop_at(1, [*words])
     file = Path("mine/train.arrow") if prepared else run / "data" / "train.arrow"
     content = file.read_bytes()
     change_a_word(file)

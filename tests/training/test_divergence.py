@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, interrupt_at, validations
+from tiny import TINY, interrupt_at, validations, weights
 
 from nmt import Translator
 from nmt.commands.shell import run as run_command
@@ -90,4 +90,4 @@ def test_stored_weights_that_are_not_finite_are_skipped(
     with pytest.raises(KeyboardInterrupt):
         train(["resume=true"])
     assert f"{best.name}: weight model." in capsys.readouterr().err
-    assert all(bool(weight.isfinite().all()) for weight in torch.load(stopped / "model.pt")["weights"].values())
+    assert all(bool(weight.isfinite().all()) for weight in weights(stopped).values())

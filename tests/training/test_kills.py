@@ -8,7 +8,7 @@ import pytest
 import torch
 from attack_table import Trials
 from kills import KILLED, train_in_child
-from tiny import SMALL, TINY, interrupt_at, validations
+from tiny import SMALL, TINY, assert_same_run, stop_at, weights
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -26,17 +26,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         assert train_in_child(WORDS)[0] == 0
     return folder / "runs" / "demo"
-
-
-def assert_same_run(run: Path, other: Path) -> None:
-    """Both runs have the same model, the same metrics, and no files that the other lacks."""
-    weights = [torch.load(folder / "model.pt", weights_only=True)["weights"] for folder in (run, other)]
-    assert all(torch.equal(weights[0][name], weight) for name, weight in weights[1].items())
-    assert validations(run) == validations(other)
-    names = [
-        {file.name for place in (folder, folder / "checkpoints") for file in place.iterdir()} for folder in (run, other)
-    ]
-    assert names[0] == names[1]
 
 
 def resume_killed_run(run: Path, uninterrupted: Path, kill_at: str | int) -> bool:
@@ -97,12 +86,9 @@ def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(
     code, events = train_in_child(WORDS, BETWEEN)
     assert code == KILLED and not any("delete best-" in event for event in events)
     assert len(list((run / "checkpoints").glob("best-*"))) == 2
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=torch.load(run / "checkpoints" / "last.ckpt")["global_step"])
-        with pytest.raises(KeyboardInterrupt):
-            train(["resume=true"])
+    stop_at(torch.load(run / "checkpoints" / "last.ckpt")["global_step"], ["resume=true"])
     (best,) = (run / "checkpoints").glob("best-*")
-    stored = {f"model.{name}": weight for name, weight in torch.load(run / "model.pt")["weights"].items()}
+    stored = {f"model.{name}": weight for name, weight in weights(run).items()}
     expected = torch.load(best)["state_dict"]
     assert best.name.startswith("best-epoch=0-")  # the epoch that the last checkpoint knows
     assert all(torch.equal(stored[name], weight) for name, weight in expected.items())
@@ -120,10 +106,7 @@ def test_run_killed_between_its_two_checkpoints_has_a_model_when_stopped_again(
 def test_lost_best_checkpoint_falls_back_to_what_exists(
     run: Path, damage: str, keep: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=25)
-        with pytest.raises(KeyboardInterrupt):
-            train([*WORDS, "batches.max_tokens=600", f"training.keep_best={keep}", "training.max_epochs=9"])
+    stop_at(25, [*WORDS, "batches.max_tokens=600", f"training.keep_best={keep}", "training.max_epochs=9"])
     checkpoints = run / "checkpoints"
     best = sorted(checkpoints.glob("best-*"))
     assert len(best) == keep
@@ -132,14 +115,10 @@ def test_lost_best_checkpoint_falls_back_to_what_exists(
     else:
         best[-1].write_bytes(best[-1].read_bytes()[:1000])
     step = torch.load(checkpoints / "last.ckpt")["global_step"]
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=step)
-        with pytest.raises(KeyboardInterrupt):
-            train(["resume=true"])
+    stop_at(step, ["resume=true"])
     assert f"{best[-1].name}: " in capsys.readouterr().err
     expected = torch.load(best[0] if keep == 2 else checkpoints / "last.ckpt")["state_dict"]
-    weights = torch.load(run / "model.pt")["weights"]
-    assert all(torch.equal(expected[f"model.{name}"], weight) for name, weight in weights.items())
+    assert all(torch.equal(expected[f"model.{name}"], weight) for name, weight in weights(run).items())
     train(["resume=true"])
     assert (run / "summary.json").is_file()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import logging
 import os
 import re
 import sys
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TINY
+from tiny import TINY, summary
 
 from nmt.commands.train import train
-from nmt.training.logs import MetricsFile
+from nmt.training.logs import MetricsFile, without_advice
 from nmt.training.metrics import COLUMNS, HEADER, read_rows
 
 ONE_EPOCH = [*TINY, "training.max_epochs=1"]
@@ -98,7 +98,7 @@ def test_any_error_of_a_picture_is_a_warning(
     monkeypatch.setattr(f"nmt.training.report.{function}", fail)
     train(ONE_EPOCH)
     assert "no font at all; the run continues without it" in capsys.readouterr().err
-    assert json.loads((run / "summary.json").read_text())["test"]["aer"] is not None
+    assert summary(run)["test"]["aer"] is not None
 
 
 @pytest.mark.thorough
@@ -166,3 +166,13 @@ def test_bar_shows_no_loss_before_the_first_batch(run: Path, monkeypatch: pytest
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.mark.thorough
+def test_log_level_is_restored_after_an_error() -> None:
+    logger = logging.getLogger("pytorch_lightning")
+    before = logger.level
+    with pytest.raises(ValueError, match="no"), without_advice():
+        assert logger.level == logging.ERROR != before
+        raise ValueError("no")
+    assert logger.level == before

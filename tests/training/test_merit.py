@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TINY
+from tiny import TINY, weights
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -64,8 +64,7 @@ def test_model_with_the_lower_loss_is_kept_where_scores_cannot_decide(
     train([*WORDS, f"training.max_epochs={len(bleu)}"])
     assert kept_epochs(run) == [kept]
     stored = torch.load(next((run / "checkpoints").glob("best-*")))["state_dict"]
-    weights = torch.load(run / "model.pt")["weights"]
-    assert all(torch.equal(stored[f"model.{name}"], weight) for name, weight in weights.items())
+    assert all(torch.equal(stored[f"model.{name}"], weight) for name, weight in weights(run).items())
 
 
 def test_resumed_run_keeps_the_same_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

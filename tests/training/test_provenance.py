@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import SMALL, interrupt_at
+from tiny import SMALL, stop_at, summary
 
 import nmt
 from nmt.commands.train import train
@@ -25,15 +24,15 @@ pytestmark = pytest.mark.thorough
 
 
 def test_summary_records_seed_settings_versions_and_machine(finished: Path) -> None:
-    summary = json.loads((finished / "summary.json").read_text())
-    assert summary["seed"] == 1 and (finished / summary["settings"]).is_file()
-    assert summary["toolkit"]["version"] == nmt.__version__
+    content = summary(finished)
+    assert content["seed"] == 1 and (finished / content["settings"]).is_file()
+    assert content["toolkit"]["version"] == nmt.__version__
     names = {"torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy"}
-    assert summary["versions"] == {
+    assert content["versions"] == {
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in names},
     }
-    assert summary["machine"]["threads"] == 1 and summary["machine"]["processor"]
+    assert content["machine"]["threads"] == 1 and content["machine"]["processor"]
 
 
 def git(folder: Path, *words: str) -> str:
@@ -97,30 +96,7 @@ def epoch_checkpoints(run: Path) -> dict[str, int]:
     return {file.name: torch.load(file)["epoch"] for file in (run / "checkpoints").glob("epoch=*.ckpt")}
 
 
-def test_checkpoint_of_every_epoch_is_kept_also_when_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [*SMALL, "training.max_epochs=3", "training.keep_every_n_epochs=1"]
-    train([*words, "name=uninterrupted"])
-    expected = epoch_checkpoints(run.parent / "uninterrupted")
-    assert sorted(expected.values()) == [0, 1, 2] and all(name.startswith("epoch=") for name in expected)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=1)
-        with pytest.raises(KeyboardInterrupt):
-            train(words)
-    run.rename(run.parent / "moved")
-    train(["name=moved", "resume=true"])
-    moved = run.parent / "moved"
-    assert epoch_checkpoints(moved) == expected
-    for name in expected:
-        states = [
-            torch.load(run.parent / place / "checkpoints" / name)["state_dict"] for place in ("moved", "uninterrupted")
-        ]
-        assert all(torch.equal(states[0][key], weight) for key, weight in states[1].items())
-
-
 def test_interval_of_kept_checkpoints_can_change(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=0)
-        with pytest.raises(KeyboardInterrupt):
-            train([*SMALL, "training.max_epochs=4"])
+    stop_at(0, [*SMALL, "training.max_epochs=4"])
     train(["resume=true", "training.keep_every_n_epochs=2"])
     assert sorted(epoch_checkpoints(run).values()) == [1, 3]

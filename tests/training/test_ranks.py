@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, interrupt_at, record_batches
+from tiny import SMALL, record_batches, stop_at
 from torch.nn import functional
 from two_ranks import NO_REPORT, train_on_two_ranks
 
@@ -130,10 +130,7 @@ def test_one_process_repeats_the_epoch_of_two(
     torch.set_default_dtype(torch.float64)
     words = ["name=alone", "resume=true"]
     try:
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=STOP_AT + 3)
-            with pytest.raises(KeyboardInterrupt):
-                train(words)
+        stop_at(STOP_AT + 3, words)
         train(words)
     finally:
         torch.set_default_dtype(torch.float32)

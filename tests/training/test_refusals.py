@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, interrupt_at
+from tiny import TINY, stop_at
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -136,10 +136,7 @@ def test_damaged_best_checkpoint_is_skipped(
 @pytest.mark.thorough
 def test_damaged_length_in_a_checkpoint_is_refused(tmp_path: Path, run: Path) -> None:
     train([*ONE_EPOCH, "name=start"])
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt_at(patch, step=2)
-        with pytest.raises(KeyboardInterrupt):
-            train([*ONE_EPOCH, "init_from=runs/start"])
+    stop_at(2, [*ONE_EPOCH, "init_from=runs/start"])
     last = run / "checkpoints" / "last.ckpt"
     stored = torch.load(last)
     stored["portable"]["longest_source"] = "many"

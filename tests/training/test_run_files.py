@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from tiny import summary
 
 import nmt
 from nmt.commands.evaluate import evaluate
@@ -40,7 +40,7 @@ def test_evaluation_of_the_files_has_the_scores_of_the_run(finished: Path, capsy
     source, references, gold = (finished / f"test.{name}.txt" for name in ("source", "references", "gold.links"))
     evaluate([f"model={finished}", f"src={source}", f"tgt={references}", f"links={gold}", "search.max_length=8"])
     printed = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines())
-    test = json.loads((finished / "summary.json").read_text())["test"]
+    test = summary(finished)["test"]
     assert printed["BLEU"] == f"{test['bleu']:.2f}" and printed["chrF"] == f"{test['chrf']:.2f}"
     assert printed["AER"] == f"{test['aer']:.4f}"
 

@@ -11,7 +11,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Timer
-from tiny import TINY, record_batches
+from tiny import TINY, record_batches, weights
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -176,5 +176,5 @@ def test_best_epoch_is_kept_and_patience_counts_from_it(
     train([*TINY, *words])
     assert "2 validations (training.patience); the model of epoch 2 is kept" in capsys.readouterr().err
     assert len(epochs) == 4
-    stored = torch.load(run / "model.pt")["weights"]
+    stored = weights(run)
     assert all(torch.equal(stored[name], weight) for name, weight in epochs[1].items())

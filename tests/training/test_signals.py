@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, interrupt_at, validations
+from tiny import TINY, assert_same_model, interrupt_at, summary, validations
 
 from nmt.commands.runs import new_folder
 from nmt.commands.shell import run as run_command
@@ -27,8 +26,7 @@ ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize(("number", "twice"), [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGHUP, True)])
 def test_exit_code_is_that_of_the_signal(
     run: Path, number: signal.Signals, twice: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +47,7 @@ def test_exit_code_is_that_of_the_signal(
     assert ended.value.code == 128 + number
     assert torch.load(run / "checkpoints" / "last.ckpt")["global_step"] == 4  # nothing done is lost
     train(["resume=true"])
-    assert json.loads((run / "summary.json").read_text())["epochs"] == 2
+    assert summary(run)["epochs"] == 2
 
 
 def test_sigterm_during_a_validation_waits_for_its_checkpoint(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +88,7 @@ def test_trains_in_another_thread(run: Path) -> None:
     thread.join()
     assert results and results[0].summary["epochs"] == 1
     train([*ONE_EPOCH, "name=main"])
-    weights, expected = (torch.load(place / "model.pt")["weights"] for place in (run, run.parent / "main"))
-    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+    assert_same_model(run, run.parent / "main")
 
 
 def test_sigterm_while_lightning_handles_it_stops_after_the_first_update(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
-import torch
-from tiny import SMALL, interrupt_at, on_prepared
+from tiny import SMALL, assert_same_model, on_prepared, stop_at, summary
 
 from nmt.commands.train import train
 from nmt.config import read_yaml
@@ -43,10 +41,7 @@ def test_folder_is_announced_before_the_first_epoch(
     for line in ("run: runs/demo", "run: runs/demo-2, because runs/demo exists"):
         train([*SMALL, "training.max_epochs=1"])
         assert capsys.readouterr().err.splitlines()[0] == line
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=1)
-        with pytest.raises(KeyboardInterrupt):
-            train([*SMALL, "name=other"])
+    stop_at(1, [*SMALL, "name=other"])
     capsys.readouterr()
     train(["name=other", "resume=true"])
     assert capsys.readouterr().err.splitlines()[0] == "run: runs/other, resumed"
@@ -57,10 +52,7 @@ def test_same_command_after_a_stop_names_the_unfinished_run(
 ) -> None:
     words = [*SMALL, "training.max_epochs=2", "name=surv"]
     for _ in range(2):
-        with monkeypatch.context() as patch:
-            interrupt_at(patch, step=0)
-            with pytest.raises(KeyboardInterrupt):
-                train(words)
+        stop_at(0, words)
     capsys.readouterr()
     train(words)
     advice = "{} is unfinished; to continue it instead, stop this run and use: nmt-train name={} resume=true"
@@ -86,10 +78,7 @@ def test_restart_script_starts_resumes_and_ends(
     assert capsys.readouterr().err.splitlines()[0] == start and not run.exists()
     (run / "data").mkdir(parents=True)  # a preparation that was killed
     (run / "data" / "train.arrow").write_text("half")
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=0)
-        with pytest.raises(KeyboardInterrupt):
-            train(words)
+    stop_at(0, words)
     assert capsys.readouterr().err.splitlines()[0] == start
     train(words)
     assert capsys.readouterr().err.splitlines()[0] == "run: runs/demo, resumed"
@@ -98,8 +87,7 @@ def test_restart_script_starts_resumes_and_ends(
     assert [folder.name for folder in run.parent.iterdir()] == ["demo"]
 
     train([*SMALL, "training.max_epochs=2", "name=straight"])
-    first, second = (torch.load(run.parent / name / "model.pt", weights_only=True) for name in ("demo", "straight"))
-    assert all(torch.equal(weight, second["weights"][name]) for name, weight in first["weights"].items())
+    assert_same_model(run, run.parent / "straight")
 
 
 @pytest.mark.parametrize("words", [[], ["training.max_epochs=8"], ["device=cpu", "threads=1", "export=false"]])
@@ -144,10 +132,7 @@ def test_setting_of_the_text_changes_the_text_of_the_start(finished: Path) -> No
 
 def test_start_keeps_its_prepared_text_also_when_resumed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train([*on_prepared("mine", "data.lowercase=true"), "training.max_epochs=1"])
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=0)
-        with pytest.raises(KeyboardInterrupt):
-            train([f"init_from={run}", "name=next", *FURTHER])
+    stop_at(0, [f"init_from={run}", "name=next", *FURTHER])
     train(["name=next", "resume=true"])
     before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
     changes = {"lowercase": True, "remove_invisible": "bom"}
@@ -181,11 +166,9 @@ def test_printed_commands_train_a_finished_run_further(finished: Path) -> None:
         train(["resume=true"])
     more, new = printed_commands(str(error.value))
     train(more)  # exactly as printed
-    assert json.loads((finished / "summary.json").read_text())["epochs"] == 4
+    assert summary(finished)["epochs"] == 4
     train([*SMALL, "name=uninterrupted", "training.max_epochs=4"])
-    names = ("demo", "uninterrupted")
-    weights, expected = (torch.load(finished.parent / name / "model.pt")["weights"] for name in names)
-    assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
+    assert_same_model(finished, finished.parent / "uninterrupted")
     train([*new, "export=false"])
     assert (finished.parent / "demo-2" / "summary.json").is_file()
 

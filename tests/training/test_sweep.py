@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny import TINY, interrupt_at, record_batches
+from tiny import TINY, record_batches, stop_at
 
 from nmt.commands.prepare import prepare
 from nmt.commands.sweep import _valid_loss, group_by_seed
@@ -66,7 +66,7 @@ def prepared_text(folder: Path, seed: int) -> str:
 
 
 def summary(folder: Path) -> Any:
-    return json.loads((folder / "summary.json").read_text())
+    return summary(folder)
 
 
 def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
@@ -135,10 +135,7 @@ def test_changed_setting_is_refused_before_any_job_starts(swept: Path, monkeypat
 
 def test_interrupted_sweep_continues(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     words = [*SMALL, "training.monitor=valid_loss", "attention=none", "batches.max_tokens=300"]
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=2)
-        with pytest.raises(KeyboardInterrupt):
-            train(["-m", *words, "seed=1,2"])
+    stop_at(2, ["-m", *words, "seed=1,2"])
     assert "stopped; 0 of 2 jobs have finished; repeat the command" in capsys.readouterr().err
     assert not (run.parent / "sweep" / "seed=2").exists()
     steps = record_batches(monkeypatch)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import SMALL, interrupt_at
+from tiny import SMALL, stop_at, summary
 
 from nmt.commands.runs import resumed_arguments
 from nmt.commands.train import train
@@ -82,7 +82,7 @@ def stand_in(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def scores(folder: Path) -> dict[str, float]:
-    test: dict[str, float] = json.loads((folder / "summary.json").read_text())["test"]
+    test: dict[str, float] = summary(folder)["test"]
     return test
 
 
@@ -111,10 +111,7 @@ def test_configuration_metrics_and_scores_arrive_once(run: Path, stand_in: Any) 
 
 
 def test_resumed_run_continues_its_log(run: Path, stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=0)
-        with pytest.raises(KeyboardInterrupt):
-            train(LOGGED)
+    stop_at(0, LOGGED)
     (calls,) = stand_in.LOGS.values()
     assert calls[-2:] == [("finalize", "failed"), ("finish", 1)]
     train(["resume=true", "--config-dir=mine", "trust=[stand_in_tracker]"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TINY, interrupt_at
+from tiny import TINY
 from two_ranks import NO_REPORT
 
 from nmt.commands.train import train
@@ -57,19 +57,6 @@ def test_point_is_the_mean_of_all_pieces_since_the_last_one(
     for step, loss in logged:
         assert loss == pytest.approx(naive(batches, step), rel=1e-6)
     assert len({count for *_, count in batches}) > 3  # an unweighted mean would differ
-
-
-@pytest.mark.thorough
-def test_resumed_run_has_the_points_of_an_uninterrupted_one(
-    run: Path, batches: list[tuple[int, float, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train([*WORDS, "name=uninterrupted"])
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=27)  # in the middle of an interval
-        with pytest.raises(KeyboardInterrupt):
-            train(WORDS)
-    train(["resume=true"])
-    assert points(run) == points(run.parent / "uninterrupted")
 
 
 BATCHES = st.lists(st.tuples(st.integers(0, 3), st.floats(0, 20), st.integers(0, 5000)), min_size=1, max_size=30)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from nmt import Translator
 from nmt.commands.prepare import prepare
+from nmt.commands.train import train
 from nmt.training.task import TranslationTask
 
 TINY = [
@@ -65,7 +69,72 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, signal_number: i
     monkeypatch.setattr(TranslationTask, "training_step", training_step)
 
 
-def rates(run: Path) -> list[tuple[str, float]]:
-    """Return (step, learning rate) of each row with a learning rate."""
-    with (run / "metrics.csv").open(newline="") as file:
-        return [(row["step"], float(row["lr"])) for row in csv.DictReader(file) if row["lr"]]
+def stop_at(step: int, words: Sequence[str], *, signal_number: int = signal.SIGINT) -> None:
+    """Train with these arguments until the signal stops the run during this update."""
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at(patch, step=step, signal_number=signal_number)
+        with pytest.raises(KeyboardInterrupt):
+            train([*words])
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of the model of a run."""
+    stored: dict[str, torch.Tensor] = torch.load(run / "model.pt", weights_only=True)["weights"]
+    return stored
+
+
+def assert_same_model(run: Path, other: Path) -> None:
+    """Assert that the models of two runs have the same weights, bit for bit."""
+    first, second = weights(run), weights(other)
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def summary(run: Path) -> dict[str, Any]:
+    """Return the content of the run's summary.json."""
+    content: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return content
+
+
+def assert_same_run(run: Path, other: Path) -> None:
+    """Assert that two runs have the same model, metrics, checkpoints and scores, and no files that the other lacks."""
+    assert_same_model(run, other)
+    assert (run / "metrics.csv").read_text() == (other / "metrics.csv").read_text()
+    first, second = ({file.name: file for file in (folder / "checkpoints").iterdir()} for folder in (run, other))
+    assert first.keys() == second.keys()
+    assert {file.name for file in run.iterdir()} == {file.name for file in other.iterdir()}
+    for name in first:
+        states = [torch.load(files[name], weights_only=True)["state_dict"] for files in (first, second)]
+        assert all(torch.equal(weight, states[1][key]) for key, weight in states[0].items()), name
+    keys = ("epochs", "updates", "kept_epoch", "averaged_epochs", "valid_best", "test")
+    assert [summary(run)[key] for key in keys] == [summary(other)[key] for key in keys]
+
+
+def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed: bool = False) -> None:
+    """Check that a run equals the uninterrupted one although it is stopped, or killed, during these updates."""
+    with pytest.MonkeyPatch.context() as patch:
+        batches = record_batches(patch)
+        train([*words, "name=whole"])
+        expected = batches.copy()
+        batches.clear()
+        for number, step in enumerate(stops):
+            (kill_at if killed else stop_at)(step, words if number == 0 else ["resume=true"])
+        assert 0 < len(batches) <= len(expected)
+        assert killed or Translator.load(Path("runs/demo")).translate(["ban"])  # it has a model already
+        train(["resume=true"])
+    assert killed or batches == expected
+    assert_same_run(Path("runs/demo"), Path("runs/whole"))
+
+
+def kill_at(step: int, words: Sequence[str]) -> None:
+    """Train with these arguments until the run dies during this update, without saving anything."""
+    original = TranslationTask.training_step
+
+    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
+        if self.global_step == step:
+            raise SystemExit
+        return original(self, batch, index)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TranslationTask, "training_step", training_step)
+        with pytest.raises(SystemExit):
+            train([*words])
