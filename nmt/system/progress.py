@@ -38,6 +38,49 @@ class Minutes:
         return True
 
 
+class StatusLine:
+    """A line on stderr that says how far work is: overwritten on a terminal, elsewhere a new line per minute.
+
+    ``on_terminal`` is false where results are printed on the same terminal. On a terminal, it is shown again after
+    ``every_s`` at the earliest.
+    """
+
+    def __init__(self, *, on_terminal: bool = True, every_s: float = 0.0) -> None:
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._on_terminal = on_terminal
+        self._every_s, self._due = every_s, 0.0
+        self._minutes = Minutes()
+        self._width = 0  # of the line on the terminal; 0: nothing was shown
+
+    def show(self, text: Callable[[float], str]) -> None:
+        """Show the text, if it is due. Its function gets the seconds since the start."""
+        elapsed = self._minutes.elapsed
+        if self._is_terminal:
+            if self._on_terminal and elapsed >= self._due:
+                line = printable(text(elapsed))
+                self._write(f"\r{line.ljust(self._width)} ")
+                self._width = len(line)
+                self._due = elapsed + self._every_s
+        elif self._minutes.is_due():
+            print_message(text(elapsed))
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # the terminal is gone
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._width:
+            self._write(f"\r{' ' * self._width} \r")
+            self._width = 0
+
+    def close(self) -> None:
+        """End the line on the terminal."""
+        if self._width:
+            self._width = 0
+            print_message("")
+
+
 class Progress:
     """Shows on stderr how many lines (or another ``noun``) are done, per second, and how much time is left.
 
@@ -57,21 +100,11 @@ class Progress:
         self._noun, self._title = noun, f"{title}: " if title else ""
         self._total = total
         self._amount: float | None = None
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._on_terminal = on_terminal
-        self._minutes = Minutes()
-        self._width = 0  # of the line on the terminal; 0: nothing was shown
+        self._line = StatusLine(on_terminal=on_terminal)
 
     def show(self, done: int, amount: float | None = None) -> None:
         """Show that ``done`` nouns are done, and that this ``amount`` of the total is; None: its unit is the noun."""
-        if self._is_terminal:
-            if self._on_terminal:
-                line = printable(self._text(done, amount))
-                with suppress(OSError):  # the terminal is gone
-                    print(f"\r{line.ljust(self._width)} ", end="", file=sys.stderr, flush=True)
-                self._width = len(line)
-        elif self._minutes.is_due():
-            print_message(self._text(done, amount))
+        self._line.show(lambda elapsed: self._text(done, amount, elapsed))
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, and show how many were taken."""
@@ -83,15 +116,12 @@ class Progress:
 
     def close(self) -> None:
         """End the line on the terminal."""
-        if self._width:
-            self._width = 0
-            print_message("")
+        self._line.close()
 
-    def _text(self, done: int, amount: float | None) -> str:
+    def _text(self, done: int, amount: float | None, elapsed: float) -> str:
         if self._total is not None:
             self._amount = self._total()
             self._total = None
-        elapsed = self._minutes.elapsed
         rate = done / max(elapsed, 1e-9)
         speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
         text = f"{self._title}{counted(done, self._noun)} in {duration(elapsed)}, {speed} {self._noun}s/s"

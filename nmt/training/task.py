@@ -169,7 +169,7 @@ class TranslationTask(pl.LightningModule):
             raise Diverged(problem)
         if (name := non_finite(self.state_dict())) is not None:
             raise Diverged(f"weight {name} is not finite after update {self.global_step}")
-        if self.trainer.sanity_checking or not self.sources:
+        if not self.sources:
             return
         shares = gather(self._translate(self.sources[rank() :: world_size()]))
         hypotheses = [shares[row % len(shares)][row // len(shares)] for row in range(len(self.sources))]
@@ -219,7 +219,7 @@ class TranslationTask(pl.LightningModule):
 
     def on_validation_end(self) -> None:
         """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
-        if self.trainer.sanity_checking or self._steps_every_update(self.schedule):
+        if self._steps_every_update(self.schedule):
             return
         metrics, monitor = self.trainer.callback_metrics, self.settings.monitor
         progress = merit(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]

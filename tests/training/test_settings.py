@@ -68,7 +68,7 @@ def test_plateau_keeps_the_rate_while_only_the_loss_improves() -> None:
     task = task_of(*words)
     configured = task.configure_optimizers()
     task._trainer = SimpleNamespace(
-        sanity_checking=False, lr_scheduler_configs=[SimpleNamespace(scheduler=configured["lr_scheduler"]["scheduler"])]
+        lr_scheduler_configs=[SimpleNamespace(scheduler=configured["lr_scheduler"]["scheduler"])]
     )
     rates = []
     for bleu, loss in ((0.0, 5.0), (0.5, 4.0), (0.0, 3.0), (0.4, 3.0), (2.0, 3.1)):

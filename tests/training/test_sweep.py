@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny import TINY, record_batches, stop_at
+from tiny import TINY, record_batches, stop_at, summary
 
 from nmt.commands.prepare import prepare
 from nmt.commands.sweep import _valid_loss, group_by_seed
@@ -63,10 +63,6 @@ def prepared_text(folder: Path, seed: int) -> str:
     shutil.rmtree(folder / "text", ignore_errors=True)
     prepare([*files, "tokenizer.vocab_size=280", f"output={folder}/text"])
     return str(folder / "text")
-
-
-def summary(folder: Path) -> Any:
-    return summary(folder)
 
 
 def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
