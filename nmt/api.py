@@ -59,7 +59,7 @@ def train(
     Progress goes to stderr. Raises UserError for anything that the user can fix, and Interrupted, a KeyboardInterrupt,
     if the run was stopped; its folder can be resumed with ``resume=true``.
     """
-    from nmt.commands.train import run_training
+    from nmt.config.runs import run_training
 
     settings = tuple(text(setting, f"settings[{number}]") for number, setting in enumerate(settings))
     for number, setting in enumerate(settings):

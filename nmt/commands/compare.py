@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.commands.options import show_help
-from nmt.commands.runs import changed_code, join_options
 from nmt.commands.streams import require_stdout
 from nmt.comparison.models import (
     Compare,
@@ -24,6 +23,7 @@ from nmt.comparison.models import (
 from nmt.config.init_from import read_yaml
 from nmt.config.overrides import config_dir, key_of
 from nmt.config.plain import read_options
+from nmt.config.runs import changed_code, join_options
 from nmt.errors import UserError, counted, print_message
 from nmt.files.locks import own_folder, require_own
 from nmt.inference.run_files import CONFIG_FILE, SUMMARY_FILE
@@ -109,8 +109,8 @@ def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
 def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[str]) -> _Selection:
     """Train the runs that have not finished, and return all runs."""
     from nmt.commands.sweep import JobsFailed, sweep
-    from nmt.commands.train import train_or_resume
     from nmt.config.multirun import read_multirun
+    from nmt.config.runs import train_or_resume
 
     if not training:
         raise UserError(

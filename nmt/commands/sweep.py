@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from nmt.commands.runs import (
+from nmt.commands.shell import TRACEBACK, describe_error
+from nmt.comparison.measures import Column, mean_and_deviation
+from nmt.config import train_config
+from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
+from nmt.config.runs import (
     join_options,
     refuse_changed_code,
     refuse_changed_files,
     refuse_other_settings,
     refuse_other_text,
 )
-from nmt.commands.shell import TRACEBACK, describe_error
-from nmt.comparison.measures import Column, mean_and_deviation
-from nmt.config import train_config
-from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.data.sources import PreparedData, missing_files
 from nmt.errors import Interrupted, UserError, print_message
 from nmt.files.atomic import make_folder, open_own, write_lines

@@ -17,9 +17,9 @@ from tiny import TINY, assert_same_model, check_resumed, interrupt_at, on_prepar
 
 from nmt import Translator
 from nmt.commands.prepare import prepare
-from nmt.commands.runs import resumed_arguments, trust_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
+from nmt.config.runs import resumed_arguments, trust_arguments
 from nmt.errors import UserError
 
 TRANSFORMER = ["encoder=transformer", "decoder=transformer", "encoder.layers=1", "decoder.layers=1"]

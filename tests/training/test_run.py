@@ -15,9 +15,9 @@ from builders import require_bfloat16_lstm
 from tiny import TINY, on_prepared, summary, weights
 
 from nmt import Translator
-from nmt.commands.runs import new_folder
 from nmt.commands.train import describe_setting, train
 from nmt.config import read_yaml
+from nmt.config.runs import new_folder
 from nmt.errors import UserError
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus

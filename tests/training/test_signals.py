@@ -12,10 +12,10 @@ import pytest
 import torch
 from tiny import TINY, assert_same_model, interrupt_at, summary, validations
 
-from nmt.commands.runs import new_folder
 from nmt.commands.shell import run as run_command
 from nmt.commands.train import train
 from nmt.config import train_config
+from nmt.config.runs import new_folder
 from nmt.errors import Interrupted
 from nmt.training.data import CorpusBatches
 from nmt.training.run import train_into

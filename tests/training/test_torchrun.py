@@ -17,8 +17,8 @@ import torch
 from tiny import SMALL
 from two_ranks import torchrun_environment
 
-from nmt.commands.runs import LAUNCH_FILE, restarted_arguments
 from nmt.config import train_config
+from nmt.config.runs import LAUNCH_FILE, restarted_arguments
 from nmt.errors import UserError
 from nmt.files.locks import lock_folder
 from nmt.training import distributed as ranks

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tiny import SMALL, stop_at, summary
 
-from nmt.commands.runs import resumed_arguments
 from nmt.commands.train import train
 from nmt.config import read_yaml
+from nmt.config.runs import resumed_arguments
 from nmt.errors import UserError
 from nmt.training import logs as module
 

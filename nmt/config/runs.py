@@ -1,27 +1,30 @@
-"""Folders of training runs: a new one for each run, and the settings with which an interrupted run continues."""
+"""Training runs by their arguments: how a new one starts, and how an interrupted one continues."""
 
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml
+from nmt.config.compose import to_yaml, train_config
+from nmt.config.init_from import TEXT_CHANGES, UNRELATED, flatten, read_yaml, trains_on_the_same_text
 from nmt.config.overrides import config_dir, key_of
 from nmt.data.sources import DataSettings, PreparedData
-from nmt.errors import UserError, counted
-from nmt.files.atomic import make_folder
+from nmt.errors import UserError, counted, print_message
+from nmt.files.atomic import make_folder, write_lines
 from nmt.files.checksum import checksum
 from nmt.files.locks import LOCK_FILE, lock_folder
 from nmt.files.reading import read_json, read_text, refuse_links
-from nmt.files.source_code import changed_modules
+from nmt.files.source_code import changed_modules, code_of
 from nmt.inference.run_files import (
     CHECKPOINTS,
     CODE_FILE,
@@ -32,7 +35,11 @@ from nmt.inference.run_files import (
     has_checkpoint,
 )
 from nmt.settings.build import plain
+from nmt.training.distributed import connected_processes, detect_launch, from_first, rank, require_device
 from nmt.training.settings import Train, TrainingSettings
+
+if TYPE_CHECKING:
+    from nmt.training.run import TrainingResult
 
 ARGUMENTS = "arguments.json"
 LAUNCH_FILE = ".launch"  # names what started the processes of a run
@@ -50,6 +57,144 @@ BEFORE_CHECKPOINT = {
 LIMITS = {"max_epochs": "epochs", "max_steps": "updates"}  # keys of training, and what summary.json calls them
 TRUSTING = ("trust", "--config-dir", "hydra", "logger.")  # keys that decide whose code runs, and who gets the logs
 INTERPOLATION = re.compile(r"""\$[\\'"\s]*\{""")  # Hydra removes backslashes: $\{oc.env:HOME\} too is replaced
+
+
+def run_training(arguments: Sequence[str], pairs: Mapping[str, Any] | None = None) -> TrainingResult:
+    """Train into a new folder, or resume a run, as the arguments say.
+
+    ``pairs`` are the sentence pairs of each part where the arguments contain ``data=python``. A stopped run prints on
+    stderr how to resume it. One that never started to train leaves no folder. Raises UserError for anything that the
+    user can fix.
+    """
+    result = train_or_resume(arguments, pairs=pairs)
+    if result.stop_signal is not None:
+        _explain_resuming(result, arguments)
+    return result
+
+
+def train_or_resume(
+    arguments: Sequence[str], folder: Path | None = None, pairs: Mapping[str, Any] | None = None
+) -> TrainingResult:
+    """Train into ``folder``, by default a new one, or resume a run: ``run_training`` without its message.
+
+    Of several processes, each trains. Rank 0 decides about folder and settings, and writes all files.
+    """
+    with connected_processes():
+        start = from_first(lambda: _start(arguments, folder, pairs))
+        try:
+            if rank() == 0:
+                _announce(start)
+            return _train_into(start, pairs)
+        except BaseException:
+            if (
+                rank() == 0
+                and not start.existed
+                and not any((start.folder / name).exists() for name in (CHECKPOINTS, METRICS_FILE))
+            ):
+                shutil.rmtree(start.folder, ignore_errors=True)  # training never started
+            raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Folder, configuration and arguments of a run.
+
+    ``chosen``: the folder is new, and has another name if that in ``config`` was taken. ``existed``: the folder is
+    older, and holds no checkpoint. ``not_resumed``: ``resume=true`` had nothing to resume. ``unfinished`` is a run of
+    the same name that can be resumed.
+    """
+
+    folder: Path
+    config: Train
+    arguments: list[str]
+    chosen: bool = False
+    existed: bool = False
+    not_resumed: bool = False
+    unfinished: Path | None = None
+
+
+def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
+    """Check the arguments, and create the folder of a new run or find that of a run to resume."""
+    config, launch = train_config(arguments), detect_launch()
+    if launch is not None and not config.resume and folder is None and (launch.restarts or launch.is_named):
+        place, restarted = (Path(config.runs), config.name), launch.restarts > 0
+        arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
+        config = train_config(arguments)
+    runs, name = Path(config.runs), config.name
+    if config.resume:
+        if pairs is not None:
+            raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
+        if folder is None and starts_run(runs / name, arguments):
+            arguments = [word for word in arguments if key_of(word) != "resume"]
+            config = train_config(arguments)
+            require_device(config, launch)
+            folder, existed = runs / name, (runs / name).exists()
+            make_folder(folder)
+            return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
+        folder = run_to_resume(runs / name, arguments, config.training)
+        arguments = resumed_arguments(folder, arguments)
+        config = train_config(arguments, resumed=folder)
+        refuse_changed_settings(config, folder, arguments)
+    require_device(config, launch)
+    if folder is not None:
+        return Start(folder=folder, config=config, arguments=list(arguments))
+    unfinished = unfinished_run(runs, name)
+    folder = new_folder(runs, name)
+    if launch is not None:
+        write_lines(folder / LAUNCH_FILE, [launch.identifier])
+    return Start(folder=folder, config=config, arguments=list(arguments), chosen=True, unfinished=unfinished)
+
+
+def _announce(start: Start) -> None:
+    """Print the folder of the run, and for ``init_from`` where the text comes from if no argument says so."""
+    folder, config = start.folder, start.config
+    if config.resume:
+        print_message(f"run: {folder}, resumed")
+        if changed := changed_code(folder):
+            print_message(
+                f"warning: {folder}: code of {changed} has changed since this run was started; "
+                "the rest of its training uses the new code"
+            )
+        return
+    wanted = Path(config.runs) / config.name
+    why = f", because {wanted} exists" if start.chosen and folder != wanted else ""
+    if start.not_resumed:
+        why = ", from its beginning, because resume=true finds no checkpoint"
+    print_message(f"run: {folder}{why}")
+    if start.unfinished is not None:
+        words = resume_command(start.unfinished, start.arguments)
+        print_message(f"{start.unfinished} is unfinished; to continue it instead, stop this run and use: {words}")
+    if trains_on_the_same_text(config):
+        print_message(f"text: that of init_from={config.init_from}; data= chooses other text")
+
+
+def _train_into(start: Start, pairs: Mapping[str, Any] | None) -> TrainingResult:
+    """Train, and keep the arguments in the folder, so that its name is enough to resume the run."""
+    from nmt.training.run import train_into
+
+    # Now, because files may change while the text is prepared.
+    code = {**code_of(plain(start.config)), "files": given_files(start.config)} if rank() == 0 else None
+
+    def store_config(final: Mapping[str, Any]) -> None:
+        (start.folder / SUMMARY_FILE).unlink(missing_ok=True)  # of a finished run that trains further
+        write_lines(start.folder / CONFIG_FILE, to_yaml(final).splitlines(), durable=True)
+        write_lines(start.folder / ARGUMENTS, [json.dumps(start.arguments)], durable=True)
+        if not start.config.resume:  # a resumed run keeps the record of its start
+            write_lines(start.folder / CODE_FILE, [json.dumps(code)], durable=True)
+
+    return train_into(start.folder, start.config, pairs=pairs, store_config=store_config)
+
+
+def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
+    kept = "the best model so far" if result.validated else "a model that was not validated yet"
+    print_message(f"stopped; {kept} is in {result.folder}")
+    print_message(f"continue with: {resume_command(result.folder, arguments)}")
+
+
+def resume_command(folder: Path, arguments: Sequence[str]) -> str:
+    """Return the command that continues the run in ``folder``, which ``arguments`` have started."""
+    words = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}", "resume=true"]
+    return f"nmt-train {shlex.join([*words, *trust_arguments(arguments)])}"
 
 
 def new_folder(runs: Path, name: str) -> Path:
