@@ -25,7 +25,7 @@ from nmt.config.init_from import inherit_settings
 from nmt.config.runs import refuse_changed_settings, resumed_arguments
 from nmt.errors import UserError, printable
 from nmt.files.checksum import checksum, fingerprint
-from nmt.inference import adapter_file, memory_file
+from nmt.inference import memories, model_folder
 from nmt.inference.engines import ABOUT, FOLDER, LoadSettings, OnnxEngineName
 from nmt.inference.memories import translate_encoded
 from nmt.inference.model_folder import TrainedModel, load_folder
@@ -96,7 +96,7 @@ def trained() -> TrainedModel:
 
 @functools.cache
 def weights() -> str:
-    return memory_file.weights_fingerprint(trained())
+    return memories.weights_fingerprint(trained())
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def use_model(file: Path) -> object:
     model = load_folder(file.parent)
     texts = Translator(model).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return memory_file.weights_fingerprint(model), texts, digest(model.config)
+    return memories.weights_fingerprint(model), texts, digest(model.config)
 
 
 def write_adapter(folder: Path) -> None:
@@ -136,15 +136,15 @@ def write_adapter(folder: Path) -> None:
     for weight in model.parameters():
         if weight.requires_grad:
             torch.nn.init.normal_(weight)
-    base = adapter_file.Base(folder / FINISHED, adapter_file.model_fingerprint(folder / FINISHED))
-    adapter_file.save_adapter(place, model, base, rank=2, alpha=1)
+    base = model_folder.Base(folder / FINISHED, model_folder.model_fingerprint(folder / FINISHED))
+    model_folder.save_adapter(place, model, base, rank=2, alpha=1)
 
 
 def use_adapter(file: Path) -> object:
-    base = adapter_file.Base(FINISHED, adapter_file.model_fingerprint(FINISHED))
-    assert adapter_file.find_base(file.parent).samefile(FINISHED)
+    base = model_folder.Base(FINISHED, model_folder.model_fingerprint(FINISHED))
+    assert model_folder.find_base(file.parent).samefile(FINISHED)
     model = copy.deepcopy(trained().model)
-    adapter_file.apply_adapter(model, file.parent, base=base)
+    model_folder.apply_adapter(model, file.parent, base=base)
     return digest(dict(model.state_dict()))
 
 
@@ -237,15 +237,13 @@ def use_tokenizer(file: Path) -> object:
 
 
 def use_memories(_: Path) -> object:
-    lines = [
-        memory_file.load_memory(file, trained(), model=weights()) for file in memory_file.memory_files(Path("memories"))
-    ]
+    lines = [memories.load_memory(file, trained(), model=weights()) for file in memories.memory_files(Path("memories"))]
     translations = translate_encoded(Translator(trained()), lines, GREEDY, alignments=True)
     return digest([tuple(line) for line in lines]), [translation.text for translation in translations]
 
 
 def use_forged_memory(file: Path) -> object:
-    line = memory_file.load_memory(file, trained(), model=weights())
+    line = memories.load_memory(file, trained(), model=weights())
     return translate_encoded(Translator(trained()), [line], GREEDY)[0].text
 
 
