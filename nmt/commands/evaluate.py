@@ -143,9 +143,10 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
     choice = choose_tokenizer(texts.references, texts.tokenizer)
-    how: dict[str, Any] = {"lowercase": texts.lowercase, "tokenizer": choice.tokenizer}
-    scores = corpus_scores(texts.hypotheses, texts.references, ter=True, **how)
-    print_hints(choice, texts.hypotheses, texts.references, sources=texts.sources, **how)
+    lowercase = texts.lowercase
+    sides = (texts.hypotheses, texts.references)
+    scores = corpus_scores(*sides, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
+    print_hints(choice, *sides, sources=texts.sources, lowercase=lowercase)
     links = texts.links
     signatures = scores.signatures
     lines = [

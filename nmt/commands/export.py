@@ -90,7 +90,7 @@ def _write(options: Export, deployment: Path | None = None) -> Path:
         write_deployment(deployment, trained, lists, name=name, engines=engines, fingerprint=fingerprint)
         return deployment
     if trained.model.attention.sequential:
-        print(f"note: {trained.attention.name} attention is sequential, so torch still encodes the source")
+        print(f"note: {trained.properties.attention.name} attention is sequential, so torch still encodes the source")
     return export(trained, Path(options.model), lists, engines=engines, fingerprint=fingerprint)
 
 

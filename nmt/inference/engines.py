@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from nmt.data.invisible import Invisible
 from nmt.settings.arguments import text_list
 from nmt.settings.bounds import Count
 
 if TYPE_CHECKING:
-    from nmt.data.invisible import Invisible
     from nmt.search.engine import Engine
     from nmt.text.tokenizer import Tokenizer
 
@@ -55,8 +55,8 @@ class LoadSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionFacts:
-    """Properties of a model's attention that need no torch. ``about.json`` of an exported model stores them."""
+class AttentionProperties:
+    """Properties of a model's attention that need no torch."""
 
     class_name: str
     """Such as ``MemoryAttention``."""
@@ -71,6 +71,19 @@ class AttentionFacts:
     def name(self) -> str:
         """The class name without ``Attention``: Memory, Bahdanau, …"""
         return self.class_name.removesuffix("Attention")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Properties:
+    """Properties of a model besides its weights, which every engine needs. ``about.json`` stores them."""
+
+    attention: AttentionProperties
+    lowercase: bool
+    """Whether the model was trained on lower-cased text."""
+    remove_invisible: Invisible | None = None
+    """The invisible characters that were removed from the training text."""
+    score_tokenizer: str | None = None
+    """``evaluation.tokenizer`` of the run that trained the model."""
 
 
 def stored_tokenizer(config: Mapping[str, Any]) -> str | None:
@@ -90,22 +103,7 @@ class Runtime(Protocol):
     def target(self) -> Tokenizer: ...
 
     @property
-    def lowercase(self) -> bool:
-        """Whether the model was trained on lower-cased text."""
-        ...
-
-    @property
-    def remove_invisible(self) -> Invisible | None:
-        """The invisible characters that were removed from the training text."""
-        ...
-
-    @property
-    def score_tokenizer(self) -> str | None:
-        """``evaluation.tokenizer`` of the run that trained the model."""
-        ...
-
-    @property
-    def attention(self) -> AttentionFacts: ...
+    def properties(self) -> Properties: ...
 
     @property
     def workers(self) -> int:

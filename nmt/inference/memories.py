@@ -230,7 +230,8 @@ Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 def weights_fingerprint(trained: TrainedModel) -> str:
     """Return the fingerprint of the model's weights, settings and tokenizers."""
     blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
-    removed = [] if trained.remove_invisible is None else [trained.remove_invisible]  # none in earlier versions
+    invisible = trained.properties.remove_invisible
+    removed = [] if invisible is None else [invisible]  # none in earlier versions
     settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source, *removed]).encode()
     tokenizers = [tokenizer.to_bytes() for tokenizer in (trained.source, trained.target)]
     return fingerprint(b"".join([settings, *tokenizers]), trained.model.state_dict())

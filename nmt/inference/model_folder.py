@@ -24,14 +24,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from nmt.data.invisible import KINDS, Invisible
+from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
 from nmt.files.reading import open_regular, read_json, require_plain, require_regular
 from nmt.files.source_code import changed_modules
-from nmt.inference.engines import AttentionFacts, stored_tokenizer
+from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
 from nmt.inference.run_files import ADAPTER, CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
 from nmt.inference.torch_engine import TorchEngine
 from nmt.model.adapter import add_updates, matrices, updates
@@ -60,26 +60,19 @@ class TrainedModel:
     base: Base | None = None
 
     @property
-    def lowercase(self) -> bool:
-        return bool(self.config["data"]["lowercase"])
-
-    @property
-    def remove_invisible(self) -> Invisible | None:
-        kind: Invisible | None = self.config["data"].get("remove_invisible")  # earlier versions had none
-        return kind
-
-    @property
-    def score_tokenizer(self) -> str | None:
-        return stored_tokenizer(self.config)
-
-    @property
-    def attention(self) -> AttentionFacts:
+    def properties(self) -> Properties:
         attention = self.model.attention
-        return AttentionFacts(
-            class_name=type(attention).__name__,
-            reads_source=attention.reads_source,
-            signed=attention.signed,
-            max_source_length=attention.max_source_length,
+        data = self.config["data"]
+        return Properties(
+            attention=AttentionProperties(
+                class_name=type(attention).__name__,
+                reads_source=attention.reads_source,
+                signed=attention.signed,
+                max_source_length=attention.max_source_length,
+            ),
+            lowercase=bool(data["lowercase"]),
+            remove_invisible=data.get("remove_invisible"),  # earlier versions had none
+            score_tokenizer=stored_tokenizer(self.config),
         )
 
     @property

@@ -33,14 +33,15 @@ class Reader:
 
     def __init__(self, runtime: Runtime, *, check_text: bool = True) -> None:
         self.runtime = runtime
-        self.lowercase = runtime.lowercase
-        self.score_tokenizer = runtime.score_tokenizer
-        self.attention = runtime.attention
+        properties = runtime.properties
+        self.lowercase = properties.lowercase
+        self.score_tokenizer = properties.score_tokenizer
+        self.attention = properties.attention
         self.source_check = TextCheck("source", runtime.source, runtime.target)
         self.target_check = TextCheck("target", runtime.target, runtime.source)
         self.check_text = check_text
         # Changes a line as the training text was changed: without invisible characters, in lower case.
-        self.change_text = partial(_change_text, runtime.remove_invisible, runtime.lowercase)
+        self.change_text = partial(_change_text, properties.remove_invisible, properties.lowercase)
 
     @cached_property
     def trained(self) -> TrainedModel:

@@ -258,7 +258,6 @@ def print_hints(
     *,
     sources: Sequence[str] | None = None,
     lowercase: bool = False,
-    tokenizer: str,
     finished: bool = True,
 ) -> None:
     """Print why this tokenizer was chosen, and what is unusual in the texts.
@@ -267,6 +266,7 @@ def print_hints(
     """
     if choice.reason is not None:
         print_message(choice.reason)
+    tokenizer = choice.tokenizer
     metric = bleu_metric(tokenizer, lowercase=lowercase)
 
     def bleu(texts: Sequence[str], other: Sequence[str]) -> float:

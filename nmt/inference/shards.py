@@ -148,7 +148,7 @@ class TranslateShard:
 def translator_fingerprint(translator: Translator, folder: Path, adapter: str | Path | None) -> str:
     """Return a string that changes whenever the model in ``folder`` changes, or the adapter."""
     if isinstance(translator.runtime, OnnxModel):
-        return fingerprint(translator.runtime.checksums)
+        return fingerprint(translator.runtime.properties.checksums)
     from nmt.inference.model_folder import model_fingerprint  # imports torch
 
     return " ".join(model_fingerprint(Path(place)) for place in (folder, adapter) if place is not None)
@@ -236,26 +236,27 @@ def shard_results(
     ``translator`` has the model of the ``job``. The ``folder`` of finished shards is deleted when the block succeeds.
     Otherwise it stays, and a message says how to continue.
     """
-    shards = _shards(groups, translator)
+    shards = _shards(groups, translator.source_check, translator.change_text, translator.runtime.source)
     del translator  # its model would stay in memory, and each worker loads its own
-    with open_store(folder, job.record()) as store, _kept_shards(store):
-        if count := store.count():
-            print_message(f"{folder}: {counted(count, 'finished shard')}; continuing")
-        with closing(run_shards(shards, store, workers)) as results:
-            yield results
+    with open_store(folder, job.record()) as store:
+        try:
+            if count := store.count():
+                print_message(f"{folder}: {counted(count, 'finished shard')}; continuing")
+            with closing(run_shards(shards, store, workers)) as results:
+                yield results
+        except (UserError, KeyboardInterrupt) as error:
+            if count := store.count():
+                kept = f"{counted(count, 'finished shard')} kept in {folder}; run the same command again to continue"
+                if isinstance(error, UserError):
+                    raise UserError(*error.problems[:-1], f"{error.problems[-1]}; {kept}") from error
+                print_message(f"stopped; {kept}")
+            raise
 
 
-def _shards(groups: Iterable[list[str]], translator: Translator) -> Iterator[Shard]:
-    """Return an iterator of the shards. It reads some lines of each, to warn about a text that the model cannot read.
-
-    It keeps the tokenizer of the translator, but not its model, which would stay in memory.
-    """
-    return _checked_shards(groups, translator.source_check, translator.change_text, translator.runtime.source)
-
-
-def _checked_shards(
+def _shards(
     groups: Iterable[list[str]], check: TextCheck, change: Callable[[str], str], tokenizer: Tokenizer
 ) -> Iterator[Shard]:
+    """Yield the shards. ``check`` reads some lines of each, to warn about a text that the model cannot read."""
     first = 0
     for number, lines in enumerate(groups):
         for line in map(change, lines[:CHECKED]):
@@ -263,20 +264,6 @@ def _checked_shards(
         yield Shard(number, first, lines)
         first += len(lines)
     check.conclude()
-
-
-@contextmanager
-def _kept_shards(store: ShardStore) -> Iterator[None]:
-    """Say how to continue if the block fails after shards were finished."""
-    try:
-        yield
-    except (UserError, KeyboardInterrupt) as error:
-        if count := store.count():
-            kept = f"{counted(count, 'finished shard')} kept in {store.folder}; run the same command again to continue"
-            if isinstance(error, UserError):
-                raise UserError(*error.problems[:-1], f"{error.problems[-1]}; {kept}") from error
-            print_message(f"stopped; {kept}")
-        raise
 
 
 def run_shards(shards: Iterable[Shard], store: ShardStore, workers: Workers) -> Generator[Done]:

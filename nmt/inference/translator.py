@@ -283,12 +283,9 @@ class Translator(Reader):
         golds = None if links is None else links_from_python(links, pairs)
         choice = choose_tokenizer(references, tokenizer or self.score_tokenizer)
         translations = self.texts(sources, options)
-        how: dict[str, Any] = {
-            "lowercase": ignore_case(lowercase, trained_on_lowercase=self.lowercase),
-            "tokenizer": choice.tokenizer,
-        }
-        scores = corpus_scores(translations, references, ter=True, **how)
-        print_hints(choice, translations, references, sources=sources, **how)
+        lowercase = ignore_case(lowercase, trained_on_lowercase=self.lowercase)
+        scores = corpus_scores(translations, references, ter=True, lowercase=lowercase, tokenizer=choice.tokenizer)
+        print_hints(choice, translations, references, sources=sources, lowercase=lowercase)
         aer = None
         signatures = scores.signatures
         if golds is not None:

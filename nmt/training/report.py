@@ -85,7 +85,7 @@ def test_report(
     write_lines(folder / run_files.TRANSLATIONS, hypotheses)
     tokenizer = choose_tokenizer(references, evaluation.tokenizer).tokenizer
     scores = corpus_scores(hypotheses, references, tokenizer=tokenizer)
-    print_hints(Choice(tokenizer), hypotheses, references, tokenizer=tokenizer, finished=False)
+    print_hints(Choice(tokenizer), hypotheses, references, finished=False)
     results = {"bleu": scores.bleu, "chrf": scores.chrf, "aer": None}
     if golds is None and test.has_links:
         warn(f"data.test: no gold links in {counted(len(sources), 'pair')}, so there is no AER; give links")

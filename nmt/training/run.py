@@ -158,7 +158,7 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log
     else:
         log(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
         if trained.model.attention.sequential:
-            log(f"{trained.attention.name} attention is sequential, so torch still encodes the source")
+            log(f"{trained.properties.attention.name} attention is sequential, so torch still encodes the source")
 
 
 def _log_tokenizer(config: Train, prepared: Prepared, log: Callable[[str], None]) -> None:

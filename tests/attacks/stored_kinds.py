@@ -212,7 +212,7 @@ def use_export(file: Path) -> object:
     runtime = open_onnx(FINISHED, LoadSettings(engine=engine, threads=1, shortlist=shortlist))
     texts = Translator(runtime).texts(LINES, GREEDY, on_failure=lambda *_: None)
     assert len(texts) == len(LINES) and not any("\n" in text for text in texts)
-    return texts, runtime.lowercase, runtime.attention, runtime.torch_encodes
+    return texts, runtime.properties.lowercase, runtime.properties.attention, runtime.torch_encodes
 
 
 def use_shortlist(file: Path) -> object:

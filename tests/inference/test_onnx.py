@@ -382,7 +382,7 @@ def test_one_thread_translates_one_line_in_8_bit_integers(run: Path, monkeypatch
     monkeypatch.setattr(OnnxModel, "_load", lambda self, threads: threads)
     runtime = open_onnx(run, LoadSettings(engine="onnx-int8", threads=2))
     assert [runtime.engine(trace=False, hypotheses=count) for count in (1, 10, 11, None)] == [1, 1, 2, 2]
-    for others in ({"engine_name": "onnx"}, {"torch_encodes": True}):
+    for others in ({"engine_name": "onnx"}, {"properties": replace(runtime.properties, encoder="torch")}):
         assert replace(runtime, **others).engine(trace=False, hypotheses=1) == 2  # type: ignore[comparison-overlap]
     alone = replace(runtime, settings=LoadSettings(threads=1))
     alone.engine(trace=False)

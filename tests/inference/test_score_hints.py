@@ -33,7 +33,7 @@ def hints(
     hypotheses: Sequence[str], references: Sequence[str], capsys: pytest.CaptureFixture[str], **how: object
 ) -> str:
     choice = choose_tokenizer(references)
-    print_hints(choice, hypotheses, references, tokenizer=choice.tokenizer, **how)  # type: ignore[arg-type]
+    print_hints(choice, hypotheses, references, **how)  # type: ignore[arg-type]
     return capsys.readouterr().err
 
 
@@ -79,11 +79,11 @@ def test_random_text_in_another_normal_form_is_named_and_others_give_no_warning(
     capture = SysCapture(2)
     capture.start()
     try:
-        print_hints(choose_tokenizer(lines), noisy(lines), lines, tokenizer="13a")
+        print_hints(choose_tokenizer(lines), noisy(lines), lines)
         assert capture.snap() == ""
         sides = [noisy(lines), lines]
         sides[side] = [unicodedata.normalize("NFD", line) for line in sides[side]]
-        print_hints(choose_tokenizer(lines), *sides, tokenizer="13a")
+        print_hints(choose_tokenizer(lines), *sides)
         assert "normal form" in capture.snap()
     finally:
         capture.done()

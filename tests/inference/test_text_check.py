@@ -118,9 +118,9 @@ def test_the_input_of_workers_is_checked(run: Path, tmp_path: Path) -> None:
     translator = Translator(load_folder(run))
     (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n" * 600, encoding="utf-8")
     with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        assert (
-            sum(len(shard.lines) for shard in shards._shards(full_groups(str(tmp_path / "in.txt")), translator)) == 600
-        )
+        reading = (translator.source_check, translator.change_text, translator.runtime.source)
+        groups = full_groups(str(tmp_path / "in.txt"))
+        assert sum(len(shard.lines) for shard in shards._shards(groups, *reading)) == 600
 
 
 def test_the_command_names_the_text(run: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

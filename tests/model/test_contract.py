@@ -86,8 +86,9 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
             self.context_size = 3
 
     model: Any = SimpleNamespace(attention=Constant())
-    trained = TrainedModel(model=model, source=None, target=None, config={}, longest_source=9)  # type: ignore[arg-type]
-    assert not trained.attention.reads_source
+    config = {"data": {"lowercase": False}}
+    trained = TrainedModel(model=model, source=None, target=None, config=config, longest_source=9)  # type: ignore[arg-type]
+    assert not trained.properties.attention.reads_source
 
 
 @pytest.mark.parametrize("method", ["init", "features", "step", "reorder"])

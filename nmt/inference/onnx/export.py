@@ -107,10 +107,7 @@ def write_export(
     about = About(
         format=FORMAT,
         model=fingerprint,
-        lowercase=trained.lowercase,
-        remove_invisible=trained.remove_invisible,
-        score_tokenizer=trained.score_tokenizer,
-        attention=trained.attention,
+        **vars(trained.properties),
         encoder="torch" if model.attention.sequential else "onnx",
         checksums={file.name: checksum(file) for file in sorted(folder.iterdir())},
     )
@@ -292,19 +289,22 @@ def write_deployment(
 
     See ``write_export``. Raises UserError if torch has to encode the source.
     """
+    properties = trained.properties
     if trained.model.attention.sequential:
         raise UserError(
-            f"output={name}: {trained.attention.name} attention needs torch to encode the source; remove output= and "
-            "translate with the run's folder"
+            f"output={name}: {properties.attention.name} attention needs torch to encode the source; remove output= "
+            "and translate with the run's folder"
         )
     write_export(folder, trained, lists, engines=engines, fingerprint=fingerprint)
     (folder / "requirements.txt").write_text(PACKAGES.read_text("utf-8"), encoding="utf-8")
     text = README.format(
-        attention=trained.attention.name,
+        attention=properties.attention.name,
         version=__version__,
         name=name,
         engines=", ".join(f"`engine={engine}`{'' if at else ' (default)'}" for at, engine in enumerate(engines)),
         shortlist="" if lists is None else " `shortlist=true` uses the shortlist.",
-        case="The model reads and writes lower case." if trained.lowercase else "The model keeps upper and lower case.",
+        case="The model reads and writes lower case."
+        if properties.lowercase
+        else "The model keeps upper and lower case.",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")

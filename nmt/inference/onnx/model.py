@@ -18,7 +18,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from nmt.data.invisible import Invisible
 from nmt.errors import UserError
 from nmt.files.checksum import archive_fingerprint, verify_file
 from nmt.files.reading import read_json
@@ -28,9 +27,9 @@ from nmt.inference.engines import (
     FORMAT,
     GRAPH_SUFFIX,
     SHORTLIST,
-    AttentionFacts,
     LoadSettings,
     OnnxEngineName,
+    Properties,
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
@@ -60,19 +59,15 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class About(Properties):
     """The content of ``about.json``."""
 
     format: int
     model: str
     """The fingerprint of the exported model."""
-    lowercase: bool
-    attention: AttentionFacts
     encoder: Literal["onnx", "torch"]
     """``torch`` if torch encodes the sources, because the attention writes one source state after the other."""
     checksums: dict[str, int]
-    remove_invisible: Invisible | None = None
-    score_tokenizer: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +79,16 @@ class OnnxModel:
     folder: Path
     """The folder of the graphs."""
     settings: LoadSettings
-    checksums: Mapping[str, int]
+    properties: About
     engine_name: OnnxEngineName
     source: Tokenizer
     target: Tokenizer
-    lowercase: bool
-    attention: AttentionFacts
-    torch_encodes: bool
-    remove_invisible: Invisible | None
-    score_tokenizer: str | None
     process: int = field(default_factory=os.getpid, init=False, compare=False)
     """The process that loaded the model."""
+
+    @property
+    def torch_encodes(self) -> bool:
+        return self.properties.encoder == "torch"
 
     @property
     def thread_count(self) -> int:
@@ -137,7 +131,7 @@ class OnnxModel:
         """Raise UserError if a file that this model needs is missing or damaged, without loading it."""
         names = [self.step_name, ALIGN, *([] if self.torch_encodes else [self.encode_name])]
         for name in names + ([SHORTLIST] if self.settings.shortlist else []):
-            verified(self.folder / name, self.checksums)
+            verified(self.folder / name, self.properties.checksums)
 
     @cached_property
     def _all_threads(self) -> OnnxEngine:
@@ -242,15 +236,10 @@ class _Export:
             place=self.place,
             folder=self.folder,
             settings=settings,
-            checksums=self.checksums,
+            properties=about,
             engine_name=engine_name,
             source=source,
             target=target,
-            lowercase=about.lowercase,
-            attention=about.attention,
-            torch_encodes=about.encoder == "torch",
-            remove_invisible=about.remove_invisible,
-            score_tokenizer=about.score_tokenizer,
         )
 
 
