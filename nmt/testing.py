@@ -294,7 +294,9 @@ def check_parts(attention: Attention, inputs: Inputs) -> None:
 def check_gradients(attention: Attention, inputs: Inputs) -> None:
     """Gradients of states, queries and parameters equal finite differences."""
     rows = slice(0, 3, 2) if len(inputs.lengths) > 2 else slice(None)
-    states, mask, query = inputs.states[rows, :3], inputs.mask[rows, :3], inputs.query[rows, :2]
+    states = inputs.states[rows, :3]
+    mask = inputs.mask[rows, :3]
+    query = inputs.query[rows, :2]
     parameters = dict(attention.named_parameters())
 
     def run(states: Tensor, query: Tensor, *values: Tensor) -> Tensor:
@@ -358,7 +360,8 @@ def _one_head(attention: Attention, inputs: Inputs) -> tuple[Attention, Inputs]:
     """Return the inner attention of a multi-head attention, and its inputs: heads obey the algebra before W_o."""
     if not isinstance(attention, MultiHeadAttention):
         return attention, inputs
-    states, query = attention.W_s(inputs.states), attention.W_q(inputs.query)
+    states = attention.W_s(inputs.states)
+    query = attention.W_q(inputs.query)
     mask = inputs.mask.repeat_interleave(attention.heads, 0)
     return attention.inner, Inputs(attention.split_heads(states), mask, attention.split_heads(query))
 
@@ -404,7 +407,8 @@ def _require_equal(
 
 
 def _require_equal_memories(actual: Memory, expected: Memory, inputs: Inputs, problem: str, cause: str) -> None:
-    left, right = _tensors(actual), _tensors(expected)
+    left = _tensors(actual)
+    right = _tensors(expected)
     if missing := left.keys() ^ right.keys():
         raise BrokenLaw(f"memory.{min(missing)} {problem}: only one of them holds a tensor; {cause}")
     for name in left:

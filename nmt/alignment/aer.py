@@ -161,7 +161,8 @@ class LostWords:
         """Print a warning to stderr for each file that has such words."""
         for side, place in self.places.items():
             if lines := self._words[side]:
-                count, (row, words) = sum(map(len, lines.values())), min(lines.items())
+                count = sum(map(len, lines.values()))
+                row, words = min(lines.items())
                 print_message(
                     f"warning: {place}:{row + 1}: the tokenizer removes the word {words[0]!r:.60}, so it has no link"
                     f" and no weight; {counted(count, 'such word')} in {counted(len(lines), 'line')}"

@@ -39,10 +39,12 @@ def train_ibm_model_1(pairs: Iterable[tuple[Ids, Ids]], *, iterations: int = 5) 
     if not cells:
         no_ids = np.zeros(0, dtype=np.int64)
         return TranslationTable(no_ids, no_ids, np.zeros(0))
-    (sources, targets), position = np.concatenate(cells, axis=1), np.concatenate(positions)
+    sources, targets = np.concatenate(cells, axis=1)
+    position = np.concatenate(positions)
     size = int(targets.max()) + 1
     pair_ids, cell = np.unique(sources * size + targets, return_inverse=True)
-    source, target = pair_ids // size, pair_ids % size
+    source = pair_ids // size
+    target = pair_ids % size
     probability = np.ones(len(pair_ids))
     for _ in range(iterations):
         weight = probability[cell]

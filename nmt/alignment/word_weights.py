@@ -148,7 +148,8 @@ def linked_pieces(linked: np.ndarray, source_words: Sequence[int], target_words:
 
 def _piece_words(words: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return piece and word of each (piece, word), sorted by piece; a piece of n words has n of them."""
-    first, last = np.asarray(words, dtype=np.int64), np.asarray(last_words(words), dtype=np.int64)
+    first = np.asarray(words, dtype=np.int64)
+    last = np.asarray(last_words(words), dtype=np.int64)
     counts = np.where(first < 0, 0, last - first + 1)
     pieces = np.repeat(np.arange(len(first)), counts)
     return pieces, np.arange(len(pieces)) - np.repeat(np.cumsum(counts) - counts, counts) + first[pieces]

@@ -38,7 +38,8 @@ class GatedDeltaAttention(DeltaAttention):
         keys = unit(project(self.W_k, states))
         beta = torch.sigmoid(project(self.beta, states)).masked_fill(~mask[..., None], 0)
         log_alpha = logsigmoid(project(self.alpha, states)).masked_fill(~mask[..., None], 0)
-        log_a, log_total = log_alpha.cumsum(1), log_alpha.sum(1, keepdim=True)
+        log_a = log_alpha.cumsum(1)
+        log_total = log_alpha.sum(1, keepdim=True)
         decays = (log_a - log_a.transpose(1, 2)).tril().exp()  # a_s/a_j for j ≤ s
         overlaps = (beta * decays * (keys @ keys.transpose(1, 2))).tril(-1)
         inverse = torch.linalg.solve_triangular(

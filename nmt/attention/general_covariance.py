@@ -103,7 +103,8 @@ def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Te
     """
     earlier = inputs[3] @ covariance.transpose(1, 2)  # C_0 x_s for all states of the chunk
     share = torch.ones_like(inputs[2][:, :1])
-    weights, written = share[:, :0], earlier[:, :0]
+    weights = share[:, :0]
+    written = earlier[:, :0]
     gates = []
     for scores, h, real, x, first in zip(*(tensor.unbind(1) for tensor in (*inputs, earlier)), strict=True):
         similarities = (written @ x[..., None])[..., 0]  # f_jᵀ x_s

@@ -99,7 +99,8 @@ class HashedAttention(SourceAttention):
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         require_queries(query)
-        projected, length = self.W_q(query), memory.slots.shape[1]
+        projected = self.W_q(query)
+        length = memory.slots.shape[1]
         deployed = torch.compiler.is_compiling()  # a graph cannot branch on sizes
         if not deployed and length <= self.chunk:
             return super().read(projected, memory)

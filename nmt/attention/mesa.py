@@ -60,7 +60,8 @@ class MesaAttention(DecayingAttention):
         """
         assert memory.keys is not None
         keys = unit(project(self.W_k, states))
-        exact, inverse = keys.double(), memory.keys.double()  # float32 loses all digits if λ is small
+        exact = keys.double()  # float32 loses all digits if λ is small
+        inverse = memory.keys.double()
         if not torch.compiler.is_exporting() and states.shape[1] < self.rank:
             projected = exact @ inverse  # P' Kᵀ = P Kᵀ (I + K P Kᵀ)⁻¹ is a smaller system, and P is symmetric
             weights = solve(projected @ exact.transpose(1, 2), projected).transpose(1, 2)
@@ -82,7 +83,8 @@ def solve(matrix: Tensor, right: Tensor) -> Tensor:
         solution: Tensor = torch.linalg.solve(matrix, right)
         return solution
     largest = matrix.abs().sum(2).amax(1)[:, None, None]  # no eigenvalue is larger
-    inverse, lowest = identity / largest, 1 / largest  # the eigenvalues of A X lie between ``lowest`` and 1
+    inverse = identity / largest
+    lowest = 1 / largest  # the eigenvalues of A X lie between ``lowest`` and 1
     for _ in range(NEWTON_STEPS):
         inverse = inverse * (2 / (1 + lowest))
         inverse = inverse @ (2 * identity - matrix @ inverse)

@@ -79,7 +79,9 @@ class NestedMemoryAttention(MemoryAttention):
 
     def slot_places(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return 1 − the number whose binary digits after the point are those of k − 1 in reverse order (K,)."""
-        digits, places, value = torch.arange(self.slots, device=device), torch.ones(self.slots, device=device), 1.0
+        digits = torch.arange(self.slots, device=device)
+        places = torch.ones(self.slots, device=device)
+        value = 1.0
         for _ in range((self.slots - 1).bit_length()):
             value /= 2
             places = places - value * (digits % 2)

@@ -71,9 +71,13 @@ def _chunks(tensors: Sequence[Tensor], size: int) -> list[Tensors]:
 class _Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, step: Step, count: int, carry: Tensor, *tensors: Tensor) -> Tensors:
-        inputs, parameters = tensors[:count], tensors[count:]
-        ctx.step, ctx.count, ctx.size = step, count, ceil(sqrt(inputs[0].shape[1]))
-        carries, chunk_outputs = [], []
+        inputs = tensors[:count]
+        parameters = tensors[count:]
+        ctx.step = step
+        ctx.count = count
+        ctx.size = ceil(sqrt(inputs[0].shape[1]))
+        carries = []
+        chunk_outputs = []
         for chunk in _chunks(inputs, ctx.size):
             carries.append(carry)
             carry, outputs = _run_without_graph(step, carry, chunk, parameters)
@@ -86,7 +90,8 @@ class _Scan(torch.autograd.Function):
     def backward(ctx: Any, grad_carry: Tensor, *grad_outputs: Tensor) -> tuple[Any, ...]:
         needs_grad = ctx.needs_input_grad[2:]  # of the carry, the inputs and the parameters
         count = len(needs_grad) - 1
-        tensors, carries = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        tensors = ctx.saved_tensors[:count]
+        carries = ctx.saved_tensors[count:]
         inputs = tensors[: ctx.count]
         parameters = [tensor.detach().requires_grad_() for tensor in tensors[ctx.count :]]
         grad_inputs: list[Sequence[Tensor]] = []

@@ -197,7 +197,8 @@ def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
 
 def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> list[float]:
     """Label cells of ``pitch`` points, or of their present size. Return the size of cells and labels in points."""
-    box, points = axes.get_window_extent(), POINTS / axes.figure.dpi
+    box = axes.get_window_extent()
+    points = POINTS / axes.figure.dpi
     rows, columns = panel.weights.shape
     across = min(columns, MAX_LABELS) * CELL
     down = min(rows, MAX_LABELS) * CELL

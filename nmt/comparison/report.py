@@ -146,7 +146,8 @@ def _pictures(
         picture = Picture(save_figure(draw_pareto(timed), folder / "pareto"), text)
         pictures.append(("Quality against decoding time", picture))
     if options.engines and options.beams:
-        engine, beam = options.engines[0], max(options.beams)
+        engine = options.engines[0]
+        beam = max(options.beams)
         columns = bucket_columns(buckets, engine, beam)
         figure = draw_lengths(rows, [bucket.label for bucket in buckets], *columns, f"{engine}, beam {beam}")
         text = (
@@ -183,7 +184,8 @@ def _sentences(
 
 
 def _slots(label: str, example: Mapping[str, Any]) -> list[Panel]:
-    write, read = np.array(example["write"]), np.array(example["read"])
+    write = np.array(example["write"])
+    read = np.array(example["read"])
     return [
         Panel(f"{label}: α, slots down, source across", write, [], example["source_pieces"], quantity="α"),
         Panel(f"{label}: β, target down, slots across", read, example["target_pieces"], [], quantity="β"),

@@ -51,7 +51,8 @@ def describe_budget(rows: Sequence[Row]) -> str:
 def _range(numbers: Sequence[int]) -> str:
     if not numbers:
         return "unknown"
-    low, high = numbers[0], numbers[-1]
+    low = numbers[0]
+    high = numbers[-1]
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
@@ -106,7 +107,8 @@ def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple
 
 def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], command: str) -> list[tuple[str, str]]:
     """Return the command, the machine, the versions and the run folders."""
-    machine, versions = conditions["machine"], conditions["versions"]
+    machine = conditions["machine"]
+    versions = conditions["versions"]
     named = ", ".join(f"{name} {number}" for name, number in versions.items())
     place = f"{machine['processor']}, {counted(machine['threads'], 'thread')}, {machine['device']}, {machine['system']}"
     settings = differing_settings({row.label: row.runs[0] for row in rows})
@@ -122,7 +124,8 @@ def explain_conditions(rows: Sequence[Row], conditions: Mapping[str, Any], comma
 
 def _weights(run: Run) -> str:
     """Return the folder of a run, and which of its weights it kept."""
-    averaged, best = run.summary.get("averaged_epochs"), run.summary.get("kept_epoch")
+    averaged = run.summary.get("averaged_epochs")
+    best = run.summary.get("kept_epoch")
     if averaged:
         return f"{run.folder} (mean of epochs {', '.join(map(str, averaged))})"
     decay = run.config.get("training", {}).get("ema_decay")

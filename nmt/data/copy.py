@@ -41,7 +41,8 @@ def generate(
     if min_words > max_words:
         raise UserError(f"data.min_words={min_words}: must be at most data.max_words={max_words}")
     words = WORDS[:vocabulary]
-    total, limit = sum(sizes.values()), sum(vocabulary**length for length in range(min_words, max_words + 1)) // 2
+    total = sum(sizes.values())
+    limit = sum(vocabulary**length for length in range(min_words, max_words + 1)) // 2
     if total > limit:
         raise UserError(
             f"data.max_words={max_words}: allows {counted(limit, 'distinct sentence')} with "

@@ -65,7 +65,8 @@ def _from_columns(texts: Mapping[str, Any], place: str, columns: Sequence[str] |
     if columns is None:
         names = ", ".join(map(str, texts))
         raise UserError(f"{place} has the columns {names}; name source and target, such as columns=('en', 'de')")
-    source, target = texts.get(columns[0]), texts.get(columns[1])
+    source = texts.get(columns[0])
+    target = texts.get(columns[1])
     if isinstance(source, str) and isinstance(target, str):
         return source, target
     for column, value in zip(columns, (source, target), strict=True):

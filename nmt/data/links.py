@@ -174,7 +174,8 @@ def _naacl_items(lines: Sequence[str], place: str) -> Iterator[_Item]:
         text = line.strip()
         match = NAACL.fullmatch(text)
         if match is not None:
-            sentence, sure = int(match[1]), match[4] != "P"
+            sentence = int(match[1])
+            sure = match[4] != "P"
             link = (int(match[2]), int(match[3]))
             items.append(_Item(sentence=sentence, link=link, sure=sure, line=number, text=text))
         elif text:

@@ -83,7 +83,8 @@ class ParallelFiles:
                 if not os.path.isfile(file := self.folder / name):  # unlike Path.is_file, also for names of any length
                     kind = "a folder, not a file" if os.path.isdir(file) else "no such file"
                     yield f"data.{part}.{key}={file}: {kind}"
-        sources, weights = len(names["src"]), files.get("weights")
+        sources = len(names["src"])
+        weights = files.get("weights")
         if sources != len(names["tgt"]):
             targets = f"data.{part}.tgt: {counted(len(names['tgt']), 'file')}"
             yield f"{targets}, data.{part}.src has {sources}; give equally many"

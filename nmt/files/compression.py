@@ -78,7 +78,8 @@ def foreign_format(head: bytes, name: str) -> str | None:
         return f"a tar archive; extract it: tar xf {name}"
     if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") and name.endswith(TRANSLATION_MEMORIES):
         return "XML; write its sentences to two text files, one sentence per line"
-    first, second = head[::2], head[1::2]
+    first = head[::2]
+    second = head[1::2]
     for zeros, letters, order in ((second, first, "LE"), (first, second, "BE")):
         letters = letters.rstrip(b"\x00\r\n")
         if zeros.count(0) * 2 > len(zeros) and 0 not in letters and len(letters) > 2:

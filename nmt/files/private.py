@@ -142,7 +142,8 @@ def _is_abandoned(inside: Path, *, locked: bool) -> bool:
             return False
         try:
             writer = json.loads(mark.read(1000))
-            process, host = int(writer["process"]), str(writer["host"])
+            process = int(writer["process"])
+            host = str(writer["host"])
         except (ValueError, LookupError, TypeError):
             return not os.fstat(mark.fileno()).st_size and (locked or age > ABANDONED_S)  # killed before it was written
     return locked or age > ABANDONED_S or (host == _host() and not _is_running(process))

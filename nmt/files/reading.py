@@ -63,7 +63,8 @@ def require_plain(value: Any) -> Any:
     The limits also refuse values that contain themselves, and values that contain another one many times: to walk or
     print them would take forever.
     """
-    pending, count = [(value, 0)], 0
+    pending = [(value, 0)]
+    count = 0
     while pending:
         item, depth = pending.pop()
         count += 1

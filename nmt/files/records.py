@@ -31,7 +31,8 @@ class Records:
         """Return a record, or None if it is missing. Tuples were stored as lists."""
         try:
             with open_regular(self.folder / name) as file:
-                header, content = json.loads(file.readline()), file.read()
+                header = json.loads(file.readline())
+                content = file.read()
             expected = {"key": json.loads(json.dumps(key)), "checksum": checksum(content)}
             return json.loads(content) if header == expected else None
         except (OSError, ValueError, RecursionError):

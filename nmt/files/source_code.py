@@ -65,7 +65,8 @@ def changed_modules(stored: Any, *, groups: Iterable[str] | None = None, toolkit
     ``toolkit`` only, and only where its version is the same. Nothing is imported, so ``stored`` may be a stranger's.
     """
     try:
-        version, code = stored["toolkit"], stored["code"]
+        version = stored["toolkit"]
+        code = stored["code"]
         modules = {
             name: fingerprint
             for group in (code if groups is None else groups)

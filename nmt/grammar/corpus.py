@@ -58,7 +58,8 @@ def distinct_pairs(seed: int, share: float) -> Iterator[Pair]:
     failures = 0
     while failures < PATIENCE:
         pair = realise(sentences.sentence())
-        source, target = pair.source.count(" ") + 1, pair.target.count(" ") + 1
+        source = pair.source.count(" ") + 1
+        target = pair.target.count(" ") + 1
         if pair.source in seen or not (min(source, target) >= MIN_WORDS and max(source, target) <= MAX_WORDS):
             failures += 1
             continue
@@ -87,7 +88,8 @@ def known_pairs(stream: Iterator[Pair], sources: set[str], targets: set[str], pa
 
 def realise(node: Sentence) -> Pair:
     """Return the English and the German sentence of a tree with their sorted links."""
-    source, target = tidy(words(node, 0)), tidy(words(node, 1))
+    source = tidy(words(node, 0))
+    target = tidy(words(node, 1))
     positions: dict[int, list[int]] = {}  # leaf -> source words that express it
     for i, (_, leaves) in enumerate(source):
         for leaf in leaves:
@@ -98,7 +100,8 @@ def realise(node: Sentence) -> Pair:
 
 def words(node: Sentence, side: int) -> list[Word]:
     """Return all words of a sentence in English (0) or German (1), before ``tidy``."""
-    clause, leaf = (english.clause, german.verb_second)[side], node.leaf
+    clause = (english.clause, german.verb_second)[side]
+    leaf = node.leaf
     sentence = clause(node.clause, asked=node.asked is not None)
     if node.asked and node.asked[side]:
         sentence.insert(0, (node.asked[side], (leaf + SentenceLeaf.INTERROGATIVE,)))

@@ -345,7 +345,8 @@ class Sentences:
             node.dative = self.avoid_reflexive(self.nominal(use.frame.dative, BARE, plain=True), node.subject)
             node.dative_with_to = True
         elif role == "place":
-            relative.role, relative.preposition = "oblique", PLACE_PREPOSITIONS[noun.kind]
+            relative.role = "oblique"
+            relative.preposition = PLACE_PREPOSITIONS[noun.kind]
         elif role == "oblique":
             relative.preposition = use.frame.preposition
         if self.chance(0.15) and node.tense is not MUST:
@@ -395,7 +396,8 @@ class Sentences:
         chance = self.random()
         if not candidates or chance < 0.45:
             return ()
-        outward, inward = self.vocabulary.outward[kind], self.vocabulary.inward[kind]
+        outward = self.vocabulary.outward[kind]
+        inward = self.vocabulary.inward[kind]
         if chance < 0.9 or not outward or not inward:
             return (self.choice(candidates),)
         return (self.choice(outward), self.choice(inward))

@@ -104,7 +104,9 @@ def verb_leaves(node: Clause) -> tuple[int, ...]:
 
 def verb_group(node: Clause, number: int, asked: bool) -> tuple[list[Word], list[Word]]:
     """Return the finite auxiliary, if any, and the rest of the verb; ``be`` counts as an auxiliary."""
-    verb, tense, lexical = node.verb, node.tense, verb_leaves(node)
+    verb = node.verb
+    tense = node.tense
+    lexical = verb_leaves(node)
     base = "be" if verb is None else verb.base
     if isinstance(tense, Modal) and not tense.takes_to:
         return [node.word(tense.english[number])], [(base, lexical)]

@@ -108,12 +108,17 @@ IT = Person(("it", "it"), ("es", "es", "ihm"), SINGULAR_THIRD)
 WHO = Person(("who", "whom"), ("wer", "wen", "wem"), SINGULAR_THIRD)
 PERSONS = (I, HE, SHE, WE, THEY)
 
-IN, INTO = Preposition("in", "in", DATIVE), Preposition("into", "in", ACCUSATIVE)
-AT, ON = Preposition("at", "an", DATIVE), Preposition("on", "auf", DATIVE)
-TO, TO_CITY = Preposition("to", "zu", DATIVE), Preposition("to", "nach", DATIVE)
-FROM, WITH = Preposition("from", "aus", DATIVE), Preposition("with", "mit", DATIVE)
+IN = Preposition("in", "in", DATIVE)
+INTO = Preposition("into", "in", ACCUSATIVE)
+AT = Preposition("at", "an", DATIVE)
+ON = Preposition("on", "auf", DATIVE)
+TO = Preposition("to", "zu", DATIVE)
+TO_CITY = Preposition("to", "nach", DATIVE)
+FROM = Preposition("from", "aus", DATIVE)
+WITH = Preposition("with", "mit", DATIVE)
 WITHOUT = Preposition("without", "ohne", ACCUSATIVE)
-BEHIND, NEXT_TO = Preposition("behind", "hinter", DATIVE), Preposition("next to", "neben", DATIVE)
+BEHIND = Preposition("behind", "hinter", DATIVE)
+NEXT_TO = Preposition("next to", "neben", DATIVE)
 NEAR = (BEHIND, NEXT_TO, Preposition("in front of", "vor", DATIVE))
 PLACE_PREPOSITIONS = {"inside": IN, "beside": AT, "upon": ON}
 PLACES = tuple(PLACE_PREPOSITIONS)  # kinds of nouns that can be a place
@@ -244,7 +249,8 @@ def read_adverbials(table: str) -> tuple[Adverbial, ...]:
 
 
 def _adverbial(english: str, german: str, links: str = "") -> Adverbial:
-    source, target = tuple(english.split()), tuple(german.split())
+    source = tuple(english.split())
+    target = tuple(german.split())
     pairs = [link.split("-") for link in links.split()] or zip(range(len(source)), range(len(target)), strict=True)
     return Adverbial(source, target, tuple((int(i), int(j)) for i, j in pairs))
 

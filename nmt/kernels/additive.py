@@ -20,7 +20,8 @@ def additive_scores(v: nn.Linear, queries: Tensor, keys: Tensor) -> Tensor:
         return _scores(v, queries, keys)
     batch, count, _ = queries.shape
     at_once = BLOCK // max(1, keys[0].numel()) if batch else 0  # queries of one sentence
-    rows, columns = max(1, at_once // max(1, count)), max(1, at_once)
+    rows = max(1, at_once // max(1, count))
+    columns = max(1, at_once)
     if rows >= batch and columns >= count:
         return _scores(v, queries, keys)
     blocks = [

@@ -8,7 +8,8 @@ import sys
 from nmt.kernels import enabled
 
 # Names from mallopt(3), values from glibc's malloc.h.
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
 
 
 def keep_freed_memory() -> bool:

@@ -65,8 +65,11 @@ def _passes(check: Callable[[], bool]) -> bool:
 
 
 # The numbers of the checks are exact in every dtype, so no tolerance is needed.
-X, WEIGHT, BIAS = [[1, 2, 3], [4, 5, 6]], [[1, 0, -1], [2, 1, 0]], [1, -1]
-PRODUCT, PRODUCT_AND_BIAS = [[-2, 4], [-2, 13]], [[-1, 3], [-1, 12]]
+X = [[1, 2, 3], [4, 5, 6]]
+WEIGHT = [[1, 0, -1], [2, 1, 0]]
+BIAS = [1, -1]
+PRODUCT = [[-2, 4], [-2, 13]]
+PRODUCT_AND_BIAS = [[-1, 3], [-1, 12]]
 
 
 def _tensor(values: Sequence[object], dtype: torch.dtype) -> Tensor:
@@ -85,7 +88,8 @@ def _check_linear(dtype: torch.dtype) -> bool:
 
 
 def _check_pack(dtype: torch.dtype) -> bool:
-    x, weight = _tensor(X, dtype), _tensor(WEIGHT, dtype)
+    x = _tensor(X, dtype)
+    weight = _tensor(WEIGHT, dtype)
     return torch.equal(onednn_linear(x, onednn_pack(weight, len(x))), _tensor(PRODUCT, dtype))
 
 

@@ -45,7 +45,8 @@ class _OutputLoss(torch.autograd.Function):
         needs_grad: bool,
     ) -> Tensor:
         ctx.mask, features, pieces = mask, features[mask], pieces[mask]
-        count, vocabulary = len(pieces), len(weight)
+        count = len(pieces)
+        vocabulary = len(weight)
         rows = grid_size(-(-count // -(-count * vocabulary // CHUNK)))  # chunks of equal size: one shape to multiply
         total = features.new_zeros((), dtype=torch.float32 if features.dtype != torch.float64 else torch.float64)
         ctx.features_grad = torch.empty_like(features) if needs_grad else None
@@ -56,7 +57,8 @@ class _OutputLoss(torch.autograd.Function):
             x = to_product_dtype(pad_to_grid(features[chunk]))  # once, for all three products
             padded_logits = linear(x, weight, bias).to(total.dtype)
             padded_grad = padded_logits.softmax(1)  # p now; p − q, the gradient of the logits, below
-            logits, logits_grad = padded_logits[:real], padded_grad[:real]
+            logits = padded_logits[:real]
+            logits_grad = padded_grad[:real]
             # log Σ exp from the largest p, which is never 0. torch.logsumexp takes longer than the whole softmax.
             log_sum = logits.amax(1) - logits_grad.amax(1).log()
             # −Σ_v q_v log p_v with q = (1 − ε) one-hot + ε / V

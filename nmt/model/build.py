@@ -156,7 +156,8 @@ class SkipInitialisation(TorchFunctionMode):
 
 @contextmanager
 def _limit_parts(limit: int) -> Iterator[None]:
-    thread, numbers = get_ident(), count(1)
+    thread = get_ident()
+    numbers = count(1)
 
     def check(*registration: object) -> None:
         if get_ident() == thread and next(numbers) > limit:

@@ -161,9 +161,11 @@ class LSTMDecoder(nn.Module):
         """Compute ``features`` step by step, as input feeding requires."""
         steps = embedded.shape[1]
         layers, combine = self._recurrences(embedded)
-        hidden, cell = list(state.hidden[:, 0].unbind(1)), list(state.cell[:, 0].unbind(1))
+        hidden = list(state.hidden[:, 0].unbind(1))
+        cell = list(state.cell[:, 0].unbind(1))
         input_feed = state.input_feed[:, 0]
-        outputs, reads = [], []
+        outputs = []
+        reads = []
         for step in range(steps):
             inputs = input_feed
             for layer, recurrence in enumerate(layers):

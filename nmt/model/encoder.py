@@ -107,7 +107,9 @@ class LSTMEncoder(nn.Module):
     def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
         """Use packed sequences: a padded call does not return the cell state after the last real piece."""
         # A source that ended in an earlier part has length 0, which packed sequences cannot have.
-        lengths, size, ended = mask.sum(1).clamp(min=1).cpu(), mask.shape[1], ~mask.any(1)[:, None]
+        lengths = mask.sum(1).clamp(min=1).cpu()
+        size = mask.shape[1]
+        ended = ~mask.any(1)[:, None]
         hidden: list[Tensor] = []
         cell: list[Tensor] = []
         for layer, lstm in enumerate(self.forwards):

@@ -20,13 +20,15 @@ def memory_problem(parts: Mapping[str, nn.Module], settings: ModelSettings, copi
     The parts may be on the meta device, where they take no RAM. Each has the name of its group in ``settings``.
     Training needs more than weights, gradients and the optimizer's averages, but never less.
     """
-    counts, counted = dict.fromkeys(parts, 0), set()
+    counts = dict.fromkeys(parts, 0)
+    counted = set()
     for name, part in parts.items():
         for weight in part.parameters():
             if weight not in counted:
                 counted.add(weight)
                 counts[name] += weight.numel()
-    total, available = sum(counts.values()), available_memory()
+    total = sum(counts.values())
+    available = available_memory()
     needed = total * BYTES_PER_NUMBER * copies
     if available is None or needed <= available:
         return None

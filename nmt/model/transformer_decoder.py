@@ -112,7 +112,8 @@ class TransformerDecoder(nn.Module):
     ) -> tuple[Tensor, TransformerState, Tensor]:
         """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
         states = self._inputs(ids, state.position)
-        reads, after = [], []
+        reads = []
+        after = []
         for block, before in zip(self._layers(), state.layers, strict=True):
             states, layer_state, weights = block.step(states, before, memory, self.attention)
             reads.append(weights)

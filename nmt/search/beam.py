@@ -97,7 +97,9 @@ def _split_candidates(log_probs: Floats, ids: Integers, width: int) -> tuple[_Ca
     flat = log_probs.reshape(sentences, -1)
     # At most N of the first 2 N candidates end, one per hypothesis, so at least N are left to fill the beam.
     order = (-flat).argsort(axis=1, kind="stable")[:, : 2 * width]
-    log_prob, tokens, parents = _take(flat, order), _take(ids.reshape(sentences, -1), order), order // k
+    log_prob = _take(flat, order)
+    tokens = _take(ids.reshape(sentences, -1), order)
+    parents = order // k
     ends = tokens == EOS
     if not ends.any():
         return None, _Candidates(log_prob[:, :width], parents[:, :width], tokens[:, :width])

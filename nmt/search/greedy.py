@@ -19,7 +19,8 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
         state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, BANNED)
-        tokens, gain = ids[:, :, 0], log_probs[:, 0, 0].astype(np.float64)
+        tokens = ids[:, :, 0]
+        gain = log_probs[:, 0, 0].astype(np.float64)
         history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)

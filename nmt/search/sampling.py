@@ -28,7 +28,8 @@ def sampling_search(
 
     The draws of a sentence share the axis N. A draw that has ended idles until the last draw of its sentence ends.
     """
-    draws, k = options.n_best, options.top_k or _WHOLE_VOCABULARY
+    draws = options.n_best
+    k = options.top_k or _WHOLE_VOCABULARY
     uniforms = _uniform_numbers(seeds, limits, draws, options.seed)
     state = engine.init(source)
     rows = np.arange(len(limits))

@@ -252,7 +252,8 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return isnan(value)
     # These values exist only where their package is loaded.
-    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    numpy = sys.modules.get("numpy")
+    pandas = sys.modules.get("pandas")
     if numpy is not None and (value is numpy.ma.masked or (isinstance(value, numpy.floating) and numpy.isnan(value))):
         return True
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)

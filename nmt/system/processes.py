@@ -87,7 +87,8 @@ def run_tasks(tasks: Iterable[AnyTask], workers: Workers) -> Generator[tuple[Any
     worker that replaces a dead one gets a new task if there is one: a worker that dies at its start, where it may load
     a model, must not use up the attempts of one task. An error of ``tasks`` is raised at once.
     """
-    remaining, again = iter(tasks), deque[AnyTask]()
+    remaining = iter(tasks)
+    again = deque[AnyTask]()
     running = dict[int, AnyTask]()
     failures = Counter[int]()
     replacements = 0  # workers to start in place of those that failed

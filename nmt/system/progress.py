@@ -97,7 +97,8 @@ class Progress:
         total: Callable[[], float | None] | None = None,
         on_terminal: bool = True,
     ) -> None:
-        self._noun, self._title = noun, f"{title}: " if title else ""
+        self._noun = noun
+        self._title = f"{title}: " if title else ""
         self._total = total
         self._amount: float | None = None
         self._line = StatusLine(on_terminal=on_terminal)

@@ -103,7 +103,8 @@ class Account:
         """Return whether ``as_dict`` could have returned ``counts``."""
         if not isinstance(counts, dict) or counts.keys() | NEW != Account().as_dict().keys():
             return False
-        dropped, sides = counts["dropped"], [counts[side] for side in SIDES if side in counts]
+        dropped = counts["dropped"]
+        sides = [counts[side] for side in SIDES if side in counts]
         numbers = [number for name, number in counts.items() if name not in ("dropped", *SIDES)]
         return (
             isinstance(dropped, dict)

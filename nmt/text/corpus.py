@@ -79,8 +79,10 @@ def encoded_batches(
     normalises = source.normalises or target.normalises
     for group in _groups(pairs):
         rows = []
-        sources, targets = [pair.source for pair in group], [pair.target for pair in group]
-        source_ids, target_ids = source.encode_all(sources), target.encode_all(targets)
+        sources = [pair.source for pair in group]
+        targets = [pair.target for pair in group]
+        source_ids = source.encode_all(sources)
+        target_ids = target.encode_all(targets)
         account.source.count(source, sources, source_ids)
         account.target.count(target, targets, target_ids)
         for pair, x, y in zip(group, source_ids, target_ids, strict=True):
@@ -191,7 +193,8 @@ class Corpus:
         """Return the gold links of every row, or None if any row has no gold alignment."""
         if not self.has_links:
             return None
-        links, possible = self.table.column("links"), self.table.column("possible")
+        links = self.table.column("links")
+        possible = self.table.column("possible")
         golds = []
         for flat_sure, flat_possible in zip(links.to_pylist(), possible.to_pylist(), strict=True):
             sure = _unflatten(flat_sure)
@@ -224,7 +227,8 @@ def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         longer = max(len(pair.source), len(pair.target))
         if group and (len(group) == ROWS_PER_WRITE or characters + longer > CHARACTERS_PER_WRITE):
             yield group
-            group, characters = [], 0
+            group = []
+            characters = 0
         group.append(pair)
         characters += longer
     if group:

@@ -122,7 +122,8 @@ class Coverage:
         """Return whether ``as_dict`` could have returned ``counts``."""
         if not isinstance(counts, dict) or counts.keys() != Coverage().as_dict().keys():
             return False
-        examples, marks = counts["examples"], counts["marks"]
+        examples = counts["examples"]
+        marks = counts["marks"]
         numbers = [number for name, number in counts.items() if name not in ("examples", "marks")]
         return (
             isinstance(examples, list)
@@ -178,7 +179,8 @@ def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
     """Return what the tokenizer cannot read of a text, each with its fix: ``advice`` unless the text shows another."""
     reasons = []
     if counts.is_unreadable:
-        share, example = f"{counts.unknown_share:.1%}".replace("%", " %"), counts.examples[0]
+        share = f"{counts.unknown_share:.1%}".replace("%", " %")
+        example = counts.examples[0]
         kind = "<unk>" if not tokenizer.spells_bytes else "single bytes of unknown characters"
         reasons.append(
             f"{share} of the tokens are {kind}, as in {example!r} ({script(tokenizer, example)}), with "

@@ -36,7 +36,8 @@ def without_duplicates(pairs: Iterable[Pair], kind: Duplicates | None, account: 
     if kind is None:
         yield from pairs
         return
-    seen, remaining = SeenHashes(), iter(pairs)
+    seen = SeenHashes()
+    remaining = iter(pairs)
     while group := list(islice(remaining, GROUP)):
         hashes = np.array([_hash(pair, kind) for pair in group], dtype=np.uint64)
         for pair, is_new in zip(group, seen.add(hashes).tolist(), strict=True):
@@ -63,7 +64,8 @@ class SeenHashes:
         if is_new.any():
             self._levels.append(np.sort(hashes[is_new]))
         while len(self._levels) > 1 and len(self._levels[-2]) <= 2 * len(self._levels[-1]):
-            last, other = self._levels.pop(), self._levels.pop()
+            last = self._levels.pop()
+            other = self._levels.pop()
             merged = np.concatenate([other, last])
             merged.sort(kind="stable")  # merges two sorted runs
             self._levels.append(merged)

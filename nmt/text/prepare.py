@@ -238,7 +238,8 @@ def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tupl
     texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
     if settings.joint:
         texts = {"source": [side for pair in pairs for side in pair[:2]]}
-    tokenizers, wrong_sizes = list[Tokenizer](), list[str]()
+    tokenizers = list[Tokenizer]()
+    wrong_sizes = list[str]()
     for side, lines in texts.items():
         if (model := settings.model_of(side)[1]) is not None:
             tokenizers.append(Tokenizer.from_file(Path(model)))
@@ -254,7 +255,8 @@ def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tupl
 
 def _size_advice(settings: TokenizerSettings, lines: Sequence[str], error: WrongSize, side: str) -> str:
     """Return which sizes the text of one side can have, and one that was tried and works."""
-    limits, working = [error], None
+    limits = [error]
+    working = None
     while working is None and limits[-1].limit not in [limit.size for limit in limits]:
         try:
             working = len(_train(settings, lines, limits[-1].limit))

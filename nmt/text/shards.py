@@ -97,7 +97,8 @@ class ShardedCorpus(Corpus):
     ) -> None:
         self.path = paths[0].parent
         self.paths = list(paths)
-        self._checksums, self._vocabularies = dict(checksums), vocabularies
+        self._checksums = dict(checksums)
+        self._vocabularies = vocabularies
         self.headers = [_read_header(path) for path in paths]
         self.starts: np.ndarray = np.cumsum([0] + [header.rows for header in self.headers])
         self._open: OrderedDict[int, Corpus] = OrderedDict()
@@ -220,7 +221,8 @@ class ShardWriter:
     filters: Filters
 
     def __call__(self, shard: ShardPairs) -> dict[str, Any]:
-        account, file = Account(), self.folder / shard_name("train", shard.number)
+        account = Account()
+        file = self.folder / shard_name("train", shard.number)
         write_shard(file, shard.pairs, self.source, self.target, self.filters, account)
         return {"account": account.as_dict(), "files": {file.name: checksum(file)} if account.kept else {}}
 
@@ -233,7 +235,8 @@ def write_shards(
     The result depends on the pairs and settings only, not on the number of processes. Raises NoPairs if no pair is
     kept.
     """
-    account, records = Account(), dict[int, dict[str, Any]]()
+    account = Account()
+    records = dict[int, dict[str, Any]]()
     unfinished = sharding.unfinished
 
     def remaining() -> Iterator[ShardPairs]:

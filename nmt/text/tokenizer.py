@@ -217,7 +217,8 @@ class Tokenizer:
                 -1 if character in SPACES else word_at[origin]
                 for character, origin in zip(normalised, _origins(clean, normalised, offsets), strict=True)
             ]
-        first, last = [], []
+        first = []
+        last = []
         for start, stop in self._spans(self._model.encode(clean, out_type=str), normalised):
             visible = [word for word in words[start:stop] if word >= 0]
             first.append(visible[0] if visible else -1)
@@ -227,9 +228,11 @@ class Tokenizer:
     def words_in_parts(self, text: str, *, words: int = 1024) -> PieceWords:
         """Return the words of ``text`` to which each piece of ``encode_in_parts`` belongs."""
         numbers = [number for number, word in enumerate(split_words(text)) for _ in word.split()]
-        first, last = list[int](), list[int]()
+        first = list[int]()
+        last = list[int]()
         for row, part in enumerate(_parts(text, words)):
-            of_part, start = self.words(part), row * words
+            of_part = self.words(part)
+            start = row * words
             first += [numbers[start + word] if word >= 0 else word for word in of_part]
             last += [numbers[start + word] if word >= 0 else word for word in of_part.last]
         return PieceWords(first, last)
@@ -241,8 +244,10 @@ class Tokenizer:
         belong to no word. If the text is empty, no piece belongs to a word.
         """
         ids = list(ids)
-        word, after_space = -1, True  # after a space, the next visible character starts a word
-        first, last = [], []
+        word = -1
+        after_space = True  # after a space, the next visible character starts a word
+        first = []
+        last = []
         for surface in self._surfaces(ids):
             start = None
             for character in surface:
@@ -306,9 +311,11 @@ def _origins(clean: str, normalised: str, offsets: list[int]) -> Iterator[int]:
     ``offsets`` are those of SentencePiece, in code points, with one more for the end. They repeat the first index for
     all characters of a replacement, and also for all of a user-defined symbol, which stays as it is.
     """
-    start, size = 0, len(normalised)
+    start = 0
+    size = len(normalised)
     while start < size:
-        offset, stop = offsets[start], start + 1
+        offset = offsets[start]
+        stop = start + 1
         while stop < size and offsets[stop] == offset:
             stop += 1
         if normalised[start] in SPACES and clean[offset : offset + 1] != " ":  # the space before the first word

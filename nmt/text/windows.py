@@ -92,7 +92,8 @@ class WindowPlan:
 
     def _plan(self, epoch: int, number: int, window: np.ndarray, count: int, halved: int) -> list[np.ndarray]:
         """Return the batches of the window ``number``: ``count``, and those that are ``halved`` for equal ranks."""
-        starts, shards = self._corpus.starts, [self._corpus.shard(int(shard)) for shard in window]
+        starts = self._corpus.starts
+        shards = [self._corpus.shard(int(shard)) for shard in window]
         rows = np.concatenate([np.arange(starts[shard], starts[shard + 1]) for shard in window])
         source = np.concatenate([shard.source_lengths for shard in shards])
         target = np.concatenate([shard.target_lengths for shard in shards])
@@ -108,7 +109,8 @@ class WindowPlan:
         for index, capacity in enumerate(self._capacities.tolist()):
             members = np.concatenate([left, order[of_class == index]])
             full = len(members) // capacity
-            kept, left = members[: full * capacity], members[full * capacity :]
+            kept = members[: full * capacity]
+            left = members[full * capacity :]
             kept = kept[np.argsort(difference[kept], kind="stable")]
             batches += np.split(kept, full) if full else []
         if len(left):

@@ -46,7 +46,8 @@ def writing_of(lines: Iterable[str]) -> Writing:
     A character of a script without spaces counts as much as a word of the other scripts, so a foreign name decides
     nothing.
     """
-    ascii_words, others = 0, []
+    ascii_words = 0
+    others = []
     for line in lines:
         if line.isascii():
             ascii_words += len(line.split())
