@@ -15,11 +15,13 @@ import torch
 from torch.optim import Adam
 
 from nmt.files.private import MARK
+from nmt.inference.model_folder import TrainedModel
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
 from nmt.text.specials import EOS
+from nmt.text.tokenizer import Tokenizer
 
 
 def require_bfloat16_lstm() -> None:
@@ -82,6 +84,13 @@ def random_model(
             parameter.mul_(scale)
         model.decoder.output.bias[EOS] += eos_bias
     return model.eval()
+
+
+def trained_model(
+    config: dict[str, Any], tokenizer: Tokenizer, model: Seq2Seq, *, longest_source: int = 40
+) -> TrainedModel:
+    """Return the model with this tokenizer on both sides."""
+    return TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=longest_source)
 
 
 def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[float]:

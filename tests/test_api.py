@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 import nmt
 from nmt.alignment.aer import alignment_error_rate
@@ -31,7 +31,7 @@ def save_model(folder: Path, attention: dict[str, object], *, lowercase: bool = 
     config = tiny_config(attention)
     config["data"]["lowercase"] = lowercase
     model = random_model(config, vocabulary=290, longest_source=20, seed=1, scale=3.0, eos_bias=-1.0)
-    trained = TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=20)
+    trained = trained_model(config, tokenizer, model, longest_source=20)
     folder.mkdir()
     save_folder(folder, trained)
     return trained

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.text.tokenizer import Tokenizer
 
 SENTENCES = [
@@ -36,7 +36,7 @@ def save_model(
     with torch.no_grad():
         model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
     folder.mkdir(parents=True)
-    save_folder(folder, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=20))
+    save_folder(folder, trained_model(config, tokenizer, model, longest_source=20))
     return folder
 
 

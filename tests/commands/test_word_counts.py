@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 from tokenizer_kinds import tokenizer_of
 
 from nmt.api import Translator
@@ -21,7 +21,7 @@ from nmt.commands.heatmap import heatmap
 from nmt.commands.translate import translate
 from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.training.gold_links import GoldLinks
 
@@ -77,9 +77,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}, size=16)
     network = random_model(config, vocabulary=len(tokenizer), longest_source=80, seed=1, scale=3.0, eos_bias=-1.5)
     folder = tmp_path_factory.mktemp("model")
-    save_folder(
-        folder, TrainedModel(model=network, source=tokenizer, target=tokenizer, config=config, longest_source=80)
-    )
+    save_folder(folder, trained_model(config, tokenizer, network, longest_source=80))
     return folder
 
 

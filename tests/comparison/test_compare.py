@@ -20,7 +20,7 @@ import pytest
 import sacrebleu
 import torch
 import yaml
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.compare import compare
@@ -45,7 +45,6 @@ from nmt.comparison.worker import measure
 from nmt.data.links import parse_links
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode
-from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import Tokenizer
@@ -443,9 +442,7 @@ def random_run(tmp_path: Path) -> Iterator[Path]:
     tokenizer = Tokenizer.train(["a small dog", "ein kleiner Hund"], vocab_size=275)
     config = tiny_config({"_target_": "nmt.attention.NoAttention"})
     model = random_model(config, vocabulary=275, scale=3.0)
-    save_folder(
-        tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=20)
-    )
+    save_folder(tmp_path, trained_model(config, tokenizer, model, longest_source=20))
     yield tmp_path
 
 

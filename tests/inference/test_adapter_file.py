@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 from safetensors.torch import load_file, save_file
 
 from nmt.errors import UserError
@@ -31,7 +31,7 @@ CONFIG = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, 
 def save_base(folder: Path, *, seed: int = 1) -> Path:
     folder.mkdir(parents=True)
     model = random_model(CONFIG, vocabulary=280, seed=seed, scale=2)
-    save_folder(folder, TrainedModel(model=model, source=TOKENIZER, target=TOKENIZER, config=CONFIG, longest_source=40))
+    save_folder(folder, trained_model(CONFIG, TOKENIZER, model))
     return folder
 
 

@@ -20,13 +20,13 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.commands import streams
 from nmt.commands.translate import translate as translate_command
 from nmt.errors import UserError
 from nmt.inference import Translate
-from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
+from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.ray_actors import _require_answer
 from nmt.inference.translator import Translator
@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.LowRankAttention", "slots": 3})
     model = random_model(config, scale=3.0)
-    trained = TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40)
+    trained = trained_model(config, tokenizer, model)
     folder.mkdir()
     save_folder(folder, trained)
     return folder

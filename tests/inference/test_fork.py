@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.text.tokenizer import Tokenizer
 
@@ -112,9 +112,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fork") / "run"
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=64, embeddings=64)
-    trained = TrainedModel(
-        model=random_model(config, scale=3.0), source=tokenizer, target=tokenizer, config=config, longest_source=40
-    )
+    trained = trained_model(config, tokenizer, random_model(config, scale=3.0))
     folder.mkdir()
     save_folder(folder, trained)
     export(trained, folder, engines=["onnx", "onnx-int8"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
-from builders import random_model
+from builders import random_model, trained_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -60,9 +60,7 @@ def make_translator(*words: str, encoder: str = "lstm", seed: int = 11) -> Trans
     config = compose_train([f"encoder={encoder}", *sizes, *words])
     model = random_model(config, longest_source=300, seed=seed, scale=2)
     config["data"]["lowercase"] = False
-    return Translator(
-        TrainedModel(model=model.double(), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=300)
-    )
+    return Translator(trained_model(config, TOKENIZER, model.double(), longest_source=300))
 
 
 def store(path: Path, translator: Translator, line: str, **options: Any) -> EncodedLine:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
 from nmt.files.checkpoint import write_checkpoint
-from nmt.inference.model_folder import TrainedModel, load_folder, non_finite, pack, save_folder
+from nmt.inference.model_folder import load_folder, non_finite, pack, save_folder
 from nmt.inference.translator import Translator
 from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
@@ -45,7 +45,7 @@ def contents(attention: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     config = deepcopy(tiny_config(attention))
     config["tokenizer"] = {"kind": "bpe"}
     model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-    return pack(TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=12))
+    return pack(trained_model(config, tokenizer, model, longest_source=12))
 
 
 def problem(folder: Path, stored: dict[str, Any]) -> str:
@@ -252,9 +252,7 @@ def test_loading_gives_back_what_was_saved(tmp_path: Path, tokenizer: Tokenizer)
     for attention in (MULTI_HEAD, LOW_RANK):
         config = tiny_config(attention)
         model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-        save_folder(
-            tmp_path, TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=12)
-        )
+        save_folder(tmp_path, trained_model(config, tokenizer, model, longest_source=12))
         assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
         assert (trained := load_folder(tmp_path)).target is trained.source and trained.longest_source == 12
         loaded = trained.model.state_dict()

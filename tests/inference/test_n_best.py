@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
-from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translation import Translation, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -23,7 +22,7 @@ def translator() -> Translator:
     model = random_model(config, vocabulary=len(tokenizer), scale=3.0, eos_bias=4.0)
     with_few_pieces = model.decoder.output.bias.data
     with_few_pieces[4:260] = -50  # no bytes, which are rarely valid text
-    return Translator(TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=40))
+    return Translator(trained_model(config, tokenizer, model))
 
 
 def naive_texts(translator: Translator, line: str, options: SearchOptions) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.commands.evaluate import evaluate
 from nmt.commands.heatmap import heatmap
@@ -14,7 +14,7 @@ from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.inference.translator import Translator
@@ -33,9 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("overflow")
     tokenizer = Tokenizer.train(["a small dog sees red houses", "two cats sleep here today"], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8})
-    trained = TrainedModel(
-        model=random_model(config, scale=20), source=tokenizer, target=tokenizer, config=config, longest_source=40
-    )
+    trained = trained_model(config, tokenizer, random_model(config, scale=20))
     with torch.no_grad():  # features of 1, so that their sum overflows in any order
         trained.model.decoder.combine.weight.zero_()
         trained.model.decoder.combine.bias.fill_(20)

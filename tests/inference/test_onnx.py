@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from builders import random_model
+from builders import random_model, trained_model
 from torch import Tensor
 
 from nmt.attention.base import Memory
@@ -27,7 +27,7 @@ from nmt.files.checksum import checksum
 from nmt.inference import bulk
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx import engine as engine_module
 from nmt.inference.onnx import graphs
 from nmt.inference.onnx.engine import open_session
@@ -62,9 +62,7 @@ def exported(
     config = compose_train([*sizes, *words])
     config["data"]["lowercase"] = False
     model = random_model(config, longest_source=longest_source, scale=2, eos_bias=3)
-    trained = TrainedModel(
-        model=model, source=TOKENIZER, target=TOKENIZER, config=config, longest_source=longest_source
-    )
+    trained = trained_model(config, TOKENIZER, model, longest_source=longest_source)
     save_folder(folder, trained)
     export(trained, folder, lists, engines=engines)
     return Translator(trained), Translator(open_onnx(folder, LoadSettings(engine="onnx", threads=1)))
@@ -128,13 +126,7 @@ def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
 
 def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path: Path) -> None:
     config = compose_train(["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"])
-    trained = TrainedModel(
-        model=random_model(config).double().train(),
-        source=TOKENIZER,
-        target=TOKENIZER,
-        config=config,
-        longest_source=40,
-    )
+    trained = trained_model(config, TOKENIZER, random_model(config).double().train())
     save_folder(tmp_path, trained)
     logging.disable(logging.INFO)
     try:

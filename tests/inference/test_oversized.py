@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from builders import trained_model
 
 from nmt.config import compose_train
 from nmt.inference import forced_decoding, translator
 from nmt.inference.bulk import SourceTooLong, run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
-from nmt.inference.model_folder import TrainedModel
 from nmt.inference.translator import Translator
 from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
@@ -46,9 +46,7 @@ def make_translator(attention: str) -> Translator:
     config["data"]["lowercase"] = False
     torch.manual_seed(11)
     model = build_model(ModelSettings.of(config), source_vocabulary=290, target_vocabulary=290, longest_source=40)
-    return Translator(
-        TrainedModel(model=model.eval(), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=40)
-    )
+    return Translator(trained_model(config, TOKENIZER, model.eval()))
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import Tokenizer
 
@@ -34,13 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
     save_folder(
         folder,
-        TrainedModel(
-            model=random_model(config, vocabulary=280),
-            source=TOKENIZER,
-            target=TOKENIZER,
-            config=config,
-            longest_source=40,
-        ),
+        trained_model(config, TOKENIZER, random_model(config, vocabulary=280)),
     )
     (folder / "text").write_text("a dog\n")
     return folder

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
@@ -42,7 +42,7 @@ def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedMode
     config = tiny_config(attention, encoder=settings[0], decoder=settings[1])
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training
     model = random_model(config, longest_source=longest, scale=2, eos_bias=3)
-    return TrainedModel(model=model.double(), source=tokenizer, target=tokenizer, config=config, longest_source=12)
+    return trained_model(config, tokenizer, model.double(), longest_source=12)
 
 
 @pytest.mark.parametrize(

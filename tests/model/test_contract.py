@@ -9,14 +9,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import tiny_config
+from builders import tiny_config, trained_model
 from torch import nn
 
 from nmt.attention import LuongAttention, NoAttention
 from nmt.attention.base import Attention
 from nmt.config import train_config
 from nmt.errors import UserError
-from nmt.inference.model_folder import TrainedModel
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
@@ -87,7 +86,7 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
 
     model: Any = SimpleNamespace(attention=Constant())
     config = {"data": {"lowercase": False}}
-    trained = TrainedModel(model=model, source=None, target=None, config=config, longest_source=9)  # type: ignore[arg-type]
+    trained = trained_model(config, None, model, longest_source=9)  # type: ignore[arg-type]
     assert not trained.properties.attention.reads_source
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ from nmt.errors import UserError
 from nmt.inference import Translate
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line, translate_encoded
-from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.model_folder import save_folder
 from nmt.model.build import ATTENTION
 from nmt.search.options import SearchOptions
 from nmt.settings.plugins import construct
@@ -41,9 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     save_folder(
         folder,
-        TrainedModel(
-            model=random_model(config, scale=2.0), source=tokenizer, target=tokenizer, config=config, longest_source=40
-        ),
+        trained_model(config, tokenizer, random_model(config, scale=2.0)),
     )
     return folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 from tiny import TINY
 
 import nmt
@@ -72,9 +72,7 @@ class OtherDecoder(LSTMDecoder):
 def save_run(folder: Path, target: str) -> TrainedModel:
     decoder = {"_target_": target}
     config = tiny_config({"_target_": "nmt.attention.LuongAttention"}, decoder=decoder) | {"trust": [__name__]}
-    trained = TrainedModel(
-        model=random_model(config, vocabulary=280), source=TOKENIZER, target=TOKENIZER, config=config, longest_source=40
-    )
+    trained = trained_model(config, TOKENIZER, random_model(config, vocabulary=280))
     save_folder(folder, trained)
     return trained
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from builders import random_model, tiny_config
+from builders import random_model, tiny_config, trained_model
 
 from nmt.data.links import parse_links
 from nmt.data.pair import Pair
-from nmt.inference.model_folder import TrainedModel
 from nmt.inference.scores import EvaluationSettings
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -41,9 +40,7 @@ def report_on(pairs: list[Pair], tokenizer: Tokenizer, folder: Path, attention: 
     write_corpus(folder / "test.arrow", pairs, tokenizer, tokenizer)
     config = tiny_config(attention)
     network = random_model(config, vocabulary=len(tokenizer), longest_source=20, seed=1)
-    translator = Translator(
-        TrainedModel(model=network, source=tokenizer, target=tokenizer, config=config, longest_source=20)
-    )
+    translator = Translator(trained_model(config, tokenizer, network, longest_source=20))
     search = SearchOptions(beam_size=1, max_length=4)
     report_of_test_set(translator, Corpus.open(folder / "test.arrow"), folder, search, EvaluationSettings())
 
