@@ -26,7 +26,7 @@ from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, read
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.distributed import first_before_others, rank
 from nmt.training.fit import Fitted, fit, has_bfloat16_lstm, slowdown
-from nmt.training.logs import Tracker, open_tracker
+from nmt.training.logs import Tracker, open_tracker, warn
 from nmt.training.metrics import NEAR_ZERO, PERCENT
 from nmt.training.provenance import provenance
 from nmt.training.report import report
@@ -59,7 +59,6 @@ def train_into(
     *,
     pairs: Mapping[str, Any] | None = None,
     store_config: Callable[[Mapping[str, Any]], None] = lambda config: None,
-    log: Callable[[str], None] = print_message,
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
@@ -68,12 +67,12 @@ def train_into(
     """
     try:
         if rank() != 0:
-            return _train(folder, config, pairs, store_config, log, None)
+            return _train(folder, config, pairs, store_config, None)
         with lock_folder(folder, must_stay=True):
             for place in (folder, folder / CHECKPOINTS):
                 remove_leftovers(place, locked=True)
             with open_tracker(config.logger, folder, resume=config.resume, trust=config.trust) as tracker:
-                return _train(folder, config, pairs, store_config, log, tracker)
+                return _train(folder, config, pairs, store_config, tracker)
     except Exception as error:
         if isinstance(error, UserError) or not is_out_of_memory(error):
             raise
@@ -89,7 +88,6 @@ def _train(
     config: Train,
     pairs: Mapping[str, Any] | None,
     store_config: Callable[[Mapping[str, Any]], None],
-    log: Callable[[str], None],
     tracker: Tracker | None,
 ) -> TrainingResult:
     started = time.perf_counter()
@@ -100,15 +98,15 @@ def _train(
     if config.threads is not None:
         torch.set_num_threads(torch_threads(config.threads))
     if device.type == "cpu" and rank() == 0:
-        log(f"threads: {torch.get_num_threads()}")
+        print_message(f"threads: {torch.get_num_threads()}")
     if config.precision == "bf16" and device.type == "cpu":
-        _check_bfloat16(config, log)
+        _check_bfloat16(config)
     with first_before_others():
-        prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs, log)
+        prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs)
     stored = stored_settings(config, prepared)
     if rank() == 0:
         store_config(stored)
-        _log_tokenizer(config, prepared, log)
+        _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
@@ -120,19 +118,19 @@ def _train(
     if fitted.stop_signal is not None:
         seconds = time.perf_counter() - started
         return TrainingResult(folder, config, None, seconds, fitted.stop_signal, fitted.best is not None)
-    _log_outcome(fitted, config.training, log)
+    _log_outcome(fitted, config.training)
     test = prepared.corpora.get("test")
     if test is not None:
-        log("translating the test set …")
+        print_message("translating the test set …")
     summary = report(config, fitted, test, folder, origin)
     if tracker is not None:
         tracker.log_summary(summary)
     if config.export and config.adapt is None:  # the graphs would hold the whole model
-        export_run(fitted.trained, folder, trust=config.trust, log=log)
+        export_run(fitted.trained, folder, trust=config.trust)
     return TrainingResult(folder, config, summary, time.perf_counter() - started)
 
 
-def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log: Callable[[str], None]) -> None:
+def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str]) -> None:
     """Write the ONNX graphs of the finished run ``folder``. Any failure is one line in the log.
 
     It writes those of engine=onnx. The 8-bit graphs would add 3 s to 8 s, and 96 MB to 135 MB for the reference model;
@@ -141,7 +139,7 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log
     """
     started = time.perf_counter()
     command = shlex.join(["nmt-export", f"model={folder}", *([f"trust=[{','.join(trust)}]"] if trust else [])])
-    log("exporting the model for onnxruntime …")
+    print_message("exporting the model for onnxruntime …")
     try:
         from nmt.inference.onnx.export import export
         from nmt.inference.onnx.model import stored_engines, stored_lists
@@ -149,54 +147,55 @@ def export_run(trained: TrainedModel, folder: Path, *, trust: Sequence[str], log
         lists = stored_lists(folder, trained.source, trained.target)
         export(trained, folder, lists, engines=stored_engines(folder) or ["onnx"])
     except KeyboardInterrupt:
-        log(f"export stopped; {folder} has finished; export it with: {command}")
+        print_message(f"export stopped; {folder} has finished; export it with: {command}")
         raise
     except UserError as error:
-        log(f"not exported: {error}")
+        print_message(f"not exported: {error}")
     except Exception as error:  # the exporters raise anything
-        log(f"warning: not exported: {reason(error)}; repeat with: {command}")
+        warn(f"not exported: {reason(error)}; repeat with: {command}")
     else:
-        log(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
+        print_message(f"exported in {time.perf_counter() - started:.1f} s; export=false skips this")
         if trained.model.attention.sequential:
-            log(f"{trained.properties.attention.name} attention is sequential, so torch still encodes the source")
+            name = trained.properties.attention.name
+            print_message(f"{name} attention is sequential, so torch still encodes the source")
 
 
-def _log_tokenizer(config: Train, prepared: Prepared, log: Callable[[str], None]) -> None:
+def _log_tokenizer(config: Train, prepared: Prepared) -> None:
     """Log which tokenizer the scores use, where the script of the references chose it."""
     parts = [prepared.corpora[part] for part in ("valid", "test") if part in prepared.corpora]
     choices = [choose_tokenizer(part.targets(), config.evaluation.tokenizer) for part in parts]
     for why in {choice.tokenizer: choice.reason for choice in choices}.values():
         if why is not None:
-            log(why)
+            print_message(why)
 
 
-def _check_bfloat16(config: Train, log: Callable[[str], None]) -> None:
+def _check_bfloat16(config: Train) -> None:
     """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
     if any("LSTM" in block["_target_"] for block in (config.encoder, config.decoder)) and not has_bfloat16_lstm():
         raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
     if (ratio := slowdown()) > SLOW_BFLOAT16:
-        log(
+        print_message(
             f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
         )
 
 
-def _log_outcome(fitted: Fitted, training: TrainingSettings, log: Callable[[str], None]) -> None:
+def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:
     """Log what decided when training ended and which weights were kept, if it was not just the highest score."""
     monitor = training.monitor
     if fitted.early:
-        log(
+        print_message(
             f"stopped early: {monitor} did not improve in {counted(training.patience or 0, 'validation')} "
             f"(training.patience); the model of epoch {fitted.kept} is kept"
         )
     if monitor in PERCENT and fitted.best is not None and fitted.best < NEAR_ZERO:
-        log(f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept")
+        print_message(
+            f"{monitor} stayed below {NEAR_ZERO:g}, so the lowest valid_loss decided: epoch {fitted.kept} is kept"
+        )
     if fitted.average is not None:
-        log(describe_average(fitted.average, monitor, fitted.best))
+        print_message(describe_average(fitted.average, monitor, fitted.best))
 
 
-def _prepared_text(
-    folder: Path, config: Train, given: Mapping[str, Any] | None, log: Callable[[str], None]
-) -> Prepared:
+def _prepared_text(folder: Path, config: Train, given: Mapping[str, Any] | None) -> Prepared:
     """Open prepared text, or prepare it in ``folder``/data."""
     if isinstance(config.data, PreparedData) or config.resume:
         place = Path(config.data.folder) if isinstance(config.data, PreparedData) else folder / "data"
@@ -205,8 +204,8 @@ def _prepared_text(
         if not config.resume:
             for part, account in prepared.accounts.items():
                 for line in account.overlap_lines():
-                    log(f"{part}: {line}")
-            _warn_of_text(prepared, None, log)
+                    print_message(f"{part}: {line}")
+            _warn_of_text(prepared, None)
         return prepared
     tokenizers = None
     if config.init_from is not None:
@@ -221,18 +220,18 @@ def _prepared_text(
     prepared = prepare(pairs, config.data, config.tokenizer, folder / "data", given=tokenizers)
     for part, account in prepared.accounts.items():
         for line in account.lines():
-            log(f"{part}: {line}")
+            print_message(f"{part}: {line}")
     for line in piece_lines(prepared):
-        log(line)
-    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config.init_from}", log)
+        print_message(line)
+    _warn_of_text(prepared, None if tokenizers is None else f"init_from={config.init_from}")
     return prepared
 
 
-def _warn_of_text(prepared: Prepared, given: str | None, log: Callable[[str], None]) -> None:
+def _warn_of_text(prepared: Prepared, given: str | None) -> None:
     """Log what the tokenizers cannot read, on rank 0."""
     if rank() == 0:
         for problem in reading_problems(prepared, given=given):
-            log(f"warning: {problem}")
+            warn(f"{problem}")
 
 
 def _refuse_shared(config: Train, place: str, source: Tokenizer, target: Tokenizer) -> None:

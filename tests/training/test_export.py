@@ -77,23 +77,25 @@ def save_run(folder: Path, target: str) -> TrainedModel:
     return trained
 
 
-def test_a_decoder_without_graphs_is_named(tmp_path: Path) -> None:
-    lines: list[str] = []
-    export_run(save_run(tmp_path, f"{__name__}.OtherDecoder"), tmp_path, trust=[], log=lines.append)
+def test_a_decoder_without_graphs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export_run(save_run(tmp_path, f"{__name__}.OtherDecoder"), tmp_path, trust=[])
     message = f"not exported: {__name__}.OtherDecoder: nmt-export cannot export this decoder; use engine=torch"
-    assert lines[1:] == [message]
+    assert capsys.readouterr().err.splitlines()[1:] == [message]
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
 
 
-def test_interrupted_export_says_how_to_repeat_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_export_says_how_to_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def stop(*args: Any) -> None:
         raise Interrupted(signal.SIGINT)
 
     monkeypatch.setattr(exporter, "write_graph", stop)
-    lines: list[str] = []
     with pytest.raises(Interrupted):
-        export_run(save_run(tmp_path, "nmt.model.LSTMDecoder"), tmp_path, trust=[], log=lines.append)
-    assert lines[1:] == [f"export stopped; {tmp_path} has finished; export it with: nmt-export model={tmp_path}"]
+        export_run(save_run(tmp_path, "nmt.model.LSTMDecoder"), tmp_path, trust=[])
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"export stopped; {tmp_path} has finished; export it with: nmt-export model={tmp_path}"
+    ]
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
 
 
@@ -101,8 +103,8 @@ def test_longer_training_repeats_the_last_export(tmp_path: Path, monkeypatch: py
     calls: list[dict[str, Any]] = []
     monkeypatch.setattr(exporter, "export", lambda *args, **kwargs: calls.append(kwargs))
     trained = save_run(tmp_path, "nmt.model.LSTMDecoder")
-    export_run(trained, tmp_path, trust=[], log=lambda line: None)
+    export_run(trained, tmp_path, trust=[])
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "step.int8.onnx").touch()
-    export_run(trained, tmp_path, trust=[], log=lambda line: None)
+    export_run(trained, tmp_path, trust=[])
     assert calls == [{"engines": ["onnx"]}, {"engines": ["onnx-int8"]}]
