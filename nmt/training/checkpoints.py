@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -198,6 +198,7 @@ class LastCheckpoint(Checkpoint):
         self.best = best
         self.max_steps = max_steps
         self.every = every
+        self.on_start: Callable[[], None] | None = None
         self.started = False
         self.stop_signal: int | None = None
         self._received_s = 0.0
@@ -246,8 +247,14 @@ class LastCheckpoint(Checkpoint):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         # Lightning has set its own handler of SIGTERM, which waits for the other processes, and so for ever.
         self._handle_signals()
-        self.started = True
+        self.start()
         trainer.should_stop |= self._is_complete(trainer)
+
+    def start(self) -> None:
+        """Call ``on_start``, once."""
+        if not self.started and self.on_start is not None:
+            self.on_start()
+        self.started = True
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,20 +83,27 @@ class _Session(NamedTuple):
 
 
 def fit(
-    config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Tracker | None = None
+    config: Train,
+    prepared: Prepared,
+    folder: Path,
+    *,
+    tracker: Tracker | None = None,
+    on_start: Callable[[], None] | None = None,
 ) -> Fitted | None:
     """Train the model that ``config`` describes and write the best checkpoint as the model of ``folder``.
 
     Of several processes, rank 0 writes it, and the others return None.
 
     Ctrl-C, SIGTERM and SIGHUP stop training after the current update; ``resume`` continues with the next one.
+    ``on_start`` is called once the checkpoint of a resumed run was accepted.
     """
-    session = _start(config, prepared, folder, resume=resume, tracker=tracker)
-    problem = _run(session, config, resume=resume)
+    session = _start(config, prepared, folder, tracker)
+    session.last.on_start = on_start
+    problem = _run(session, config)
     return _save_best(session, config, folder, problem) if rank() == 0 else None
 
 
-def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tracker: Tracker | None) -> _Session:
+def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | None) -> _Session:
     """Build the model, its data and the trainer."""
     training, checkpoints = config.training, folder / CHECKPOINTS
     pl.seed_everything(config.seed, workers=True, verbose=False)
@@ -105,7 +112,7 @@ def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tra
         checkpoints / LAST_CHECKPOINT, best, max_steps=training.max_steps, every=training.checkpoint_every
     )
     with first_before_others():
-        trained = new_model(config, prepared, checkpoint=last.path if resume else None)
+        trained = new_model(config, prepared, checkpoint=last.path if config.resume else None)
         refuse_longer(trained.model.attention, prepared)
         guide = build_guide(config.guide, prepared, trust=config.trust)
     if rank() != 0:
@@ -129,7 +136,7 @@ def _start(config: Train, prepared: Prepared, folder: Path, *, resume: bool, tra
         pieces=sampled_pieces(prepared, config.batches.bpe_dropout, seed=config.seed),
         text=prepared.checksum,
     )
-    if rank() == 0 and not resume and (problem := too_few_updates(config, data)):
+    if rank() == 0 and not config.resume and (problem := too_few_updates(config, data)):
         warn(problem)
     return _Session(trained, best, last, patience, progress, trainer, task, data)
 
@@ -154,17 +161,18 @@ def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     )
 
 
-def _run(session: _Session, config: Train, *, resume: bool) -> str | None:
+def _run(session: _Session, config: Train) -> str | None:
     """Train until the end or a signal. Return the reason if the loss diverged."""
     last = session.last
     try:
         with without_advice(), last.stop_on_signal(), suppress(Stopped):
-            checkpoint = last.path if resume else None
+            checkpoint = last.path if config.resume else None
             session.trainer.fit(session.task, session.data, ckpt_path=checkpoint, weights_only=True)
+        last.start()  # of a run that was already complete
     except Diverged as error:
         return _explain_divergence(error, config)
     except Exception as error:
-        if not resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
+        if not config.resume or last.started or isinstance(error, UserError) or is_out_of_memory(error):
             raise
         raise UserError(f"{last.path}: cannot be resumed ({reason(error)}); start a new run") from error
     return None

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,8 +63,8 @@ def train_into(
 ) -> TrainingResult:
     """Train the model that ``config`` describes, evaluate it on the test set, and write everything into ``folder``.
 
-    With ``data=python``, ``pairs`` are the sentence pairs of each part. ``store_config`` is called before training with
-    the settings that config.yaml stores. Raises UserError for anything that the user can fix.
+    With ``data=python``, ``pairs`` are the sentence pairs of each part. ``store_config`` is called with the settings
+    that config.yaml stores, once training starts. Raises UserError for anything that the user can fix.
     """
     try:
         if rank() != 0:
@@ -105,14 +106,14 @@ def _train(
         prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs)
     stored = stored_settings(config, prepared)
     if rank() == 0:
-        store_config(stored)
         _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
     origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
     if tracker is not None:
         tracker.start(stored, folder, resumed=config.resume)
-    fitted = fit(config, prepared, folder, resume=config.resume, tracker=tracker)
+    on_start = partial(store_config, stored) if rank() == 0 else None
+    fitted = fit(config, prepared, folder, tracker=tracker, on_start=on_start)
     if fitted is None:
         return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:

@@ -74,6 +74,7 @@ def test_moved_run_keeps_its_best_model(run: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_settings_fixed_at_the_start_cannot_change(stopped: Path) -> None:
+    before = [(stopped / name).read_text() for name in ("arguments.json", "config.yaml")]
     for word in FIXED:
         started = rf"^resume=true: {re.escape(word)}: runs/demo was started with {word.partition('=')[0]}=.*; remove it"
         with pytest.raises(UserError, match=started):
@@ -83,7 +84,8 @@ def test_settings_fixed_at_the_start_cannot_change(stopped: Path) -> None:
         ("training.max_epochs=1", "the run is already in epoch 2; give 2 or more"),
     ):
         with pytest.raises(UserError, match=f"^{word}: {message}$"):
-            train(["resume=true", "training.max_steps=null", word])
+            train(["resume=true", word])
+    assert before == [(stopped / name).read_text() for name in ("arguments.json", "config.yaml")]
     last = stopped / "checkpoints" / "last.ckpt"
     last.write_bytes(last.read_bytes()[:-1000])
     with pytest.raises(UserError, match=r"last\.ckpt: cannot be read"):
