@@ -59,6 +59,9 @@ class StandIn(Logger):
     def log_metrics(self, metrics, step):
         self.call("metrics", metrics, step)
 
+    def after_save_checkpoint(self, callback):  # as Weights & Biases and MLflow do with log_model=all
+        self.call("saved", callback.best_model_path, list(callback.best_k_models))
+
     def finalize(self, status):
         self.call("finalize", status)
 
@@ -105,6 +108,8 @@ def test_configuration_metrics_and_scores_arrive_once(run: Path, stand_in: Any) 
         rows = list(csv.DictReader(file))
     for name in ("valid_loss", "valid_bleu", "train_loss"):
         assert points(calls, name) == [(int(row["step"]), float(row[name])) for row in rows if row[name]]
+    best = [call[1:] for call in calls if call[0] == "saved"][-1]
+    assert best == (*map(str, files := [*Path("runs/demo/checkpoints").glob("best-*")]), [*map(str, files)])
     for name, score in scores(run).items():
         (point,) = points(calls, f"test_{name}")
         assert point == (int(rows[-1]["step"]), score)
