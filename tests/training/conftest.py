@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -61,3 +63,10 @@ def finished(run: Path, finished_once: Path) -> Path:
     """A copy of that folder, as ``runs/demo``."""
     shutil.copytree(finished_once, run)
     return run
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

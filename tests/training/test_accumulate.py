@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL
-from torch.nn import functional
+from tiny import SMALL, joined_gradients
 from two_ranks import NO_REPORT
 
 from nmt.commands.train import train
-from nmt.config import train_config
-from nmt.text.batches import collate
-from nmt.text.prepare import open_prepared
 from nmt.training.task import TranslationTask
-from nmt.training.weights import new_model
 
 WORDS = [*SMALL, "batches.max_tokens=150", "batches.accumulate=3", "training.max_epochs=1", "schedule=constant"]
 WORDS += ["encoder.dropout=0", "decoder.dropout=0", "training.label_smoothing=0"]
-
-
-@pytest.fixture
-def float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
-def joined_gradients(run: Path, weights: dict[str, torch.Tensor], rows: list[int]) -> dict[str, torch.Tensor]:
-    """Return the gradients of one batch with these rows."""
-    prepared = open_prepared(run / "data")
-    model = new_model(train_config(WORDS), prepared).model.train()
-    model.load_state_dict(weights, strict=False)
-    batch = collate(prepared.corpora["train"], rows)
-    features = model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
-    functional.cross_entropy(model.decoder.output(features), batch.target_out[batch.target_mask]).backward()
-    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.01])
@@ -67,7 +43,7 @@ def test_gradients_are_those_of_the_joined_batch(
     assert sorted(row for batches in rows for row in batches) == list(range(60))
     assert len(updates) >= 2 and len(rows[len(updates) - 1]) < len(rows[0])  # the last update has fewer batches
     for batch_rows, (weights, gradients) in zip(rows, updates, strict=False):
-        expected = joined_gradients(run, weights, batch_rows)
+        expected = joined_gradients(WORDS, run, weights, batch_rows)
         assert gradients.keys() == expected.keys()
         norm = torch.stack([gradient.norm() for gradient in expected.values()]).norm()
         scale = 1.0 if clip_norm is None else min(1.0, clip_norm / float(norm))

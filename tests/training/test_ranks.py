@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, record_batches, stop_at
+from tiny import SMALL, joined_gradients, record_batches, stop_at
 from torch.nn import functional
 from two_ranks import NO_REPORT, train_on_two_ranks
 
@@ -16,7 +15,6 @@ from nmt.config import train_config
 from nmt.text.batches import collate
 from nmt.text.corpus import Corpus
 from nmt.text.prepare import open_prepared
-from nmt.training.guide import build_guide, normalise
 from nmt.training.weights import new_model
 
 WORDS = [*SMALL, "encoder.dropout=0.1", "batches.max_tokens=150", "guide=links", "training.clip_norm=null"]
@@ -42,33 +40,11 @@ def job(records: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
     return [record["jobs"][number] for record in records]
 
 
-def naive_gradients(folder: Path, weights: dict[str, torch.Tensor], rows: list[int]) -> dict[str, torch.Tensor]:
-    """Return the gradients of one process that reads the rows of both ranks as one batch."""
-    config = train_config(EXACT)
-    prepared = open_prepared(folder / "data")
-    torch.set_default_dtype(torch.float64)
-    try:
-        model = new_model(config, prepared).model.train()
-    finally:
-        torch.set_default_dtype(torch.float32)
-    model.load_state_dict(weights, strict=False)
-    batch = collate(prepared.corpora["train"], rows)
-    features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
-    logits = model.decoder.output(features)[batch.target_mask]
-    guide = build_guide(config.guide, prepared, trust=[])
-    assert guide is not None
-    given = guide.targets(batch).double()
-    guided = -(given * (normalise(alignment.double()) + 1e-6).log()).sum() / (given.sum(2) > 0).sum()
-    loss = functional.cross_entropy(logits, batch.target_out[batch.target_mask]) + 0.1 * guided
-    loss.backward()
-    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
-
-
-def test_gradients_are_those_of_the_joined_batch(records: list[dict[str, Any]]) -> None:
+def test_gradients_are_those_of_the_joined_batch(records: list[dict[str, Any]], float64: None) -> None:
     first, second = job(records, 0)
     for update in (0, len(first["rows"]) - 1):
         rows = [*first["rows"][update][1], *second["rows"][update][1]]
-        expected = naive_gradients(records[0]["folder"] / "runs" / "exact", first["weights"][update], rows)
+        expected = joined_gradients(EXACT, records[0]["folder"] / "runs" / "exact", first["weights"][update], rows)
         for rank in (first, second):
             assert rank["gradients"][update].keys() == expected.keys()
             for name, gradient in rank["gradients"][update].items():

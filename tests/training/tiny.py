@@ -11,11 +11,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional
 
 from nmt import Translator
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
+from nmt.config import train_config
+from nmt.text.batches import collate
+from nmt.text.prepare import open_prepared
+from nmt.training.guide import build_guide, normalise
 from nmt.training.task import TranslationTask
+from nmt.training.weights import new_model
 
 TINY = [
     *("data=copy", "data.train_pairs=300", "data.valid_pairs=20", "data.test_pairs=8", "tokenizer.vocab_size=280"),
@@ -138,3 +144,21 @@ def kill_at(step: int, words: Sequence[str]) -> None:
         patch.setattr(TranslationTask, "training_step", training_step)
         with pytest.raises(SystemExit):
             train([*words])
+
+
+def joined_gradients(
+    words: Sequence[str], run: Path, weights: dict[str, torch.Tensor], rows: Sequence[int]
+) -> dict[str, torch.Tensor]:
+    """Return the gradients of these weights for one batch with these rows, computed without the classes of training."""
+    config, prepared = train_config([*words]), open_prepared(run / "data")
+    model = new_model(config, prepared).model.train()
+    model.load_state_dict(weights, strict=False)
+    batch = collate(prepared.corpora["train"], rows)
+    features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
+    logits = model.decoder.output(features)[batch.target_mask]
+    loss = functional.cross_entropy(logits, batch.target_out[batch.target_mask])
+    if (guide := build_guide(config.guide, prepared, trust=[])) is not None:
+        given = guide.targets(batch).double()
+        loss += -0.1 * (given * (normalise(alignment.double()) + 1e-6).log()).sum() / (given.sum(2) > 0).sum()
+    loss.backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
