@@ -106,6 +106,51 @@ def draw_heatmap(
     return figure
 
 
+def save_slots(
+    write: np.ndarray, read: np.ndarray, source: Sequence[str], target: Sequence[str], path: Path, *, title: str = ""
+) -> None:
+    """Draw which slot of a memory each cell of the alignment comes from: one colour per slot.
+
+    ``write`` (R, S) is α and ``read`` (T, R) is β, none negative. Slot k contributes β_tk α_ks to the cell of target
+    piece t and source piece s. A cell mixes the colours of its slots; white means 0, and the cell with the largest
+    weight of the sentence has full colour. The files are those of ``save_heatmap``.
+    """
+    colours = slot_colours(len(write))
+    shares = read[:, :, None] * write  # (T, R, S)
+    shares = shares / np.maximum(shares.sum(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny)
+    largest = max(float(shares.sum(axis=1).max()), np.finfo(np.float32).tiny)
+    cells = 1 - np.einsum("trs,rc->tsc", shares / largest, 1 - colours)
+    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
+    figure = new_figure(width, height, layout=None)
+    axes = figure.add_axes((0, 0, 1, 1))
+    title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
+    with fonts_for([title, *source, *target]):
+        axes.imshow(cells.clip(0, 1), aspect="auto", interpolation="nearest")
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.set_title(title, loc="left", parse_math=False)
+        label_cells(axes, "x", source, pitch=POINTS * width / len(source))
+        label_cells(axes, "y", target, pitch=POINTS * height / len(target))
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("source")
+    axes.set_ylabel("target")
+    legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
+    legend.imshow(colours[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1))
+    legend.set_yticks([])
+    legend.set_xticks(sorted({1, len(write)}))
+    legend.set_xlabel(f"slot; full colour: weight {largest:.2f}")
+    save_figure(figure, path, bbox_inches="tight")
+
+
+def slot_colours(slots: int) -> np.ndarray:
+    """Return one colour per slot, as RGB (R, 3): hues from red to violet, in the order of the slots."""
+    from matplotlib.colors import hsv_to_rgb
+
+    hues = np.linspace(0, 0.8, slots)
+    colours: np.ndarray = hsv_to_rgb(np.stack([hues, np.full(slots, 0.9), np.full(slots, 0.75)], axis=1))
+    return colours
+
+
 @dataclass(frozen=True, kw_only=True)
 class Heatmap:
     """The attention of one sentence pair, between words or pieces; Jupyter shows it as a table.

@@ -41,6 +41,7 @@ HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or fo
   nmt-heatmap model=runs/demo src=test.en tgt=test.de links=test.links output=pictures format=html limit=null
   nmt-heatmap model=runs/demo src=test.en output=pictures format=svg granularity=piece
   nmt-heatmap model=runs/demo src=test.en output=figures format=pdf title=false      for a paper
+  nmt-heatmap model=runs/demo src=test.en output=slots slots=true            what each slot of a memory contributes
 
 Writes one picture per pair, named by its line number, or one HTML page. Prints the name of each file written.
 Colours go from 0 to 1 in every picture, so a colour means the same weight everywhere.
@@ -50,6 +51,8 @@ a target word's pieces. Words of scripts without spaces, such as Chinese or Thai
 with links=. granularity=piece: </s> included; attentions with negative weights keep the sign and are drawn
 in two colours, with 0 in the middle of the scale; the others are normalised over the source. The
 bytes of a character that the tokenizer does not know are labelled <0xE2> ❤ 1/3, <0x9D> ❤ 2/3 and <0xA4> ❤ 3/3.
+slots=true: draws the pieces of memories such as attention=memory, one colour per slot. Slot k contributes β_tk α_ks
+to a cell, and a cell mixes the colours of its slots.
 In a picture, a side of more than 250 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
 
@@ -69,6 +72,7 @@ class Heatmap(ModelOptions):
     format: Literal["png", "svg", "pdf", "html"]
     title: bool
     granularity: Literal["word", "piece"]
+    slots: bool
     limit: Count | None
     links: str | None
     links_base: Literal[0, 1]
@@ -80,8 +84,14 @@ class Heatmap(ModelOptions):
             raise UserError(
                 f"engine={self.engine}: given translations (tgt=) need engine=torch; remove engine={self.engine}"
             )
+        if self.slots and self.engine not in ("auto", "torch"):
+            raise UserError(f"engine={self.engine}: slots=true needs engine=torch; remove engine={self.engine}")
+        if self.slots and self.format == "html":
+            raise UserError("format=html: slots=true draws pictures; use format=png, svg or pdf")
         if self.links is None:
             return
+        if self.slots:
+            raise UserError(f"links={self.links}: slots=true draws pieces, and links connect words; remove links=")
         if self.tgt is None:
             raise UserError(f"links={self.links}: gold links need given translations; add tgt=FILE")
         if self.granularity == "piece":
@@ -93,14 +103,18 @@ def heatmap(options: Heatmap) -> None:
     """Draw the alignments."""
     require_stdout()
     sources, targets, golds = _read(options)
-    engine = options.engine if options.tgt is None else "torch"
+    engine = options.engine if options.tgt is None and not options.slots else "torch"
     translator = load_model(options.model, options.load_settings(engine=engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
     with own_folder(folder, busy=BUSY, fix="choose another output=", names=WRITTEN):
         signed = options.granularity == "piece" and translator.attention.signed
-        examples = list(_examples(translator, options, sources, targets, golds, signed))
-        for file in _draw(examples, folder, options, translator, signed):
+        if options.slots:
+            files = _draw_slots(translator, options, sources, targets, folder)
+        else:
+            examples = list(_examples(translator, options, sources, targets, golds, signed))
+            files = _draw(examples, folder, options, translator, signed)
+        for file in files:
             print_path(file)
 
 
@@ -200,6 +214,37 @@ def _draw(
             signed=signed,
             gold=example.gold,
         )
+        files.append(file)
+        yield file
+    _warn_of_other_pictures(folder, files, options)
+
+
+def _draw_slots(
+    translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None, folder: Path
+) -> Iterator[Path]:
+    """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
+    from nmt.alignment.heatmap import save_slots
+    from nmt.alignment.word_weights import piece_labels
+    from nmt.inference.forced_decoding import slot_weights
+
+    files = []
+    name = translator.attention.name
+    if targets is None:
+        translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
+        targets = [translation.text for translation in translations]
+    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        if not (source.strip() and target.strip()):
+            continue
+        (pair,) = _align(translator, options, [source], [target])
+        slots = slot_weights(translator, source, target)
+        if slots is None or translator.attention.signed:
+            reason = "keeps every source state" if slots is None else "has negative weights"
+            raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")
+        file = folder / f"{row + 1:04}.{options.format}"
+        model = Path(options.model).resolve().name
+        title = f"{model}, {name} attention, slots\n{Path(options.src).name}, line {row + 1}"
+        labels = (piece_labels(pair.source_tokens), piece_labels(pair.tokens))
+        save_slots(slots.write, slots.read, *labels, file, title=title if options.title else "")
         files.append(file)
         yield file
     _warn_of_other_pictures(folder, files, options)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 
 from nmt.alignment.word_weights import display_weights, piece_labels
 from nmt.comparison.measures import Measurements, alignment_entropies
 from nmt.comparison.models import Model, Run, TestSet
 from nmt.errors import print_message
 from nmt.files.checksum import fingerprint
-from nmt.inference.forced_decoding import force_decode
+from nmt.inference.forced_decoding import force_decode, slot_weights
 from nmt.inference.model_folder import load_folder
 from nmt.inference.translator import Translator
-from nmt.text.specials import BOS
 
 GROUP = 256  # test sentences whose alignments are in memory at once
 DIGITS = 4  # significant digits of stored weights
 ByLabel = dict[str, list[dict[str, Any]]]
-
-
-class Slots(NamedTuple):
-    """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece."""
-
-    write: np.ndarray
-    read: np.ndarray
 
 
 def measure_alignments(
@@ -101,23 +92,3 @@ def _example(load: Callable[[], Translator], source: str, reference: str, *, spl
 
 def _rounded(weights: np.ndarray) -> list[list[float]]:
     return [[float(f"{weight:.{DIGITS}g}") for weight in row] for row in weights.tolist()]
-
-
-@torch.inference_mode()
-def slot_weights(translator: Translator, source: str, target: str) -> Slots | None:
-    """Return what is written and read when the target is force-decoded.
-
-    None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
-    """
-    trained = translator.trained
-    model = trained.model
-    device = model.embedding.weight.device
-    ids = torch.tensor([translator.encode(source)], device=device)
-    pieces = translator.encode_target(target)
-    memory, final = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True)
-    shifted = torch.tensor([[BOS, *pieces[:-1]]], device=device)
-    _, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
-    if memory.trace is None:
-        return None
-    write, read = (tensor[0].float().cpu().numpy() for tensor in (memory.trace, weights))
-    return Slots(write, read)

@@ -37,6 +37,13 @@ class ForcedDecoding(NamedTuple):
     log_prob: float
 
 
+class Slots(NamedTuple):
+    """Weights of one pair: α (R, S) of each source piece in each slot, β (T, R) of each slot for each target piece."""
+
+    write: np.ndarray
+    read: np.ndarray
+
+
 def force_decode(
     translator: Reader, sources: Sequence[str], targets: Sequence[str], *, on_failure: OnFailure | None = None
 ) -> list[ForcedDecoding]:
@@ -146,6 +153,26 @@ def _decode_batches(
                 log_prob=log_probs[batch_row],
             )
             yield row, decoding
+
+
+@torch.inference_mode()
+def slot_weights(translator: Reader, source: str, target: str) -> Slots | None:
+    """Return what is written and read when the target is force-decoded.
+
+    None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
+    """
+    trained = translator.trained
+    model = trained.model
+    device = model.embedding.weight.device
+    ids = torch.tensor([translator.encode(source)], device=device)
+    pieces = translator.encode_target(target)
+    memory, final = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True)
+    shifted = torch.tensor([[BOS, *pieces[:-1]]], device=device)
+    _, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
+    if memory.trace is None:
+        return None
+    write, read = (tensor[0].float().cpu().numpy() for tensor in (memory.trace, weights))
+    return Slots(write, read)
 
 
 def _require_memory(needed: int) -> None:

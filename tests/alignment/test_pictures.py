@@ -20,7 +20,7 @@ from matplotlib.image import imread
 
 from nmt.alignment.colours import UNIT, Scale, scale_of, scales_of
 from nmt.alignment.figures import MAX_LABEL_LENGTH, MAX_MARKS, is_visible, short_label, strongest
-from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap
+from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap, save_slots, slot_colours
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.comparison.figures import Panel, draw_heatmaps
 from nmt.errors import UserError
@@ -320,3 +320,19 @@ def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
     assert '<td title="-40" style="background:#67001f;color:#fff">-40</td>' in page
     assert '<td title="10" style="background:#9ecae1;color:#000">10</td>' in page
     assert "Blue weights are positive, red ones negative." in page
+
+
+def test_cells_of_slots_mix_the_colours_of_their_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells: list[np.ndarray] = []
+    imshow = Axes.imshow
+    monkeypatch.setattr(
+        Axes, "imshow", lambda axes, image, **rest: (cells.append(image), imshow(axes, image, **rest))[1]
+    )
+    write = np.array([[1.0, 0, 0], [0, 0.5, 0.5]])
+    read = np.array([[1.0, 0], [0, 2.0]])  # rows are shares, whatever their sum
+    save_slots(write, read, ["a", "b", "c"], ["x", "y"], tmp_path / "a.png")
+    first, second = slot_colours(2)
+    white = np.ones(3)
+    expected = [[first, white, white], [white, (white + second) / 2, (white + second) / 2]]
+    np.testing.assert_allclose(cells[0], np.array(expected), atol=1e-6)
+    assert imread(tmp_path / "a.png").ndim == 3

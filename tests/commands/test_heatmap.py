@@ -242,3 +242,33 @@ def test_bad_input_gives_one_error_line(
         heatmap([f"model={folder}", *(argument for argument in arguments if argument != "model=NONE")])
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (files / "o").exists()
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "translated"])
+def test_slots_are_drawn_for_each_pair(
+    given: bool, nested: Path, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[np.ndarray, np.ndarray, list[str], list[str]]] = []
+    monkeypatch.setattr("nmt.alignment.heatmap.save_slots", lambda *pair, title: drawn.append(pair[:4]))
+    words = [f"model={nested}", f"src={files}/src", f"output={files}/a", "slots=true", "limit=1"]
+    printed_files([*words, f"tgt={files}/tgt" if given else "search.max_length=9"], capsys)
+    ((write, read, source, target),) = drawn
+    assert (read.shape, write.shape) == ((len(target), 6), (6, len(source)))
+    if given:
+        (pair,) = force_decode(Translator.load(nested, engine="torch"), SOURCE[:1], TARGET[:1])
+        np.testing.assert_allclose(read @ write, pair.alignment, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["format=html"], "format=html: slots=true draws pictures; use format=png, svg or pdf"),
+        (["engine=onnx"], "engine=onnx: slots=true needs engine=torch; remove engine=onnx"),
+        (["tgt={files}/tgt", "links={files}/links"], "slots=true draws pieces, and links connect words; remove links="),
+        ([], "slots=true: Bahdanau attention keeps every source state; use a model with slots"),
+    ],
+)
+def test_impossible_pictures_of_slots_are_refused(words: list[str], problem: str, model: Path, files: Path) -> None:
+    words = [word.format(files=files) for word in words]
+    with pytest.raises(UserError, match=re.escape(problem)):
+        heatmap([f"model={model}", f"src={files}/src", f"output={files}/a", "slots=true", *words])

@@ -154,7 +154,8 @@ def test_defaults_equal_those_of_hydra(name: str) -> None:
 
 def test_reading_settings_imports_no_hydra() -> None:
     arguments = ["model='a b'", "engine=onnx-int8", "search=greedy", "search.max_length=20", "trust=[a,b]", "output="]
-    code = f"import sys; from nmt.commands.translate import *; read_options('translate', Translate, {arguments})"
+    code = "import sys; from nmt.commands.options import read_options; from nmt.commands.translate import Translate"
+    code += f"\nread_options('translate', Translate, {arguments})"
     code += "\ntry: read_options('translate', Translate, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
     code += "\nsys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
     code = f"from nmt.errors import UserError\n{code}"
