@@ -158,7 +158,7 @@ def test_reading_settings_imports_no_hydra() -> None:
     code += f"\nread_options('translate', Translate, {arguments})"
     code += "\ntry: read_options('translate', Translate, ['modl=a', 'trust=1', '+a=1'])\nexcept UserError: pass"
     code += "\nsys.exit(bool({'hydra', 'omegaconf', 'antlr4'} & sys.modules.keys()))"
-    code = f"from nmt.config.plain import read_options\nfrom nmt.errors import UserError\n{code}"
+    code = f"from nmt.errors import UserError\n{code}"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
