@@ -188,4 +188,4 @@ class Heatmap:
         return alignment_table(self._example(), signed=self.signed)
 
     def _example(self) -> Example:
-        return Example(1, self.weights, self.source, self.target, self.gold)
+        return Example(number=1, weights=self.weights, source=self.source, target=self.target, gold=self.gold)

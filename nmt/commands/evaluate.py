@@ -228,7 +228,8 @@ def _score_model_links(
     from nmt.inference.forced_decoding import forced_links
 
     assert options.src is not None and options.links is not None
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs]
     warn = warn_of_line(options.src, "it is not aligned")
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
     links = forced_links(translator, sources, targets, on_failure=warn, on_lost=lost.add)

@@ -190,7 +190,8 @@ def _draw(
     from nmt.files.atomic import write_lines
 
     origin = "own translation" if options.tgt is None else "force-decoded"
-    model, source = Path(options.model).resolve().name, Path(options.src).name
+    model = Path(options.model).resolve().name
+    source = Path(options.src).name
     if options.format == "html":
         examples = list(_page_examples(examples, options))
         title = f"Alignments of {source} by {model}"

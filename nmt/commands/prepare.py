@@ -96,7 +96,8 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
     from nmt.text.survey import survey
     from nmt.text.unfinished import unfinished_folder
 
-    data, tokenizer = build(DataSettings, options.data), build(TokenizerSettings, options.tokenizer)
+    data = build(DataSettings, options.data)
+    tokenizer = build(TokenizerSettings, options.tokenizer)
     with output_folder(folder) as temporary:
         pairs = load_pairs(data, trust=options.trust)
         surveyed = survey(pairs["train"])

@@ -71,7 +71,8 @@ def _count_lines(path: str | None, start: int) -> float | None:
         if path is None:
             descriptor = sys.stdin.fileno()
             # Unlike other reads, pread does not change what the command reads.
-            head, size = os.pread(descriptor, COUNTED_BYTES, start), os.fstat(descriptor).st_size - start
+            head = os.pread(descriptor, COUNTED_BYTES, start)
+            size = os.fstat(descriptor).st_size - start
             share = len(head) / size
         elif not os.path.isfile(path):  # such as a named pipe
             return None

@@ -88,7 +88,9 @@ def _print_summary(result: TrainingResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    folder, summary, peak_mb = result.folder, result.summary or {}, peak_memory_mb()
+    folder = result.folder
+    summary = result.summary or {}
+    peak_mb = peak_memory_mb()
     title = Text(f"{folder}: {describe_setting(result.config.attention)}")
     table = Table(title=title, title_justify="left", show_header=False)
     for _ in range(3):

@@ -170,7 +170,7 @@ def _sentences(
         blocks += [Subheading(f"Sentence {number + 1}"), f"{test.sources[row]}\n{test.references[row]}"]
         if weights:
             panels = [
-                Panel(label, np.array(example["weights"]), example["target"], example["source"], gold)
+                Panel(label, np.array(example["weights"]), example["target"], example["source"], gold=gold)
                 for label, example in weights.items()
             ]
             path = save_figure(draw_heatmaps(panels), folder / f"alignments-{number + 1}")

@@ -231,7 +231,13 @@ def add_speed(
 def points(rows: Sequence[Row], engines: Sequence[str], beams: Sequence[int]) -> list[Point]:
     """Return the mean time and BLEU of each model, engine and beam size that was timed."""
     return [
-        Point(row.label, engine, beam, 1000 / fmean(rates), row.values[f"bleu_{engine}_beam_{beam}"][0])
+        Point(
+            label=row.label,
+            engine=engine,
+            beam=beam,
+            milliseconds=1000 / fmean(rates),
+            bleu=row.values[f"bleu_{engine}_beam_{beam}"][0],
+        )
         for row in rows
         for engine in engines
         for beam in beams

@@ -132,7 +132,8 @@ def _differences(config: Any, start: Any, keys: Sequence[str] = (*MODEL_BLOCKS, 
     Dropout may differ, because it is only used in training.
     """
     for key in keys:
-        now, before = value_at(config, key), value_at(start, key)
+        now = value_at(config, key)
+        before = value_at(start, key)
         if isinstance(now, Mapping) and isinstance(before, Mapping):
             yield from _differences(config, start, [f"{key}.{name}" for name in {**before, **now}])
         elif now != before and key.rpartition(".")[2] != "dropout":

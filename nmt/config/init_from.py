@@ -45,7 +45,8 @@ def inherit_settings(
     if not isinstance(folder, str):
         return config  # null, or a wrong type, which the check of the configuration reports
     start = read_yaml(Path(resumed or folder) / CONFIG_FILE, "" if resumed else f"init_from={folder}")
-    merged, overridden = deepcopy(config), {key_of(word) for word in arguments}
+    merged = deepcopy(config)
+    overridden = {key_of(word) for word in arguments}
     if text:
         start["data"] = merged["data"] = _stored_text(start, resumed or folder)
     for part in ("data", *INHERITED) if text else INHERITED:

@@ -55,7 +55,7 @@ RunJob = Callable[[Job], float]
 """Runs the job and returns its objective."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Multirun:
     """A sweep that is ready to run."""
 
@@ -98,7 +98,14 @@ def read_multirun(arguments: Sequence[str]) -> Multirun:
         jobs = _known_jobs(hydra, master, overrides, excluded)
     named = [Job(number, fixed, words, folder / job_name(words)) for number, words in enumerate(jobs or [])]
     unswept = [word for word in fixed if key_of(word).partition(".")[0] not in swept]
-    return Multirun(folder, fixed, None if jobs is None else named, unswept, overrides, folders)
+    return Multirun(
+        folder=folder,
+        fixed=fixed,
+        jobs=None if jobs is None else named,
+        unswept=unswept,
+        overrides=overrides,
+        folders=folders,
+    )
 
 
 def run_multirun(multirun: Multirun, run_job: RunJob) -> None:

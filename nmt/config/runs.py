@@ -115,12 +115,15 @@ class Start:
 
 def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, Any] | None) -> Start:
     """Check the arguments, and create the folder of a new run or find that of a run to resume."""
-    config, launch = train_config(arguments), detect_launch()
+    config = train_config(arguments)
+    launch = detect_launch()
     if launch is not None and not config.resume and folder is None and (launch.restarts or launch.is_named):
-        place, restarted = (Path(config.runs), config.name), launch.restarts > 0
+        place = (Path(config.runs), config.name)
+        restarted = launch.restarts > 0
         arguments = restarted_arguments(*place, launch.identifier, arguments, restarted=restarted)
         config = train_config(arguments)
-    runs, name = Path(config.runs), config.name
+    runs = Path(config.runs)
+    name = config.name
     if config.resume:
         if pairs is not None:
             raise UserError("resume=true: a run continues with its stored text; remove train=, valid= and test=")
@@ -128,7 +131,8 @@ def _start(arguments: Sequence[str], folder: Path | None, pairs: Mapping[str, An
             arguments = [word for word in arguments if key_of(word) != "resume"]
             config = train_config(arguments)
             require_device(config, launch)
-            folder, existed = runs / name, (runs / name).exists()
+            folder = runs / name
+            existed = (runs / name).exists()
             make_folder(folder)
             return Start(folder=folder, config=config, arguments=arguments, existed=existed, not_resumed=True)
         folder = run_to_resume(runs / name, arguments, config.training)
@@ -200,7 +204,8 @@ def resume_command(folder: Path, arguments: Sequence[str]) -> str:
 def new_folder(runs: Path, name: str) -> Path:
     """Create and return ``runs/name``, or ``name-2``, … where it exists, even if another run is starting right now."""
     make_folder(runs)
-    folder, number = runs / name, 1
+    folder = runs / name
+    number = 1
     while True:
         try:
             folder.mkdir()
@@ -308,7 +313,8 @@ def run_to_resume(folder: Path, arguments: Sequence[str], training: TrainingSett
 def _reached_limits(folder: Path) -> dict[str, int]:
     """Return the limits that ended a finished run, as {key of ``training``: epochs or updates}; empty if none did."""
     try:
-        summary, training = read_json(folder / SUMMARY_FILE), read_yaml(folder / CONFIG_FILE)["training"]
+        summary = read_json(folder / SUMMARY_FILE)
+        training = read_yaml(folder / CONFIG_FILE)["training"]
         made = {key: (summary.get(name), training.get(key)) for key, name in LIMITS.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, UserError):
         return {}
@@ -392,7 +398,8 @@ def refuse_changed_settings(config: Train, folder: Path, arguments: Sequence[str
 
 def refuse_other_settings(config: Train, folder: Path) -> None:
     """Raise UserError where the run in ``folder`` has other settings than ``config``, or another version's keys."""
-    stored, wanted = flatten(read_yaml(folder / CONFIG_FILE)), flatten(plain(config))
+    stored = flatten(read_yaml(folder / CONFIG_FILE))
+    wanted = flatten(plain(config))
     ignored = (*TEXT_CHANGES, "tokenizer.") if isinstance(config.data, PreparedData) else ()
     for key in sorted({*stored, *wanted}):
         if (

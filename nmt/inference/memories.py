@@ -294,7 +294,8 @@ def load_memory(path: Path, trained: TrainedModel, *, model: str) -> EncodedLine
         memory: Memory = trained.model.attention.memory_type(**_fields(tensors, "memory"))
         final_fields = _fields(tensors, "final")
         final = Final(final_fields["hidden"], final_fields.get("cell"))
-        seed, ids = int(metadata["seed"]), tensors["ids"].tolist() if "ids" in tensors else None
+        seed = int(metadata["seed"])
+        ids = tensors["ids"].tolist() if "ids" in tensors else None
         words = PieceWords(*tensors["words"].tolist()) if "words" in tensors else None
         length = int(memory.length)
         expected = _expected_shapes(trained, length, trace=memory.trace is not None)

@@ -350,7 +350,8 @@ def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: i
     named = matrices(model)
     pairs = {}
     for name in sorted({key.rpartition(".")[0] for key in tensors}):
-        a, b = tensors.get(f"{name}.A"), tensors.get(f"{name}.B")
+        a = tensors.get(f"{name}.A")
+        b = tensors.get(f"{name}.B")
         if name not in named or a is None or b is None:
             raise UserError(f"{path}: {name}: not an update of a matrix of the model; {RETRAIN}")
         rows, columns = named[name].weight.shape
@@ -376,7 +377,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     about = about if isinstance(about, dict) else {}
     require_format(about.get("format"), ADAPTER_FORMAT, place=path, fix=RETRAIN)
     valid = all(isinstance(about.get(key), str) for key in ("base", "base_folder", "digest"))
-    rank, alpha = about.get("rank"), about.get("alpha")
+    rank = about.get("rank")
+    alpha = about.get("alpha")
     valid = valid and type(rank) is int and 1 <= rank < 2**31 and type(alpha) in (int, float)
     if not valid or not math.isfinite(alpha / rank):  # type: ignore[operator]
         raise UserError(f"{path}: its metadata are not those of an adapter; {RETRAIN}")

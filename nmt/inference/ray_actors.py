@@ -56,7 +56,8 @@ class RayWorkers:
 
     def close(self) -> None:
         actors = [*self._idle, *(actor for _, actor in self._running.values())]
-        self._idle, self._running = [], {}
+        self._idle = []
+        self._running = {}
         for actor in actors:
             self._ray.kill(actor)
         if self._connected:

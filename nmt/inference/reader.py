@@ -126,7 +126,8 @@ class TextCheck:
     def _count(self) -> None:
         self.counts.count(self._tokenizer, self._lines, self._encoded)
         self._sample += self._lines[: SAMPLE - len(self._sample)]
-        self._lines, self._encoded = [], []
+        self._lines = []
+        self._encoded = []
 
     def _reason(self) -> str | None:
         counts, tokenizer = self.counts, self._tokenizer

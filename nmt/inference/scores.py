@@ -145,7 +145,8 @@ def corpus_scores(
     """
     from sacrebleu.metrics.chrf import CHRF
 
-    texts, reference_lines = text_list(hypotheses, "hypotheses"), text_list(references, "references")
+    texts = text_list(hypotheses, "hypotheses")
+    reference_lines = text_list(references, "references")
     if len(texts) != len(reference_lines):
         raise UserError(
             f"{counted(len(texts), 'translation')}, {counted(len(reference_lines), 'reference')}:"
@@ -154,7 +155,8 @@ def corpus_scores(
     if not texts:
         raise UserError("0 translations: nothing to score; give at least one line")
     tokenizer = choose_tokenizer(reference_lines, tokenizer).tokenizer
-    bleu, chrf = bleu_metric(tokenizer, lowercase=lowercase), CHRF(lowercase=lowercase)
+    bleu = bleu_metric(tokenizer, lowercase=lowercase)
+    chrf = CHRF(lowercase=lowercase)
     bleu_score = bleu.corpus_score(texts, [reference_lines]).score
     chrf_score = chrf.corpus_score(texts, [reference_lines]).score
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
@@ -332,7 +334,8 @@ def _differences(
     before = None
     count = len(references)
     for name, remove, fix, least in known:
-        texts, others = [remove(line) for line in hypotheses], [remove(line) for line in references]
+        texts = [remove(line) for line in hypotheses]
+        others = [remove(line) for line in references]
         changed = sum(map(str.__ne__, texts, hypotheses)), sum(map(str.__ne__, others, references))
         if abs(changed[0] - changed[1]) < least * count:
             continue
@@ -356,7 +359,8 @@ def _other_files(
     """Yield that the files do not belong together: exchanged sides, shifted lines, another language."""
     if len(references) < FEW:
         return
-    texts, others = hypotheses[:SAMPLE], references[:SAMPLE]
+    texts = hypotheses[:SAMPLE]
+    others = references[:SAMPLE]
     score = bleu(texts, others)
     if score > 50:
         return

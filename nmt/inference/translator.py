@@ -292,7 +292,14 @@ class Translator(Reader):
             aer = alignment_error_rate(self.align(pairs), golds)
             signatures = {**signatures, "aer": AER_METHOD}
         assert scores.ter is not None
-        return Evaluation(scores.bleu, scores.chrf, scores.ter, aer, signatures, translations)
+        return Evaluation(
+            bleu=scores.bleu,
+            chrf=scores.chrf,
+            ter=scores.ter,
+            aer=aer,
+            signatures=signatures,
+            translations=translations,
+        )
 
     def heatmap(
         self,

@@ -99,14 +99,18 @@ class BpeMerges:
         A candidate is a pair of symbols whose turn it is to merge. Those in ``drawn`` are skipped, the others up to the
         last one in ``drawn`` are merged, and each later one takes a draw.
         """
-        costs, ids, size = self._costs, self._ids, len(word)
+        costs = self._costs
+        ids = self._ids
+        size = len(word)
         # The symbol at word[i:j] has ends[i] = j and starts[j] = i. The last entry of ``ends`` and the first one of
         # ``starts`` make the pair with a missing neighbour an empty string, which is never a piece.
-        ends, starts = [*range(1, size + 1), 0], [size, *range(size)]
+        ends = [*range(1, size + 1), 0]
+        starts = [size, *range(size)]
         queue = [(costs[pair], i, i + 1, i + 2) for i in range(size - 1) if (pair := word[i : i + 2]) in costs]
         heapify(queue)
         cuts: dict[str, int] = {}  # where the halves of an unused piece meet
-        candidate, skipped = -1, list(drawn)
+        candidate = -1
+        skipped = list(drawn)
         last_drawn = drawn[-1] if drawn else -1
         while queue:
             _, left, right, stop = heappop(queue)

@@ -145,7 +145,8 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
     # The exporter has no operator for the strides of a view, such as one layer of two.
     beams = {name: field.contiguous() for name, field in state_fields(before).items()}
     beams_shapes = _dynamic_axes(beams, state_fields(after), 2)
-    tokens, parents = torch.full((3, 4), PAD + 5), torch.zeros(3, 4, dtype=torch.int64)
+    tokens = torch.full((3, 4), PAD + 5)
+    parents = torch.zeros(3, 4, dtype=torch.int64)
     outputs = ["log_probs", "candidates", "weights", *(f"{name}{NEXT}" for name in state)]
     free = {0: ANY, 1: ANY}
     outputs_of: dict[str, Fields] = {"step.onnx": {}}

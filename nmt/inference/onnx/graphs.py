@@ -246,7 +246,8 @@ def _candidates(
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and ids (B, N, K) of the best candidates, for features (B, N, F)."""
     if output_weight is None:
-        output_weight, output_bias = decoder.output.weight, decoder.output.bias
+        output_weight = decoder.output.weight
+        output_bias = decoder.output.bias
     log_probs = functional.linear(features.flatten(0, 1), output_weight, output_bias).log_softmax(1)
     best, ids = log_probs.reshape(*features.shape[:2], -1).topk(K, dim=2)
     return best, ids

@@ -70,7 +70,8 @@ def _exchanged(node: NodeProto, right: str, order: list[int]) -> Iterator[NodePr
 
     onnxruntime splits a sum into parts whose size depends on the number of columns, but not on the number of rows.
     """
-    left, name = node.input[0], node.output[0]
+    left = node.input[0]
+    name = node.output[0]
     yield helper.make_node("Transpose", [left], [f"{name}.left"], perm=order)
     yield helper.make_node("MatMul", [right, f"{name}.left"], [f"{name}.product"])
     yield helper.make_node("Transpose", [f"{name}.product"], [name], perm=order)
@@ -81,7 +82,8 @@ def _with_another_row(node: NodeProto, rank: int) -> Iterator[NodeProto]:
 
     onnxruntime multiplies a single row by another method, which adds the last one to three terms in another order.
     """
-    (left, right), name = node.input, node.output[0]
+    left, right = node.input
+    name = node.output[0]
     pads, start, end, axis = _row_constants(rank)
     yield helper.make_node("Pad", [left, pads], [f"{name}.rows"])
     yield helper.make_node("MatMul", [f"{name}.rows", right], [f"{name}.product"])
@@ -172,7 +174,8 @@ class _Graph:
         return node.op_type in ("Sigmoid", "Softmax", "Tanh")
 
     def _product(self, node: NodeProto) -> Iterator[NodeProto]:
-        source, output = node.input[0], node.output[0]
+        source = node.input[0]
+        output = node.output[0]
         options = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         assert not options.get("transA") and options.get("alpha", 1) == options.get("beta", 1) == 1
         weight = self.weights.get(node.input[1])
@@ -203,7 +206,8 @@ class _Graph:
     def _lstm(self, node: NodeProto) -> NodeProto:
         """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxLSTMEncoder`` keeps constant."""
         source, *weights = node.input[:3]
-        scales, zeros = [], []
+        scales = []
+        zeros = []
         for at, name in enumerate(weights):
             values = self.weights[name].transpose(0, 2, 1)
             weights[at], scale = self._integers(f"{node.output[0]}.weight{at}", values)
