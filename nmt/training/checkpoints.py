@@ -311,7 +311,8 @@ class Patience(pl.Callback):
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best, self.waited = state_dict["best"], state_dict["waited"]
+        self.best = state_dict["best"]
+        self.waited = state_dict["waited"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         trainer.should_stop |= self.is_over

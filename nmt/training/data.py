@@ -68,7 +68,8 @@ class CorpusBatches(pl.LightningDataModule):
         if state_dict["text"] != self.text:
             raise UserError("data: the text was prepared again since the run started; start a new run")
         position = Position(**state_dict["position"])
-        before, now = position.world_size, world_size()
+        before = position.world_size
+        now = world_size()
         if before != now and position.read:
             processes = f"{counted(before, 'process', 'processes')} and continues with {now}"
             print_message(f"epoch {position.epoch + 1} starts again, because it was interrupted with {processes}")

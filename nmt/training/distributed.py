@@ -143,7 +143,8 @@ def _connect(launch: Launch) -> None:
 
     if launch.launcher == "srun":
         environment = SLURMEnvironment(auto_requeue=False)
-        os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = environment.main_address, str(environment.main_port)
+        os.environ["MASTER_ADDR"] = environment.main_address
+        os.environ["MASTER_PORT"] = str(environment.main_port)
     on_gpu = cuda.is_available() and launch.local_rank < cuda.device_count()
     if on_gpu:
         cuda.set_device(launch.local_rank)
@@ -264,7 +265,8 @@ def join_losses(losses: Mapping[str, Tensor], counts: Mapping[str, int]) -> Join
     names = sorted(losses, reverse=True)  # train_loss first
     numbers = [(counts[name], counts[name] * losses[name].item()) for name in names]
     totals = sums([number for pair in numbers for number in pair])
-    scaled, means = {}, {}
+    scaled = {}
+    means = {}
     for name, pieces, total in zip(names, totals[::2], totals[1::2], strict=True):
         scaled[name] = losses[name] * (counts[name] * world_size() / max(1.0, pieces))
         means[name] = total / max(1.0, pieces)

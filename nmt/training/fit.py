@@ -105,7 +105,8 @@ def fit(
 
 def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | None) -> _Session:
     """Build the model, its data and the trainer."""
-    training, checkpoints = config.training, folder / CHECKPOINTS
+    training = config.training
+    checkpoints = folder / CHECKPOINTS
     pl.seed_everything(config.seed, workers=True, verbose=False)
     best = BestCheckpoints(checkpoints, training)
     last = LastCheckpoint(
@@ -138,12 +139,22 @@ def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | N
     )
     if rank() == 0 and not config.resume and (problem := too_few_updates(config, data)):
         warn(problem)
-    return _Session(trained, best, last, patience, progress, trainer, task, data)
+    return _Session(
+        trained=trained,
+        best=best,
+        last=last,
+        patience=patience,
+        progress=progress,
+        trainer=trainer,
+        task=task,
+        data=data,
+    )
 
 
 def too_few_updates(config: Train, data: CorpusBatches) -> str | None:
     """Return why the run ends before the learning rate has warmed up, with the fix, or None if it does not."""
-    warmup, training = config.schedule.block.get("warmup_steps"), config.training
+    warmup = config.schedule.block.get("warmup_steps")
+    training = config.training
     if not isinstance(warmup, int):
         return None
     per_epoch = math.ceil(data.batches_per_epoch() / config.batches.accumulate)
@@ -217,7 +228,8 @@ def reached_limit(training: TrainingSettings, epochs: int, updates: int) -> bool
 
 
 def _explain_divergence(error: Diverged, config: Train) -> str:
-    rate, clip_norm = config.optimizer.get("lr"), config.training.clip_norm
+    rate = config.optimizer.get("lr")
+    clip_norm = config.training.clip_norm
     fixes = ["lower optimizer.lr" + (f" (now {rate})" if rate is not None else "")]
     fixes += ["raise schedule.warmup_steps"] if "warmup_steps" in config.schedule.block else []
     fixes += ["set training.clip_norm=1" if clip_norm is None else "lower training.clip_norm"]

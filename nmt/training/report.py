@@ -107,7 +107,8 @@ def test_report(
 
 def _translate(translator: Translator, sources: Sequence[str], options: SearchOptions) -> tuple[list[str], list[str]]:
     """Return the translations, and their word links in Pharaoh format (empty without attention)."""
-    texts, links = [], []
+    texts = []
+    links = []
     for first in range(0, len(sources), GROUP):
         translations = translator.translate(
             sources[first : first + GROUP],
@@ -143,7 +144,8 @@ def draw(translator: Translator, test: Corpus, folder: Path) -> None:
     decoded = force_decode(translator, [sources[row] for row in rows], [references[row] for row in rows])
     signed = translator.attention.signed
     for index in spread([len(decoding.tokens) for decoding in decoded], PICTURES):
-        decoding, number = decoded[index], rows[index] + 1
+        decoding = decoded[index]
+        number = rows[index] + 1
         picture = folder / run_files.HEATMAPS / f"test-{number}.png"
         with optional(str(picture)):
             picture.parent.mkdir(exist_ok=True)
@@ -223,7 +225,8 @@ def save_curve(metrics: Path, picture: Path, *, title: str) -> None:
 
 def score_limits(scores: Sequence[float]) -> tuple[float, float]:
     """Return the ends of an axis for these scores in percent: their range and a margin, within [0, 100]."""
-    low, high = min(scores), max(scores)
+    low = min(scores)
+    high = max(scores)
     missing = max(0.0, MIN_SPAN - (high - low))
     low, high = low - missing / 2, high + missing / 2
     shift = max(0.0, -low) - max(0.0, high - 100)

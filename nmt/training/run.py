@@ -118,7 +118,14 @@ def _train(
         return TrainingResult(folder, config, None, time.perf_counter() - started)
     if fitted.stop_signal is not None:
         seconds = time.perf_counter() - started
-        return TrainingResult(folder, config, None, seconds, fitted.stop_signal, fitted.best is not None)
+        return TrainingResult(
+            folder=folder,
+            config=config,
+            summary=None,
+            seconds=seconds,
+            stop_signal=fitted.stop_signal,
+            validated=fitted.best is not None,
+        )
     _log_outcome(fitted, config.training)
     test = prepared.corpora.get("test")
     if test is not None:

@@ -100,15 +100,18 @@ class TranslationTask(pl.LightningModule):
         ``train_loss`` is the mean negative log-likelihood of the real target pieces, in nats, with label smoothing.
         ``guide_loss`` is included while the guide's weight is above 0.
         """
-        inputs, losses = (batch.source, batch.source_mask, batch.target_in), {}
+        inputs = (batch.source, batch.source_mask, batch.target_in)
+        losses = {}
         counts = {"train_loss": int(batch.target_mask.sum())}
         if self.guide is None or not self.guide.weight_at(self.global_step):
             features = self.model.features(*inputs)
         else:
             features, alignment = self.model.aligned_features(*inputs)
             given = self.guide.targets(batch)
-            losses["guide_loss"], counts["guide_loss"] = alignment_loss(alignment, given), int(guided_pieces(given))
-        targets, smoothing = (batch.target_out, batch.target_mask), self.settings.label_smoothing
+            losses["guide_loss"] = alignment_loss(alignment, given)
+            counts["guide_loss"] = int(guided_pieces(given))
+        targets = (batch.target_out, batch.target_mask)
+        smoothing = self.settings.label_smoothing
         loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)
         return {"train_loss": loss} | losses, counts
 
@@ -118,7 +121,8 @@ class TranslationTask(pl.LightningModule):
         own, counts = self.losses(batch)
         losses, means, joint_counts = join_losses(own, counts)
         self.target_pieces = joint_counts["train_loss"]
-        loss, joint_loss = losses["train_loss"], means["train_loss"]
+        loss = losses["train_loss"]
+        joint_loss = means["train_loss"]
         if self.guide is not None and "guide_loss" in losses:
             weight = self.guide.weight_at(self.global_step)
             loss, joint_loss = loss + weight * losses["guide_loss"], joint_loss + weight * means["guide_loss"]
@@ -153,9 +157,11 @@ class TranslationTask(pl.LightningModule):
         """
         # The output layer skips padding, and has the logits of some target pieces in memory at a time, as in training.
         features = self.model.features(batch.source, batch.source_mask, batch.target_in)[batch.target_mask]
-        pieces, output = batch.target_out[batch.target_mask], self.model.decoder.output
+        pieces = batch.target_out[batch.target_mask]
+        output = self.model.decoder.output
         rows = max(1, CHUNK // output.out_features)
-        loss, first = torch.zeros((), device=features.device), torch.zeros((), device=features.device)
+        loss = torch.zeros((), device=features.device)
+        first = torch.zeros((), device=features.device)
         for some_features, some_pieces in zip(torch.split(features, rows), torch.split(pieces, rows), strict=True):
             logits = output(some_features).float()
             loss += functional.cross_entropy(logits, some_pieces, reduction="sum")
@@ -191,7 +197,8 @@ class TranslationTask(pl.LightningModule):
         trust = self.config.trust
         parameters = [weight for weight in self.model.parameters() if weight.requires_grad]
         optimizer = build_optimizer(self.config.optimizer, parameters, trust=trust)
-        block, monitor = self.config.schedule.block, self.settings.monitor
+        block = self.config.schedule.block
+        monitor = self.settings.monitor
         schedule = build_schedule(block, optimizer, total_steps=self._total_steps, monitor=monitor, trust=trust)
         if self._steps_every_update(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
@@ -205,7 +212,8 @@ class TranslationTask(pl.LightningModule):
         Lightning's own estimate sets the data loader up before the checkpoint is restored: a resumed epoch would start
         again from its first batch.
         """
-        epochs, steps = self.settings.max_epochs, self.settings.max_steps
+        epochs = self.settings.max_epochs
+        steps = self.settings.max_steps
         updates = None if epochs is None else self.trainer.datamodule.updates_until(epochs)  # type: ignore[attr-defined]
         return int(min(limit for limit in (steps, updates) if limit is not None))
 
@@ -221,7 +229,8 @@ class TranslationTask(pl.LightningModule):
         """Step the schedules that count validations or epochs; an epoch has one validation, at its end."""
         if self._steps_every_update(self.schedule):
             return
-        metrics, monitor = self.trainer.callback_metrics, self.settings.monitor
+        metrics = self.trainer.callback_metrics
+        monitor = self.settings.monitor
         progress = merit(metrics, monitor) if isinstance(self.schedule, Plateau) else metrics[monitor]
         self.lr_scheduler_step(self.schedule, progress)
 
@@ -255,10 +264,12 @@ class TranslationTask(pl.LightningModule):
         if self.guide is not None and checkpoint["guide"] != self.guide.fingerprint:
             raise UserError("guide.model: this model has changed since the run started; start a new run")
         self.interval = IntervalMeans(**checkpoint["interval"])
-        epoch, most = checkpoint["epoch"] + 1, self.settings.max_epochs
+        epoch = checkpoint["epoch"] + 1
+        most = self.settings.max_epochs
         if most is not None and epoch > most:
             raise UserError(f"training.max_epochs={most}: the run is already in epoch {epoch}; give {epoch} or more")
-        updates, most = checkpoint["global_step"], self.settings.max_steps
+        updates = checkpoint["global_step"]
+        most = self.settings.max_steps
         if most is not None and updates > most:
             raise UserError(
                 f"training.max_steps={most}: the run has already made {updates} updates; give {updates} or more"

@@ -45,7 +45,8 @@ def new_model(config: Train, prepared: Prepared, *, checkpoint: Path | None = No
     With ``adapt`` these weights are frozen and have trainable low-rank updates. A resumed run restores what it trains
     from ``checkpoint`` later. It needs ``init_from`` for frozen weights only.
     """
-    longest, base = prepared.corpora["train"].longest_source()[0] + 1, None
+    longest = prepared.corpora["train"].longest_source()[0] + 1
+    base = None
     start, place, adapted = None, config.init_from, config.adapt
     if place is not None and adapted is not None:
         base = Base(Path(place), model_fingerprint(Path(place)))  # before loading: the file may be replaced meanwhile
