@@ -36,7 +36,7 @@ from nmt.inference.translator import Translator, with_source_words
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
-from nmt.search.hypothesis import Hypothesis
+from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded

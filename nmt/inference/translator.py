@@ -24,7 +24,7 @@ from nmt.inference.load import load
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.search.engine import Engine
-from nmt.search.hypothesis import Hypothesis
+from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import is_missing, iterable, text, text_list

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.model.bridge import Bridge
-from nmt.model.decoder import LSTMDecoder, State
+from nmt.model.decoder import Bridge, LSTMDecoder, State
 from nmt.model.encoder import Final, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer_decoder import TransformerDecoder

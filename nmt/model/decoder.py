@@ -15,7 +15,6 @@ from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
 from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence, lstm_cell
-from nmt.model.bridge import Bridge
 from nmt.model.encoder import Final
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
@@ -212,3 +211,22 @@ def tie_output(output: nn.Linear, embedding: nn.Embedding) -> None:
             f"{embedding.embedding_dim}; make them equal, or use decoder.tied=false"
         )
     output.weight = embedding.weight
+
+
+class Bridge(nn.Module):
+    """Initial decoder state tanh(W h + b), with one affine map per decoder layer (Bahdanau et al. 2015, A.2.2).
+
+    Layer k of the decoder starts from layer k of the encoder, or from the encoder's top layer if it has fewer layers.
+    """
+
+    def __init__(self, *, encoder_size: int, encoder_layers: int, decoder_size: int, decoder_layers: int) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(encoder_size, 2 * decoder_size) for _ in range(decoder_layers))
+        self.encoder_layers = [min(layer, encoder_layers - 1) for layer in range(decoder_layers)]
+
+    def forward(self, final: Final) -> tuple[Tensor, Tensor]:
+        """Return the initial hidden and cell state, each (B, L, H)."""
+        pairs = zip(self.encoder_layers, self.maps, strict=True)
+        starts = [torch.tanh(affine(final.hidden[:, layer])) for layer, affine in pairs]
+        hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=2)
+        return hidden, cell

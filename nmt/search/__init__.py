@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from nmt.search.engine import Engine
-from nmt.search.hypothesis import Hypothesis
+from nmt.search.history import Hypothesis
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
-from nmt.search.penalties import length_penalty
 from nmt.search.sampling import sentence_seed
+from nmt.search.scoring import length_penalty
 from nmt.search.search import search, search_encoded
 
 __all__ = [

@@ -9,8 +9,7 @@ import numpy as np
 from nmt.search.engine import BANNED, Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
-from nmt.search.penalties import length_penalty
-from nmt.search.scoring import Scorer
+from nmt.search.scoring import Scorer, length_penalty
 from nmt.text.specials import BOS, EOS
 
 

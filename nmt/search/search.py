@@ -9,8 +9,7 @@ import numpy as np
 from nmt.search.beam import beam_search
 from nmt.search.engine import Engine, Integers, Source, State
 from nmt.search.greedy import greedy_search
-from nmt.search.history import Endings, History
-from nmt.search.hypothesis import Hypothesis
+from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sampling_search, sentence_seed
 from nmt.search.scoring import Scorer

@@ -11,8 +11,7 @@ from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.beam import beam_search
 from nmt.search.engine import BANNED
 from nmt.search.history import History
-from nmt.search.penalties import coverage_penalty
-from nmt.search.scoring import Scorer
+from nmt.search.scoring import Scorer, coverage_penalty
 from nmt.search.search import _collect_hypotheses
 from nmt.text.specials import EOS
 

@@ -12,7 +12,7 @@ from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weig
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.engine import BANNED
-from nmt.search.penalties import coverage_penalty
+from nmt.search.scoring import coverage_penalty
 from nmt.search.search import batches_by_length
 from nmt.text.specials import EOS
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from nmt.search.engine import Floats, Integers
 from nmt.search.options import SearchOptions
-from nmt.search.penalties import length_penalty
+from nmt.search.scoring import length_penalty
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 Prefix = tuple[int, ...]
