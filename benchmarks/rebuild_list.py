@@ -43,7 +43,9 @@ CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
 
 RIDGE = ("delta", "gated_delta", "mesa")
-RECALL = ("covariance_paper", "general_covariance mean=false", "general_covariance mean=false recall=true")
+GENERAL = "general_covariance mean=false"
+RECALL = ("covariance_paper", GENERAL, f"{GENERAL} recall=true")
+RECALLED = (*RECALL, f"{GENERAL} recall=true recall_by=value")
 
 ENTRIES = [
     Entry("inversion", "papers.inversion", 1),
@@ -52,6 +54,7 @@ ENTRIES = [
     Entry("memory_settings", "quality.memory_settings", 40),
     Entry("memory_future", "papers.memory_future", 45),
     Entry("cloze", "papers.cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("cloze_2000", "papers.cloze", 35, ("--updates", "2000", "--kinds", *RECALLED)),
     Entry("cloze_3000", "papers.cloze", 10, ("--updates", "3000", "--distractors", "0", "--kinds", *RIDGE)),
     Entry(
         "cloze_400", "papers.cloze", 2, ("--updates", "400", "--distractors", "0", "--seeds", "1", "--kinds", *RECALL)
