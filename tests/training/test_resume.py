@@ -36,7 +36,8 @@ FIXED = ("optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "s
 @pytest.mark.parametrize(
     ("words", "stops"),
     [
-        (["training.ema_decay=0.9"], [25]),
+        ([*STEPS, "training.ema_decay=0.9"], [27]),
+        pytest.param(["training.ema_decay=0.9"], [25], marks=pytest.mark.thorough),
         pytest.param([], [0], marks=pytest.mark.slow),
         pytest.param(["schedule=linear"], [24], marks=pytest.mark.slow),  # the last update of an epoch
         *(
