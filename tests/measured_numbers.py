@@ -3,7 +3,7 @@
 A measured number is
 
 - a number with a unit (``ms``, ``MB``, ``BLEU``, ``%``, ``×``, ``times as`` …),
-- a number with a decimal point in a sentence that names BLEU, chrF, TER or AER,
+- a number with a decimal point in a sentence that names BLEU, chrF, TER or AER, or of a section with results files,
 - a number in a table under a heading that names a unit, or in any table of a section that names results files; the
   first column only labels its row.
 
@@ -34,7 +34,9 @@ WITH_UNIT = re.compile(rf"({NUMBER})(?=(?:{JOIN}{NUMBER})*\s?{UNIT}(?!\w))")
 SCORE = re.compile(r"\b(?:BLEU|chrF|TER|AER)\b")
 UNIT_IN_HEADING = re.compile(rf"(?<!\w)(?:{UNIT}|s|accuracy|loss)(?!\w)")
 ROUNDED = re.compile(r"(?:about|nearly|almost|over|more than|less than|up to|some)\s*$", re.IGNORECASE)
-SKIPPED = re.compile(r"^```.*?^```$|^\$\$.*?^\$\$$|\$[^$\n]+\$|\]\([^)]*\)|<(?!!--)[^>]*>|https?://\S+", re.M | re.S)
+SKIPPED = re.compile(
+    r"^```.*?^```$|^\$\$.*?^\$\$$|\$[^$\n]+\$|\]\([^)]*\)|<(?!!--)[^>]*>|https?://\S+|arXiv \S+", re.M | re.S
+)
 CODE = re.compile(r"(?<!`)`[^`\n]+`")
 RESULTS_LINK = re.compile(r"\]\((?:[\w./]*/)?results/([\w.]+)\.(?:md|csv)\)")
 COMMENT = re.compile(r"<!-- (results|computed|table): (.*?) -->", re.S)
@@ -209,10 +211,10 @@ def numbers_of(text: str, first_line: int, *, tables: bool) -> Iterator[Number]:
             continue
         heading = []
         if not content.strip() or content.lstrip().startswith(("- ", "#")):
-            yield from prose_numbers("\n".join(paragraph), line - len(paragraph))
+            yield from prose_numbers("\n".join(paragraph), line - len(paragraph), every=tables)
             paragraph = []
         paragraph.append(content)
-    yield from prose_numbers("\n".join(paragraph), line - len(paragraph))
+    yield from prose_numbers("\n".join(paragraph), line - len(paragraph), every=tables)
 
 
 def table_numbers(row: list[str], heading: list[str], line: int, *, every: bool) -> Iterator[Number]:
@@ -226,12 +228,12 @@ def table_numbers(row: list[str], heading: list[str], line: int, *, every: bool)
             yield Number(match[0], line, is_rounded(cell, match.start()), *words)
 
 
-def prose_numbers(text: str, first_line: int) -> Iterator[Number]:
+def prose_numbers(text: str, first_line: int, *, every: bool) -> Iterator[Number]:
     start = 0
     for end in [*(match.end() for match in re.finditer(r"[.;!?](?=\s)", text)), len(text)]:
         sentence = text[start:end]
         numbers = {match.start(): match[0] for match in WITH_UNIT.finditer(sentence)}
-        if SCORE.search(sentence):
+        if every or SCORE.search(sentence):
             numbers |= {match.start(): match[0] for match in re.finditer(NUMBER, sentence) if "." in match[0]}
         for offset, number in sorted(numbers.items()):
             line = first_line + text.count("\n", 0, start + offset)

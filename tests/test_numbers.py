@@ -136,6 +136,12 @@ def test_changed_number_is_named_with_page_and_line(old: str, new: str, message:
     assert message in page_problems(PAGE.replace(old, new), tmp_path)
 
 
+def test_decimals_without_a_unit_count_where_results_files_are_named(tmp_path: Path) -> None:
+    sentence = "The best of three reaches 38.97, as in arXiv 1707.00110.\n"
+    assert page_problems(f"<!-- results: speed -->\n{sentence}", tmp_path) == ["page.md:2: 38.97: not in speed"]
+    assert page_problems(sentence, tmp_path) == []
+
+
 def test_unknown_results_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="unknown.md"):
         page_problems("<!-- results: unknown -->\nIt takes 5 s.", tmp_path)
