@@ -97,7 +97,10 @@ def compose_config(
     and with all problems that ``check`` finds in the changed configuration.
     """
     overrides, folders = hydra_overrides(arguments)
-    composed, choices = _compose(name, overrides, folders)
+    try:
+        composed, choices = _compose(name, overrides, folders)
+    except UserError as error:  # Hydra stops at the first override that it cannot apply
+        raise UserError(*error.problems, *_other_problems(error, name, arguments, check, change)) from None
     try:
         plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
@@ -107,6 +110,26 @@ def compose_config(
     if faults:
         raise UserError(*(located(problem, name, choices, folders) for problem in faults))
     return config
+
+
+def _other_problems(
+    error: UserError, name: str, arguments: Sequence[str], check: Check, change: Change
+) -> Sequence[str]:
+    """Return the problems besides an unknown key of a group, which ``error`` reports.
+
+    Without a wrong choice, or a word that may name a group, the other arguments would belong to other choices.
+    """
+    unknown = re.match(r"([\w.]+): no such key(?:.*did you mean ([\w.]+)\?)?", error.problems[0])
+    if unknown is None or ("." not in unknown[1] and (not unknown[2] or os.path.isdir(config_dir() / unknown[2]))):
+        return []
+    rest = [word for word in arguments if key_of(word) != unknown[1]]
+    if len(rest) == len(arguments):
+        return []
+    try:
+        compose_config(name, rest, check, change)
+    except UserError as others:
+        return others.problems
+    return []
 
 
 def _as_typed(

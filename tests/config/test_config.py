@@ -434,3 +434,27 @@ def test_folder_of_a_model_without_a_key_is_named_as_model(file: str, tmp_path: 
     (tmp_path / file).touch()
     with pytest.raises(UserError, match=f"write model={tmp_path}$"):
         train_config([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("words", "problems"),
+    [
+        (
+            ["attention.slot=4", "training.max_epoch=1", "sed=4", "seed=x"],
+            [
+                "attention.slot: no such key; did you mean attention.slots?",
+                "training.max_epoch: no such key; did you mean training.max_epochs?",
+                "sed: no such key; did you mean seed?",
+                "seed=x: must be a whole number (conf/train.yaml)",
+            ],
+        ),
+        # The other keys may be right for what was meant.
+        (["atention=luong", "attention.score=dot"], ["atention: no such key; did you mean attention?"]),
+        (["attention=loung", "attention.score=dot"], ["attention=loung: no such choice; did you mean luong?"]),
+    ],
+)
+def test_all_unknown_keys_are_reported_at_once(words: list[str], problems: list[str]) -> None:
+    with pytest.raises(UserError) as error:
+        train_config(words)
+    messages = error.value.problems
+    assert len(messages) == len(problems) and all(map(str.startswith, messages, problems)), messages
