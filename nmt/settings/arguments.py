@@ -87,7 +87,7 @@ class TypeCheck:
         if not messages and isinstance(value, Real):  # text may be allowed too, as in Annotated[int | str, …]
             number = int(value) if isinstance(value, Integral) else float(value)  # NumPy's numbers fit too
             bounds = violations(number, notes)
-            if isnan(number):  # it violates every bound
+            if isinstance(number, float) and isnan(number):  # it violates every bound
                 del bounds[1:]
             messages = [f"{name}={self.show(value)}: {message}" for message in bounds]
         yield from messages

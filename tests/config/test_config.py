@@ -458,3 +458,14 @@ def test_all_unknown_keys_are_reported_at_once(words: list[str], problems: list[
         train_config(words)
     messages = error.value.problems
     assert len(messages) == len(problems) and all(map(str.startswith, messages, problems)), messages
+
+
+def test_number_that_no_float_can_hold_is_out_of_range() -> None:
+    number = "9" * 400
+    with pytest.raises(UserError, match=rf"^search\.max_length={number}: must be at most 1000 \("):
+        train_config([f"search.max_length={number}"])
+
+
+def test_package_with_the_name_of_a_number_hides_no_other_mistake() -> None:
+    with pytest.raises(UserError, match=r"^seed=x: must be a whole number"):
+        train_config(["trust=[nan]", "schedule=linear", "seed=x"])
