@@ -79,7 +79,8 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
 
 
 def _schema(config: Mapping[str, Any]) -> type[Train]:
-    return PreparedTrain if is_prepared(config["data"]) else Train
+    data = config.get("data")  # data=[] removes it
+    return PreparedTrain if isinstance(data, Mapping) and is_prepared(data) else Train
 
 
 def _with_sweep_advice(problem: str, arguments: Sequence[str]) -> str:
@@ -190,7 +191,7 @@ def train_problems(config: dict[str, Any]) -> list[str]:
 
 def _ignored_tokenizer(config: Mapping[str, Any], arguments: Sequence[str]) -> Iterator[str]:
     for word in arguments:
-        if is_prepared(config["data"]) and re.match(r"[+~]*tokenizer\b", word):
+        if _schema(config) is PreparedTrain and re.match(r"[+~]*tokenizer\b", word):
             yield f"{word}: prepared text has its own tokenizers; remove it, or give it to nmt-prepare"
 
 

@@ -469,3 +469,8 @@ def test_number_that_no_float_can_hold_is_out_of_range() -> None:
 def test_package_with_the_name_of_a_number_hides_no_other_mistake() -> None:
     with pytest.raises(UserError, match=r"^seed=x: must be a whole number"):
         train_config(["trust=[nan]", "schedule=linear", "seed=x"])
+
+
+def test_group_that_an_empty_list_removes_is_named() -> None:
+    with pytest.raises(UserError, match=r"^data: missing"):
+        train_config(["data=[]"])
