@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from nmt.alignment.figures import (
     label_cells,
     new_figure,
     save_figure,
+    xml_safe,
 )
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.data.links import Link
@@ -27,6 +29,7 @@ from nmt.errors import UserError, counted
 from nmt.files.atomic import write_lines
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -81,20 +84,12 @@ def draw_heatmap(
     gold: Collection[Link] = (),
 ) -> Figure:
     """Return the figure of ``save_heatmap``. Cells have a fixed size, and the labels lie outside the figure's edge."""
-    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
-    figure = new_figure(width, height, layout=None)
-    axes = figure.add_axes((0, 0, 1, 1))
+    figure, axes = _new_cells(source, target)
+    width, height = figure.get_size_inches().tolist()
     scale = scale_of(matrix, signed=signed)
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with fonts_for([title, *source[: MAX_LABELS + 1], *target[: MAX_LABELS + 1]]):
+    with _labelled(figure, axes, source, target, title):
         image = draw_weights(axes, matrix, scale, gold=gold, title=title)
-        if len(source) <= MAX_LABELS:
-            label_cells(axes, "x", source, pitch=POINTS * width / len(source))
-        if len(target) <= MAX_LABELS:
-            label_cells(axes, "y", target, pitch=POINTS * height / len(target))
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("source")
-    axes.set_ylabel("target")
     if gold:
         from matplotlib.patches import Patch
 
@@ -104,6 +99,28 @@ def draw_heatmap(
     bar = figure.add_axes((1 + 0.2 / width, 1 - bar_height, 0.14 / width, bar_height))
     draw_bar(figure, image, scale, cax=bar)
     return figure
+
+
+def _new_cells(source: Sequence[str], target: Sequence[str]) -> tuple[Figure, Axes]:
+    """Return a figure that a cell for each pair of tokens fills, up to ``MAX_SIDE``, and its axes."""
+    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
+    figure = new_figure(width, height, layout=None)
+    return figure, figure.add_axes((0, 0, 1, 1))
+
+
+@contextmanager
+def _labelled(figure: Figure, axes: Axes, source: Sequence[str], target: Sequence[str], title: str) -> Iterator[None]:
+    """Choose fonts for what the block draws, then write the labels of columns and rows."""
+    with fonts_for([title, *source[: MAX_LABELS + 1], *target[: MAX_LABELS + 1]]):
+        yield
+        width, height = figure.get_size_inches().tolist()
+        if len(source) <= MAX_LABELS:
+            label_cells(axes, "x", source, pitch=POINTS * width / len(source))
+        if len(target) <= MAX_LABELS:
+            label_cells(axes, "y", target, pitch=POINTS * height / len(target))
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("source")
+    axes.set_ylabel("target")
 
 
 def save_slots(
@@ -116,24 +133,17 @@ def save_slots(
     weight of the sentence has full colour. The files are those of ``save_heatmap``.
     """
     colours = slot_colours(len(write))
-    shares = read[:, :, None] * write  # (T, R, S)
-    shares = shares / np.maximum(shares.sum(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny)
-    largest = max(float(shares.sum(axis=1).max()), np.finfo(np.float32).tiny)
-    cells = 1 - np.einsum("trs,rc->tsc", shares / largest, 1 - colours)
-    width, height = (max(CELL, min(MAX_SIDE, CELL * len(side))) for side in (source, target))
-    figure = new_figure(width, height, layout=None)
-    axes = figure.add_axes((0, 0, 1, 1))
+    read = read / np.maximum((read @ write).sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    largest = max(float((read @ write).max()), np.finfo(np.float32).tiny)
+    channels = [1 - read @ (write * (1 - channel)[:, None]) / largest for channel in colours.T]
+    figure, axes = _new_cells(source, target)
+    height = figure.get_size_inches()[1]
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
-    with fonts_for([title, *source, *target]):
-        axes.imshow(cells.clip(0, 1), aspect="auto", interpolation="nearest")
+    with _labelled(figure, axes, source, target, title):
+        axes.imshow(np.stack(channels, axis=2).clip(0, 1), aspect="auto", interpolation="nearest")
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
-        axes.set_title(title, loc="left", parse_math=False)
-        label_cells(axes, "x", source, pitch=POINTS * width / len(source))
-        label_cells(axes, "y", target, pitch=POINTS * height / len(target))
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("source")
-    axes.set_ylabel("target")
+        axes.set_title(xml_safe(title), loc="left", parse_math=False)
     legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
     legend.imshow(colours[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1))
     legend.set_yticks([])

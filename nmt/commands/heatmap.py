@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
 
     Links = frozenset[tuple[int, int]]
+    Pair = ForcedDecoding | Translation
 
 HELP = """nmt-heatmap: draw a model's alignments, for given sentence pairs or for its own translations.
 
@@ -147,11 +148,7 @@ def _examples(
 
     pairs = _align(translator, options, sources, targets)
     lost = LostWords({"source": options.src, "target": str(options.tgt)})
-    empty = 0
-    for row, pair in enumerate(pairs):
-        if pair.alignment is None or max(pair.source_words, default=-1) < 0 or max(pair.target_words, default=-1) < 0:
-            empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
-            continue
+    for row, pair in _with_words(pairs, options):
         target = targets[row] if targets is not None else getattr(pair, "text", "")
         gold = None if golds is None else golds[row]
         source = translator.change_text(sources[row])
@@ -163,6 +160,16 @@ def _examples(
                 lost.add(row, side, words)
         yield Example(row + 1, *display, gold)
     lost.warn()
+
+
+def _with_words(pairs: Sequence[Pair], options: Heatmap) -> Iterator[tuple[int, Pair]]:
+    """Yield number and pair where both sides have words, and count the others in one warning at the end."""
+    empty = 0
+    for row, pair in enumerate(pairs):
+        if pair.alignment is None or max(pair.source_words, default=-1) < 0 or max(pair.target_words, default=-1) < 0:
+            empty += pair.log_prob > float("-inf")  # -inf: the line was too long and has its own warning
+        else:
+            yield row, pair
     if empty:
         print_message(
             f"warning: {options.src}: {empty:,} of {counted(len(pairs), 'pair')} not drawn: "
@@ -170,9 +177,7 @@ def _examples(
         )
 
 
-def _align(
-    translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
-) -> Sequence[ForcedDecoding | Translation]:
+def _align(translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None) -> Sequence[Pair]:
     """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
     if targets is None:
         return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
@@ -233,11 +238,8 @@ def _draw_slots(
     if targets is None:
         translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
         targets = [translation.text for translation in translations]
-    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        if not (source.strip() and target.strip()):
-            continue
-        (pair,) = _align(translator, options, [source], [target])
-        slots = slot_weights(translator, source, target)
+    for row, pair in _with_words(_align(translator, options, sources, targets), options):
+        slots = slot_weights(translator, sources[row], targets[row])
         if slots is None or translator.attention.signed:
             reason = "keeps every source state" if slots is None else "has negative weights"
             raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")

@@ -259,6 +259,15 @@ def test_slots_are_drawn_for_each_pair(
         np.testing.assert_allclose(read @ write, pair.alignment, rtol=1e-4, atol=1e-6)
 
 
+def test_lines_without_words_have_no_picture_of_slots(
+    nested: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heatmap([f"model={nested}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/a", "slots=true", "limit=3"])
+    printed = capsys.readouterr()
+    assert [Path(line).name for line in printed.out.splitlines()] == ["0001.png", "0003.png"]
+    assert f"warning: {files}/src: 1 of 3 pairs not drawn: the line or its translation is empty" in printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
