@@ -6,6 +6,7 @@ Representations, arXiv 1609.05866, §4.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -79,9 +80,9 @@ class GeneralCovarianceAttention(DecayingAttention, CovarianceAttention):
         if self.recalled is None or not length:
             return _gates(scores, states, real)
         size = min(length, CHUNK)
-        probes = states if self.recall_by == "state" else _gates(scores, states, real)[2]
-        chunks = tuple(_split(tensor, size) for tensor in (scores, states, real, probes))
-        _, outputs = scan(_chunk, covariance, chunks, (self.recalled.weight.to(states.dtype),))
+        chunks = tuple(_split(tensor, size) for tensor in (scores, states, real))
+        step = partial(_chunk, by_value=self.recall_by == "value")
+        _, outputs = scan(step, covariance, chunks, (self.recalled.weight.to(states.dtype),))
         log_alpha, beta, f = (output.flatten(1, 2)[:, :length] for output in outputs)
         return log_alpha, beta, f
 
@@ -93,20 +94,21 @@ def _split(tensor: Tensor, size: int) -> Tensor:
     return padded.reshape(tensor.shape[0], padded.shape[1] // size, size, *tensor.shape[2:])
 
 
-def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors) -> tuple[Tensor, Tensors]:
+def _chunk(covariance: Tensor, inputs: Tensors, parameters: Tensors, *, by_value: bool) -> tuple[Tensor, Tensors]:
     """Return C (B, k, k) after one more chunk of states, and the chunk's log α (B, c), β (B, c) and f (B, c, k).
 
-    ``inputs``: scores (B, c, k + 2) of the states, the states h (B, c, k), (B, c) 1 if a state is real, else 0, and the
-    vectors x (B, c, k) whose recall C x the gates see. Within the chunk, C x_s = share · C_0 x_s + Σ_j weights_j f_j
-    (f_jᵀ x_s) is a sum over its earlier states j, with share = Π α and weights_j = β_j Π_{i>j} α_i. It costs c·k
-    products per state instead of k².
+    ``inputs``: scores (B, c, k + 2) of the states, the states h (B, c, k), and (B, c) 1 if a state is real, else 0.
+    The gates see C x: x is h or, ``by_value``, the f that the scores alone give. Within the chunk,
+    C x_s = share · C_0 x_s + Σ_j weights_j f_j (f_jᵀ x_s) is a sum over its earlier states j, with share = Π α and
+    weights_j = β_j Π_{i>j} α_i. It costs c·k products per state instead of k².
     """
-    earlier = inputs[3] @ covariance.transpose(1, 2)  # C_0 x_s for all states of the chunk
+    probes = _gates(*inputs)[2] if by_value else inputs[1]
+    earlier = probes @ covariance.transpose(1, 2)  # C_0 x_s for all states of the chunk
     share = torch.ones_like(inputs[2][:, :1])
     weights = share[:, :0]
     written = earlier[:, :0]
     gates = []
-    for scores, h, real, x, first in zip(*(tensor.unbind(1) for tensor in (*inputs, earlier)), strict=True):
+    for scores, h, real, x, first in zip(*(tensor.unbind(1) for tensor in (*inputs, probes, earlier)), strict=True):
         similarities = (written @ x[..., None])[..., 0]  # f_jᵀ x_s
         recalled = share * first + ((weights * similarities)[:, None] @ written)[:, 0]
         recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
