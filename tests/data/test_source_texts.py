@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from sharded import SETTINGS
 
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.data.sources import DataSettings, load_pairs
 from nmt.errors import UserError
 from nmt.settings.build import build
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.text.tokenizer import Tokenizer
 
@@ -43,9 +43,6 @@ SURROGATES = ["\ud800", "\udfff", "\ud83d\ude00"]
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
 LINES = st.lists(CHARACTERS | st.sampled_from(HARD), max_size=20).map("".join)  # what a text file can hold
 TEXTS = st.lists(CHARACTERS | st.sampled_from([*HARD, *SURROGATES, "\n"]), max_size=20).map("".join)
-SETTINGS = TokenizerSettings(
-    kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None
-)
 WORDS = ("the dog sees a cat", "der Hund sieht eine Katze")
 
 

@@ -25,9 +25,6 @@ def generator():
 
 def generators():
     return {"train": generator()}
-
-def text():
-    return {"train": "ab"}
 """
 
 
@@ -53,7 +50,6 @@ def test_any_iterable_of_two_texts_is_a_part(load) -> None:  # type: ignore[no-u
     [
         ("refuses", "data._target_=outside_sources.refuses: no table here"),
         ("generators", "data._target_=outside_sources.generators: line 2 has no tab"),
-        ("text", "data: pair 1 of part train is 'a'; must be (source, target), both text"),
     ],
 )
 def test_mistakes_of_a_source_are_one_line(load, name: str, problem: str) -> None:  # type: ignore[no-untyped-def]

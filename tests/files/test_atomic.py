@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,9 +27,12 @@ from nmt.files.checkpoint import read_checkpoint, write_checkpoint
 from nmt.files.checksum import archive_fingerprint, checksum, fingerprint, require_format, verify_file
 from nmt.files.locks import lock_folder
 from nmt.files.private import ABANDONED_S, MARK, delete, private_folder, remove_leftovers
+from nmt.inference.shards import open_store
+from nmt.text.unfinished import unfinished_folder
 
 DISK_FULL = OSError(errno.ENOSPC, "No space left on device")
 ERRORS = [DISK_FULL, KeyboardInterrupt(), UserError("no")]
+Write = Callable[[Path], AbstractContextManager[Any]]
 
 
 def raised(error: BaseException) -> type[BaseException]:
@@ -42,29 +45,86 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-# Files.
+def put(target: Any, text: str) -> None:
+    """Write into the new file, or into a file of this name in the new folder."""
+    if isinstance(target, Path):
+        (target / text).write_text(text)
+    else:
+        target.write(text.encode())
 
 
-def test_a_new_file_appears_only_when_the_block_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    with replace_file(path) as file:
-        file.write(b"new")
-        assert not path.exists()
-        assert os.fstat(file.fileno()).st_dev == tmp_path.stat().st_dev  # so that renaming is atomic
-    assert content(tmp_path) == {"out.txt": "new"}
+# Files and folders.
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_a_failed_block_keeps_the_old_file(tmp_path: Path, error: BaseException) -> None:
-    path = tmp_path / "out.txt"
-    path.write_text("old")
-    with pytest.raises(raised(error)) as caught, replace_file(path) as file:
-        file.write(b"new")
-        raise error
+@pytest.mark.parametrize("error", [None, *ERRORS], ids=repr)
+@pytest.mark.parametrize(
+    ("write", "exists"),
+    [
+        (replace_file, False),
+        (replace_file, True),
+        (create_folder, False),
+        (replace_folder, False),
+        (replace_folder, True),
+    ],
+)
+def test_output_appears_complete_when_the_block_succeeds_and_else_nothing_changes(
+    tmp_path: Path, write: Write, exists: bool, error: BaseException | None
+) -> None:
+    path = tmp_path / "out"
+
+    def written(text: str) -> dict[str, str]:
+        return {"out" if write is replace_file else f"out/{text}": text}
+
+    if exists:
+        with write(path) as target:
+            put(target, "old")
+    before = written("old") if exists else {}
+    with pytest.raises(raised(error)) if error else nullcontext() as caught, write(path) as target:
+        put(target, "new")
+        assert path.exists() == exists and before.items() <= content(tmp_path).items()
+        if error:
+            raise error
+    assert content(tmp_path) == (before if error else written("new"))
+    assert os.listdir(tmp_path) == (["out"] if exists or not error else [])
     if error is DISK_FULL:
-        expected = f"{path}: cannot write: No space left on device; free some disk space, or choose another place"
-        assert str(caught.value) == expected
-    assert content(tmp_path) == {"out.txt": "old"}
+        advice = "free some disk space, or choose another place"
+        assert str(caught.value) == f"{path}: cannot write: No space left on device; {advice}"
+
+
+def marked_folder(path: Path) -> AbstractContextManager[Path]:
+    return replace_folder(path, mark="about.json")
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "problem"),
+    [
+        (replace_file, "folder", "cannot write: Is a directory"),
+        (replace_file, "absent/out", "cannot write: No such file or directory; create its folder first"),
+        (create_folder, "folder", "already exists; choose another folder$"),
+        (create_folder, "file/out", "cannot write: Not a directory"),
+        (replace_folder, "file/out", "cannot write: Not a directory"),
+        (replace_folder, "file", "not a folder, which would be replaced; remove it$"),
+        (replace_folder, "link", "a symbolic link to folder, which would be replaced; remove it$"),
+        (marked_folder, "folder", "holds thesis, but no about.json"),
+        *(
+            (write, name, "cannot write: File name too long")
+            for write in (replace_file, create_folder, replace_folder)
+            for name in ("n" * 256, "字" * 86, "/".join(["deep"] * 1100))
+        ),
+    ],
+)
+def test_unusable_path_is_refused_as_given_before_the_block_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write, name: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("folder", "thesis").write_text("mine")
+    Path("link").symlink_to("folder")
+    Path("file").write_text("mine")
+    with pytest.raises(UserError, match=f"^(output=)?{name}: {problem}"), write(Path(name)):
+        pytest.fail("the block ran")
+    assert content(tmp_path) == {"folder/thesis": "mine", "file": "mine"}
+    assert sorted(os.listdir()) == ["file", "folder", "link"]
 
 
 def test_a_symbolic_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
@@ -75,7 +135,7 @@ def test_a_symbolic_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
         write_lines(link, [text], user_named=True)
         assert link.is_symlink()
         assert real.read_text() == f"{text}\n"
-    assert [path.name for path in real.parent.iterdir()] == ["real.txt"]
+    assert os.listdir(real.parent) == ["real.txt"]
 
 
 def test_a_pipe_is_written_directly_and_not_replaced(tmp_path: Path) -> None:
@@ -96,23 +156,18 @@ def test_a_broken_pipe_is_left_to_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_device_is_reported() -> None:
-    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device"):
-        write_lines("/dev/full", ["a"] * 10, user_named=True)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda device: write_lines(device, ["a"] * 10, user_named=True),
+        lambda device: write_checkpoint(device, {"a": torch.zeros(100_000)}),
+    ],
+)
+def test_a_full_device_is_reported(monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]) -> None:
+    monkeypatch.setattr("nmt.files.checkpoint.replace_file", partial(replace_file, user_named=True))
+    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device; free some disk space"):
+        write(Path("/dev/full"))
     assert not Path("/dev/full").is_file()
-
-
-def test_unwritable_places_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot write: No such file or directory; create its folder first"):
-        write_lines(tmp_path / "absent" / "out.txt", ["a"])
-    with pytest.raises(UserError, match="cannot write: Is a directory"):
-        write_lines(tmp_path, ["a"])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_in_place_of_a_file_is_rejected_before_the_block_runs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Is a directory"), replace_file(tmp_path):
-        pytest.fail("the block ran")
 
 
 @pytest.mark.parametrize("name", ["out.txt", "out.txt.gz"])
@@ -128,7 +183,7 @@ def test_failing_lines_keep_the_old_file(tmp_path: Path, name: str, error: BaseE
     with pytest.raises(raised(error)):
         write_lines(tmp_path / name, lines())
     assert (tmp_path / name).read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert os.listdir(tmp_path) == [name]
 
 
 def test_lines_are_gzipped_if_the_name_ends_in_gz(tmp_path: Path) -> None:
@@ -139,116 +194,39 @@ def test_lines_are_gzipped_if_the_name_ends_in_gz(tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").read_bytes() == gzip.decompress((tmp_path / "out.txt.gz").read_bytes()) == expected
 
 
-# Folders.
-
-
-def test_a_new_folder_appears_only_when_the_block_succeeds(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "output"
-    with create_folder(path) as temporary:
-        (temporary / "a").write_text("new")
-        assert not path.exists()
-    assert content(tmp_path) == {"deep/output/a": "new"}
-
-
-def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=rf"^output={tmp_path}: already exists; choose another folder$"):  # noqa: SIM117
-        with create_folder(tmp_path):
-            pytest.fail("the block ran")
-
-
 def test_a_folder_that_appears_during_the_block_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "output"
     with pytest.raises(UserError, match="cannot write"), create_folder(path) as temporary:
-        (temporary / "a").write_text("mine")
+        put(temporary, "mine")
         path.mkdir()
-        (path / "a").write_text("theirs")
-    assert content(tmp_path) == {"output/a": "theirs"}
+        put(path, "theirs")
+    assert content(tmp_path) == {"output/theirs": "theirs"}
 
 
-def test_a_replaced_folder_keeps_no_old_file(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        with replace_folder(tmp_path / "onnx") as temporary:
-            (temporary / name).write_text("graph")
-    assert content(tmp_path) == {"onnx/b": "graph"}
-    assert [path.name for path in tmp_path.iterdir()] == ["onnx"]
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
-@pytest.mark.parametrize("write", [create_folder, replace_folder])
-def test_a_failed_block_leaves_no_folder_behind(
-    tmp_path: Path, write: Callable[[Path], AbstractContextManager[Path]], error: BaseException
+@pytest.mark.parametrize("replaced_meanwhile", [False, True])
+def test_a_failed_rename_restores_the_old_folder_or_keeps_that_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced_meanwhile: bool
 ) -> None:
-    with pytest.raises(raised(error)), write(tmp_path / "output") as temporary:
-        (temporary / "a").write_text("new")
-        raise error
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
-def test_a_failed_block_keeps_the_old_folder(tmp_path: Path, error: BaseException) -> None:
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "a").write_text("old")
-    with pytest.raises(raised(error)), replace_folder(tmp_path / "onnx") as temporary:
-        (temporary / "a").write_text("new")
-        raise error
-    assert content(tmp_path) == {"onnx/a": "old"}
-
-
-def test_a_failed_rename_restores_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "a").write_text("old")
-    rename = os.replace
+    folder, rename = tmp_path / "onnx", os.replace
+    with replace_folder(folder) as temporary:
+        put(temporary, "old")
 
     def failing(source: Path, target: Path) -> None:
-        if (Path(source) / "a").read_text() == "new":
+        if (Path(source) / "new").exists() and replaced_meanwhile:
+            folder.mkdir()
+            put(folder, "theirs")
+        elif (Path(source) / "new").exists():
             raise DISK_FULL
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", failing)
-    with pytest.raises(UserError, match="No space left"), replace_folder(tmp_path / "onnx") as temporary:
-        (temporary / "a").write_text("new")
-    assert content(tmp_path) == {"onnx/a": "old"}
-
-
-def test_folder_that_another_process_has_replaced_meanwhile_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "a").write_text("old")
-    rename = os.replace
-
-    def replaced_before_the_second_rename(source: Path, target: Path) -> None:
-        if (Path(source) / "a").read_text() == "new":
-            (tmp_path / "onnx").mkdir()
-            (tmp_path / "onnx" / "a").write_text("theirs")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "replace", replaced_before_the_second_rename)
-    message = f"^{tmp_path}/onnx: another process has replaced it meanwhile; run the command again$"
-    with pytest.raises(UserError, match=message), replace_folder(tmp_path / "onnx") as temporary:
-        (temporary / "a").write_text("new")
-    assert content(tmp_path) == {"onnx/a": "theirs"}
-    assert [path.name for path in tmp_path.iterdir()] == ["onnx"]
-
-
-def test_a_symbolic_link_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "a").write_text("old")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    message = f"^{tmp_path}/link: a symbolic link to {tmp_path}/real, which would be replaced; remove it$"
-    with pytest.raises(UserError, match=message), replace_folder(tmp_path / "link"):
-        pytest.fail("the block ran")
-    assert content(tmp_path / "real") == {"a": "old"}
-
-
-def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "onnx").write_text("a file")
-    with (
-        pytest.raises(UserError, match="onnx: not a folder, which would be replaced; remove it$"),
-        replace_folder(tmp_path / "onnx"),
-    ):
-        pytest.fail("the block ran")
-    assert content(tmp_path) == {"onnx": "a file"}
+    message = "another process has replaced it meanwhile; run the command again$"
+    if not replaced_meanwhile:
+        message = "cannot write: No space left"
+    with pytest.raises(UserError, match=f"^{folder}: {message}"), replace_folder(folder) as temporary:
+        put(temporary, "new")
+    kept = "theirs" if replaced_meanwhile else "old"
+    assert content(tmp_path) == {f"onnx/{kept}": kept} and os.listdir(tmp_path) == ["onnx"]
 
 
 @pytest.fixture(scope="module")
@@ -363,23 +341,19 @@ def test_two_processes_may_write_at_the_same_time(tmp_path: Path, monkeypatch: p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["onnx", "out"]
 
 
-def test_errors_name_the_path_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a").write_text("a file")
-    for write in (create_folder, replace_folder):
-        with pytest.raises(UserError, match="^a/onnx: cannot write: Not a directory"), write(Path("a/onnx")):
-            pytest.fail("the block ran")
-
-
 # Checkpoints.
 
 
-def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
-    stored = {"format": 1, "weights": {"a": torch.arange(6.0)}, "name": "x"}
-    write_checkpoint(tmp_path / "model.pt", stored)
-    loaded = read_checkpoint(tmp_path / "model.pt")
-    assert loaded["weights"]["a"].tolist() == list(range(6))
-    assert {key: loaded[key] for key in ("format", "name")} == {"format": 1, "name": "x"}
+def test_a_checkpoint_comes_back_and_equal_ones_have_equal_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / "model.pt", tmp_path / "last.ckpt"]
+    for number, file in enumerate(files):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        write_checkpoint(file, {"format": 1, "weights": {"a": torch.arange(6.0)}, "name": "x"})
+    loaded = read_checkpoint(files[0])
+    assert loaded.pop("weights")["a"].tolist() == list(range(6)) and loaded == {"format": 1, "name": "x"}
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,20 +370,6 @@ def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_checkpoint_on_a_full_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.files.checkpoint.replace_file", partial(replace_file, user_named=True))
-    with pytest.raises(UserError, match="/dev/full: cannot write: No space left on device; free some disk space"):
-        write_checkpoint(Path("/dev/full"), {"a": torch.zeros(100_000)})
-
-
-def test_equal_checkpoints_have_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, name in enumerate(("model.pt", "last.ckpt")):
-        monkeypatch.setattr(os, "getpid", lambda number=number: number)
-        write_checkpoint(tmp_path / name, {"weights": {"a": torch.arange(6.0)}, "name": "x"})
-    assert (tmp_path / "model.pt").read_bytes() == (tmp_path / "last.ckpt").read_bytes()
-
-
 def test_missing_keys_of_a_checkpoint_are_reported(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "last.ckpt", {"epoch": 1})
     assert read_checkpoint(tmp_path / "last.ckpt", keys={"epoch": int}) == {"epoch": 1}
@@ -418,16 +378,6 @@ def test_missing_keys_of_a_checkpoint_are_reported(tmp_path: Path) -> None:
             read_checkpoint(tmp_path / "last.ckpt", keys=keys)
     with pytest.raises(UserError, match=r"last\.ckpt: has no valid 'epoch'; "):
         read_checkpoint(tmp_path / "last.ckpt", keys={"epoch": str})
-
-
-def test_a_compressed_checkpoint_is_refused(tmp_path: Path) -> None:
-    """A few bytes could become gigabytes."""
-    write_checkpoint(tmp_path / "a.pt", {"a": torch.zeros(100_000)})
-    with ZipFile(tmp_path / "a.pt") as old, ZipFile(tmp_path / "b.pt", "w", ZIP_DEFLATED) as new:
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    with pytest.raises(UserError, match=r"b\.pt: cannot be read as a model \(its members are compressed or overlap\)"):
-        read_checkpoint(tmp_path / "b.pt")
 
 
 def test_durable_files_are_on_the_disk_before_and_after_the_rename(
@@ -465,32 +415,64 @@ class Harmful:
         return os.mkdir, ("harmed",)
 
 
-def test_a_checkpoint_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.save({"a": Harmful()}, tmp_path / "model.pt")
-    with pytest.raises(UserError, match="cannot be read as a model"):
-        read_checkpoint(tmp_path / "model.pt")
-    assert not (tmp_path / "harmed").exists()
+def compress(path: Path) -> None:
+    """Let a few bytes become gigabytes."""
+    with ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
 
 
-def test_a_changed_byte_of_a_weight_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "model.pt"
-    write_checkpoint(path, {"a": torch.full((4096,), 1.5)})
+def change_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"cannot be read as a model \(.*: wrong checksum\)"):
-        read_checkpoint(path)
 
 
-@pytest.mark.parametrize("damaged", [b"", b"nonsense", b"\x80\x02."])
-def test_a_file_that_is_not_a_checkpoint_is_rejected(tmp_path: Path, damaged: bytes) -> None:
-    (tmp_path / "model.pt").write_bytes(damaged)
-    with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model"):
+def mark_member_as_folder(path: Path) -> None:
+    """Torch can read such a member as other numbers, although the checksums of all members are right."""
+    with ZipFile(path) as archive:
+        members, start = archive.infolist(), archive.start_dir
+    data = bytearray(path.read_bytes())
+    for member in members:
+        if member.filename.endswith("data/0"):
+            break
+        start += 46 + len(member.orig_filename.encode()) + len(member.extra) + len(member.comment)
+    assert data[start : start + 4] == b"PK\x01\x02"
+    data[start + 38] = 0x10  # external attributes
+    path.write_bytes(data)
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (compress, r"cannot be read as a model \(its members are compressed or overlap\)"),
+        (change_byte, r"cannot be read as a model \(.*: wrong checksum\)"),
+        (mark_member_as_folder, r"cannot be read as a model \(it has folders\)"),
+        (replace_by_pipe, r"cannot be read as a model \(.*not a regular file"),
+        (lambda path: torch.save({"a": Harmful()}, path), "cannot be read as a model"),
+        (lambda path: torch.save([1], path), "not a model of this toolkit"),
+        *(
+            (lambda path, data=data: path.write_bytes(data), "cannot be read as a model .*; it may be truncated")
+            for data in (b"", b"nonsense", b"\x80\x02.")  # the last one is an empty pickle
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_and_runs_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], object], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(tmp_path / "model.pt", {"weights": torch.full((4096,), 1.5)})
+    damage(tmp_path / "model.pt")
+    with pytest.raises(UserError, match=f"model.pt: {problem}"):
         read_checkpoint(tmp_path / "model.pt")
-    torch.save([1], tmp_path / "model.pt")
-    with pytest.raises(UserError, match=r"model\.pt: not a model of this toolkit"):
-        read_checkpoint(tmp_path / "model.pt")
+    assert os.listdir() == ["model.pt"]
 
 
 # Integrity and format versions.
@@ -552,58 +534,41 @@ def test_the_fingerprint_changes_with_name_type_shape_value_and_header() -> None
     assert len({reference, *(fingerprint(header, other) for other, header in others)}) == len(others) + 1
 
 
-@pytest.mark.parametrize("stored", [2, "2", b"2"])
-def test_the_supported_format_is_accepted(stored: object) -> None:
-    require_format(stored, 2, place="c.arrow", fix="prepare again")
-
-
 @pytest.mark.parametrize(
-    ("stored", "message"),
+    ("stored", "problem"),
     [
-        (1, "c.arrow: format 1, but this version reads format 2; prepare again"),
-        (b"1", "c.arrow: format 1, but this version reads format 2; prepare again"),
-        (3, "c.arrow: format 3, but this version reads format 2; update the toolkit"),
-        ("10", "c.arrow: format 10, but this version reads format 2; update the toolkit"),
-        (None, "c.arrow: no valid format version; prepare again"),
-        (b"\xff", "c.arrow: no valid format version; prepare again"),
-        (-1, "c.arrow: no valid format version; prepare again"),
-        (True, "c.arrow: no valid format version; prepare again"),
-        ({}, "c.arrow: no valid format version; prepare again"),
+        *((stored, "format 1, but this version reads format 2; prepare again") for stored in (1, b"1")),
+        (3, "format 3, but this version reads format 2; update the toolkit"),
+        ("10", "format 10, but this version reads format 2; update the toolkit"),
+        *((stored, "no valid format version; prepare again") for stored in (None, b"\xff", -1, True, {})),
     ],
 )
-def test_other_formats_are_rejected_with_advice(stored: object, message: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_other_formats_are_rejected_with_advice(stored: object, problem: str) -> None:
+    for supported in (2, "2", b"2"):
+        require_format(supported, 2, place="c.arrow", fix="prepare again")
+    with pytest.raises(UserError, match=f"^c.arrow: {problem}$"):
         require_format(stored, 2, place="c.arrow", fix="prepare again")
-    assert str(caught.value) == message
-
-
-def test_member_marked_as_a_folder_is_refused(tmp_path: Path) -> None:
-    """torch reads such a member as other numbers, although the checksums of all members are right."""
-    path = tmp_path / "model.pt"
-    write_checkpoint(path, {"weights": torch.arange(5.0)})
-    with ZipFile(path) as archive:
-        members, start = archive.infolist(), archive.start_dir
-    content = bytearray(path.read_bytes())
-    for member in members:
-        if member.filename.endswith("data/0"):
-            break
-        start += 46 + len(member.orig_filename.encode()) + len(member.extra) + len(member.comment)
-    assert content[start : start + 4] == b"PK\x01\x02"
-    content[start + 38] = 0x10  # external attributes
-    path.write_bytes(content)
-    assert not torch.equal(torch.load(path)["weights"], torch.arange(5.0))
-    with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model \(it has folders\)"):
-        read_checkpoint(path)
 
 
 # Locks.
 
 
-def test_folder_is_locked_for_other_processes_until_the_block_ends(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from nmt.files.locks import lock_folder\n"
-    program += "with lock_folder(Path(sys.argv[1]), busy='writes here; wait for it'): pass"
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    with lock_folder(tmp_path, busy="writes here"):
+@pytest.mark.parametrize(
+    ("opened", "arguments", "busy"),
+    [
+        (lock_folder, (), "is training into it; wait until it ends"),
+        (open_store, ({},), "is writing into it; wait until it ends"),
+        (unfinished_folder, (), "is writing it; wait until it ends"),
+    ],
+)
+def test_folder_is_locked_for_other_processes_until_the_block_ends(
+    tmp_path: Path, opened: Callable[..., AbstractContextManager[Any]], arguments: tuple[object, ...], busy: str
+) -> None:
+    program = f"import sys; from pathlib import Path; from {opened.__module__} import {opened.__name__} as opened\n"
+    program += f"with opened(Path(sys.argv[1]), *{arguments}): pass"
+    command = [sys.executable, "-c", program, str(tmp_path / "out")]
+    (tmp_path / "out").mkdir()
+    with opened(tmp_path / "out", *arguments):
         refused = subprocess.run(command, capture_output=True, text=True)
-    assert refused.returncode and f"process {os.getpid()} writes here; wait for it" in refused.stderr
+    assert refused.returncode and f"process {os.getpid()} {busy}" in refused.stderr
     assert subprocess.run(command).returncode == 0

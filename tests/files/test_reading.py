@@ -13,7 +13,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 import pytest
 
 from nmt.errors import UserError
-from nmt.files.checkpoint import read_checkpoint
 from nmt.files.checksum import archive_fingerprint, checksum
 from nmt.files.reading import (
     MAX_BYTES,
@@ -40,12 +39,6 @@ def test_only_regular_files_are_opened(tmp_path: Path, read: Callable[[Path], An
         read(tmp_path)
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "absent")
-
-
-def test_a_pipe_is_not_read_as_a_checkpoint(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "model.pt")
-    with pytest.raises(UserError, match=r"model\.pt: cannot be read as a model \(.*not a regular file"):
-        read_checkpoint(tmp_path / "model.pt")
 
 
 def test_json_comes_back(tmp_path: Path) -> None:

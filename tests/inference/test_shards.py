@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +19,6 @@ from nmt.errors import UserError
 from nmt.inference.shards import Done, Shard, ShardStore, open_store, run_shards
 from nmt.system.processes import ATTEMPTS, Failed
 
-ROOT = Path(__file__).resolve().parents[2]
 FINISHED = Done(2, ["A", "B"], ["0-0", ""], [(1, "too long")])
 
 
@@ -221,25 +218,6 @@ def test_folder_of_something_else_is_refused_and_stays(tmp_path: Path) -> None:
     ):
         pass
     assert (tmp_path / "thesis.txt").read_text() == "a"
-
-
-def test_second_process_is_refused(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from nmt.inference.shards import open_store\n"
-        "with open_store(Path(sys.argv[1]), {}): print('held', flush=True); time.sleep(60)"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "out.shards")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
-        try:
-            assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
-            message = f"out.shards: process {holder.pid} is writing into it; wait until it ends"
-            with pytest.raises(UserError, match=message), open_store(tmp_path / "out.shards", {}):
-                pass
-        finally:
-            holder.kill()
-    with open_store(tmp_path / "out.shards", {}):  # a dead process holds no lock
-        pass
 
 
 @pytest.mark.parametrize("settings", [{"beam": 5}, {"beam": 5, "scores": False, "slots": 8}])

@@ -22,7 +22,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from nmt.errors import UserError
 from nmt.text import bpe_dropout
 from nmt.text.bpe_dropout import BpeMerges
 from nmt.text.tokenizer import UNK, Tokenizer
@@ -274,12 +273,6 @@ def test_pieces_are_the_same_in_every_process(ordinary: Tokenizer, tmp_path: Pat
         command = [sys.executable, "-c", program]
         output = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True).stdout
         assert json.loads(output) == expected
-
-
-def test_pieces_without_merges_are_refused() -> None:
-    unigram = Tokenizer.train(SENTENCES, vocab_size=320, kind="unigram")
-    with pytest.raises(UserError, match=r"^batches\.bpe_dropout: unigram pieces have no merges; remove batches"):
-        unigram.sample("a man", dropout=0.1, seed=1)
 
 
 def test_encode_needs_no_merges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,23 +7,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from sharded import SETTINGS
 
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.text.corpus import SCHEMA, Corpus
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 
 pytestmark = pytest.mark.attack("forged corpora")
-TOKENIZER = TokenizerSettings(
-    kind="bpe", vocab_size=290, joint=False, character_coverage=1.0, source_model=None, target_model=None
-)
+TOKENIZER = replace(SETTINGS, joint=False, vocab_size=290)
 PAIRS = [
     Pair("the dog sees a cat", "der Hund sieht eine Katze", ((0, 0), (1, 1)), ((3, 3),)),
     Pair("a red house", "ein rotes Haus", ((0, 0),)),

@@ -7,18 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sharded import SETTINGS
 
 from nmt.data.filters import Duplicates, Filters
 from nmt.data.pair import Pair
 from nmt.text.account import Account
 from nmt.text.duplicates import Overlap
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import open_prepared, prepare
 from nmt.text.shards import Sharding
 
-SETTINGS = TokenizerSettings(
-    kind="bpe", vocab_size=290, joint=True, character_coverage=1.0, source_model=None, target_model=None
-)
 PAIRS = st.lists(st.builds(Pair, st.sampled_from(["a", "b ", "c", "", " "]), st.sampled_from(["x", "y", " y", ""])))
 
 

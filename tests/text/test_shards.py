@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -51,12 +50,8 @@ def test_shards_hold_the_pairs_of_one_file(folder: Path, tmp_path: Path) -> None
     assert (plain_corpus.sources(), plain_corpus.targets()) == (many.sources(), many.targets())
     assert plain_corpus.source_lengths.tolist() == many.source_lengths.tolist()
     assert plain_corpus.target_lengths.tolist() == many.target_lengths.tolist()
-    length, row = many.longest_source()
-    assert (
-        (length, row)
-        == (plain_corpus.source_lengths.max(), plain_corpus.source_lengths.argmax())
-        == plain_corpus.longest_source()
-    )
+    lengths = plain_corpus.source_lengths
+    assert many.longest_source() == plain_corpus.longest_source() == (lengths.max(), lengths.argmax())
     assert plain_corpus.has_links is many.has_links is False and many.links() is None
     assert pickle.loads(pickle.dumps(many)).ids(249)[0].tolist() == plain_corpus.ids(249)[0].tolist()
 
@@ -85,10 +80,8 @@ def test_opening_reads_headers_and_a_damaged_shard_is_reported_when_it_is_used(f
     path.write_bytes(content[:middle] + b"B" + content[middle + 1 :])
     corpus = open_prepared(tmp_path / "data").corpora["train"]
     corpus.ids(0)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=rf"^{path}: cannot be read as a corpus \(wrong checksum\); prepare the corpus"):
         corpus.ids(130)
-    message = f"{path}: cannot be read as a corpus (wrong checksum); prepare the corpus again with nmt-prepare"
-    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("keep", [0, 100, -100])
@@ -96,13 +89,8 @@ def test_a_truncated_shard_is_reported_at_once(tmp_path: Path, keep: int) -> Non
     in_shards(tmp_path / "data", PAIRS, size=40)
     path = tmp_path / "data" / "train-00003.arrow"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=rf"^{path}: not a corpus \(.*\); prepare the corpus again with nmt-prepare$"):
         open_prepared(tmp_path / "data")
-    message = str(caught.value)
-    assert message.startswith(f"{path}: not a corpus (") and message.endswith(
-        "); prepare the corpus again with nmt-prepare"
-    )
-    assert "\n" not in message
     path.unlink()
     with pytest.raises(UserError, match=r"train-00003\.arrow: no such corpus; prepare"):
         open_prepared(tmp_path / "data")
@@ -145,17 +133,5 @@ def test_shards_without_a_kept_pair_are_left_out(tmp_path: Path) -> None:
     ]
     assert len(prepared.corpora["train"]) == len(open_prepared(tmp_path / "data").corpora["train"]) == 25
     with pytest.raises(UserError, match=r"data.train: 0 of 30 pairs kept \(30 empty source\); relax the filters"):
-        prepare(
-            {"train": [Pair("", "x")] * 30},
-            Filters(),
-            replace(SETTINGS, source_model=str(tmp_path / "data" / "source.model")),
-            tmp_path / "data",
-            sharding=Sharding(10),
-        )
-
-
-def test_counts_are_stored_in_the_folder(folder: Path) -> None:
-    accounts = json.loads((folder / "settings.json").read_text())["accounts"]
-    assert accounts["train"]["kept"] == 250
-    assert accounts["train"]["dropped"] == {"empty source": 1, "longer than 60 pieces": 1}
-    assert accounts["valid"] == {**accounts["valid"], "kept": 9, "dropped": {}}
+        given = replace(SETTINGS, source_model=str(tmp_path / "data" / "source.model"))
+        prepare({"train": [Pair("", "x")] * 30}, Filters(), given, tmp_path / "data", sharding=Sharding(10))

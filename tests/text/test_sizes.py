@@ -10,15 +10,11 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sharded import SETTINGS
 
 from nmt.data.pair import Pair
 from nmt.errors import UserError
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import train_tokenizers
-
-SETTINGS = TokenizerSettings(
-    kind="bpe", vocab_size=2000, joint=False, character_coverage=1.0, source_model=None, target_model=None
-)
 
 
 def text(generator: random.Random, letters: int, words: int) -> str:
@@ -53,7 +49,7 @@ def test_both_sides_are_named_in_one_message() -> None:
     generator = random.Random(3)
     pairs = [Pair("a small dog", text(generator, 900, 9)) for _ in range(40)]
     with pytest.raises(UserError) as caught:
-        train_tokenizers(replace(SETTINGS, vocab_size=400), pairs)
+        train_tokenizers(replace(SETTINGS, joint=False, vocab_size=400), pairs)
     source, target = caught.value.problems
     many = r"tokenizer\.vocab_size=400: the source text yields at most (\d+) pieces"
     assert re.fullmatch(rf"{many}; set tokenizer\.source_vocab_size=\1", source)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nmt.errors import UserError
 from nmt.files.checksum import checksum
 from nmt.text.account import Account, NoPairs
 from nmt.text.unfinished import PROGRESS, Unfinished, unfinished_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 JOB = {"text": "a", "pairs": 2}
 
 
@@ -66,39 +61,6 @@ def test_command_that_is_killed_while_it_deletes_continues(tmp_path: Path, monke
     monkeypatch.setattr(shutil, "rmtree", record)
     Unfinished(tmp_path / "out.partial").begin({"text": "b"})
     assert removed == [(PROGRESS, [])]
-
-
-def test_symbolic_link_is_refused_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "thesis" / PROGRESS).mkdir(parents=True)
-    (tmp_path / "out.partial").symlink_to(tmp_path / "thesis")
-    with (
-        pytest.raises(
-            UserError,
-            match=r"out\.partial: a symbolic link to .*thesis; remove it, or",
-        ),
-        unfinished_folder(tmp_path / "out"),
-    ):
-        pass
-    assert (tmp_path / "out.partial").is_symlink()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no flock")
-def test_second_command_is_refused(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from nmt.text.unfinished import unfinished_folder\n"
-        "with unfinished_folder(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
-    )
-    command, environment = [sys.executable, "-c", code, str(tmp_path / "out")], {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as holder:
-        try:
-            assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
-            message = r"out\.partial: process [0-9]+ is writing it; wait until it ends$"
-            with pytest.raises(UserError, match=message), unfinished_folder(tmp_path / "out"):
-                pass
-        finally:
-            holder.kill()
-    with unfinished_folder(tmp_path / "out"):  # a dead process holds no lock
-        pass
 
 
 def test_nothing_is_kept_when_no_pair_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
