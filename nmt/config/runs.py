@@ -47,7 +47,7 @@ LAUNCH_FILE = ".launch"  # names what started the processes of a run
 FIXED = (
     *("data.", "tokenizer.", "embeddings.", "encoder.", "attention.", "decoder.", "batches.", "seed"),
     *("optimizer.", "schedule.", "training.patience", "training.monitor", "training.keep_best", "init_from"),
-    *("training.ema_decay", "training.average_checkpoints", "evaluation."),
+    *("training.ema_decay", "training.average_checkpoints", "training.validate_every", "evaluation."),
 )
 # Files of a run that has no checkpoint yet.
 BEFORE_CHECKPOINT = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -119,6 +120,36 @@ class EpochBatches(Sampler[list[int]]):
             start += part.count
 
 
+class SegmentPlan:
+    """Epochs of ``count`` batches, cut from the endless sequence of the epochs of another ``plan``."""
+
+    def __init__(self, plan: Plan, count: int) -> None:
+        self.plan, self.count = plan, count
+        # Consecutive segments share a part, whose planning takes long for a large corpus.
+        self._planned = lru_cache(maxsize=1)(self._plan_part)
+
+    def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
+        segment = _multiple(self.count, world_size)
+        full_epoch = _multiple(self.plan.count, world_size)
+        start = epoch * segment
+        end = start + segment
+        for number in range(start // full_epoch, math.ceil(end / full_epoch)):
+            offset = number * full_epoch
+            for index, part in enumerate(self.plan.parts(number, world_size)):
+                first = max(0, start - offset)
+                last = min(part.count, end - offset)
+                if first < last:
+                    yield Part(last - first, partial(self._slice, number, world_size, index, first, last))
+                offset += part.count
+
+    def _slice(self, epoch: int, world_size: int, index: int, first: int, last: int) -> list[np.ndarray]:
+        return self._planned(epoch, world_size, index)[first:last]
+
+    def _plan_part(self, epoch: int, world_size: int, index: int) -> list[np.ndarray]:
+        """Return the batches of one part of an epoch of the other plan."""
+        return next(islice(self.plan.parts(epoch, world_size), index, None)).plan()
+
+
 class CorpusPlan:
     """Batches within the token budget and with little padding on either side, planned over a whole corpus.
 
@@ -153,7 +184,7 @@ class CorpusPlan:
         self.count = min(count, len(self._longer_side))
 
     def parts(self, epoch: int, world_size: int) -> Iterator[Part]:
-        count = math.ceil(self.count / world_size) * world_size
+        count = _multiple(self.count, world_size)
         yield Part(count, partial(self._plan, epoch, count))
 
     def _plan(self, epoch: int, count: int) -> list[np.ndarray]:
@@ -209,6 +240,11 @@ def split_up(batches: list[np.ndarray], lengths: np.ndarray, count: int) -> list
         halves = [_halves(rows) if index in largest else [rows] for index, rows in enumerate(batches)]
         batches = [half for pair in halves for half in pair]
     return batches
+
+
+def _multiple(count: int, world_size: int) -> int:
+    """Return the smallest multiple of ``world_size`` that is at least ``count``."""
+    return math.ceil(count / world_size) * world_size
 
 
 def batch_cost(rows: np.ndarray, lengths: np.ndarray) -> float:

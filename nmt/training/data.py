@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from nmt.errors import UserError, counted, print_message
-from nmt.text.batches import Batch, EpochBatches, collate
+from nmt.text.batches import Batch, EpochBatches, Plan, SegmentPlan, collate
 from nmt.text.corpus import Corpus
 from nmt.text.sampled import SampledPieces
 from nmt.text.windows import plan_batches
@@ -45,10 +45,14 @@ class CorpusBatches(pl.LightningDataModule):
         batches: BatchSettings,
         seed: int,
         max_steps: int | None = None,
+        validate_every: int | None = None,
         pieces: SampledPieces | None = None,
         text: int = 0,
     ) -> None:
-        """``text`` is the checksum of the prepared text. A run with another one is not resumed."""
+        """An epoch is ``validate_every`` updates, or else one pass over the training text.
+
+        ``text`` is the checksum of the prepared text. A run with another one is not resumed.
+        """
         super().__init__()
         self.train, self.valid = train, valid
         self.pieces = pieces  # of the training batches, instead of the stored ones
@@ -56,7 +60,10 @@ class CorpusBatches(pl.LightningDataModule):
         self.text = text
         self.accumulate = batches.accumulate
         plan = partial(plan_batches, max_tokens=batches.max_tokens, max_sentences=batches.max_sentences)
-        self.train_plan = plan(train, seed=seed)
+        self.pass_plan = plan(train, seed=seed)
+        self.train_plan: Plan = self.pass_plan
+        if validate_every is not None:
+            self.train_plan = SegmentPlan(self.pass_plan, validate_every * batches.accumulate * world_size())
         self.valid_plan = plan(valid, shuffle=False)
         self.position = Position(world_size=world_size())
 
@@ -109,6 +116,10 @@ class CorpusBatches(pl.LightningDataModule):
     def batches_per_epoch(self) -> int:
         """Return the number of batches of a complete epoch."""
         return len(EpochBatches(self.train_plan, world_size=world_size()))
+
+    def batches_per_pass(self) -> int:
+        """Return the number of batches of a pass over the training text."""
+        return len(EpochBatches(self.pass_plan, world_size=world_size()))
 
     def updates_until(self, epochs: int) -> int:
         """Return the number of updates of a run with this number of epochs."""

@@ -22,7 +22,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.plugins.precision import Precision
 from pytorch_lightning.strategies import DDPStrategy
 
-from nmt.errors import UserError, counted, reason
+from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.model_folder import TrainedModel, choose_device
 from nmt.inference.run_files import CHECKPOINTS, LAST_CHECKPOINT
 from nmt.system.machine import is_out_of_memory
@@ -134,9 +134,15 @@ def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | N
         batches=config.batches,
         seed=config.seed,
         max_steps=training.max_steps,
+        validate_every=training.validate_every,
         pieces=sampled_pieces(prepared, config.batches.bpe_dropout, seed=config.seed),
         text=prepared.checksum,
     )
+    if rank() == 0 and training.validate_every is not None:
+        share = data.batches_per_epoch() / data.batches_per_pass()
+        print_message(
+            f"an epoch is {counted(training.validate_every, 'update')}, {share:.3g} passes over the training text"
+        )
     if rank() == 0 and not config.resume and (problem := too_few_updates(config, data)):
         warn(problem)
     return _Session(

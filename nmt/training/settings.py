@@ -44,6 +44,7 @@ class TrainingSettings:
     patience: Count | None
     keep_best: Count
     keep_every_n_epochs: Count | None
+    validate_every: Count | None = None
     checkpoint_every: Count | None
     ema_decay: Share | None
     average_checkpoints: Annotated[int, AtLeast(2), AtMost(1000)] | None

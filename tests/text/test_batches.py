@@ -14,7 +14,7 @@ from batch_laws import check_continued, check_epoch, check_epochs
 
 from nmt.data.pair import Pair
 from nmt.data.text_files import read_pairs
-from nmt.text.batches import CorpusPlan, EpochBatches, collate
+from nmt.text.batches import CorpusPlan, EpochBatches, SegmentPlan, collate
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.specials import BOS, EOS, PAD
 from nmt.text.tokenizer import Tokenizer
@@ -64,6 +64,20 @@ def test_continued_epoch_has_the_batches_of_the_uninterrupted_one(world_size: in
     plan = CorpusPlan(*lengths(500), max_tokens=300)
     for rank in range(world_size):
         check_continued(plan, rank=rank, world_size=world_size)
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize("share", [0.3, 1, 2.7])
+def test_segments_cut_the_sequence_of_all_epochs(share: float, world_size: int) -> None:
+    plan = CorpusPlan(*lengths(500), max_tokens=300)
+    segments = SegmentPlan(plan, round(share * plan.count / world_size) * world_size)
+    for rank in range(world_size):
+        ranks = {"rank": rank, "world_size": world_size}
+        check_continued(segments, **ranks)
+        epochs = [batch for epoch in range(6) for batch in EpochBatches(plan, epoch, **ranks)]
+        cut = [batch for epoch in range(2) for batch in EpochBatches(segments, epoch, **ranks)]
+        assert len(cut) == 2 * len(EpochBatches(segments, **ranks))
+        assert cut == epochs[: len(cut)]
 
 
 def test_epochs_differ_and_are_repeatable() -> None:

@@ -53,6 +53,22 @@ def test_training_stops_after_exactly_max_steps(
         assert torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == most
 
 
+def test_validate_every_sets_the_updates_of_an_epoch(
+    run: Path, per_epoch: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batches = record_batches(monkeypatch)
+    train([*WORDS, "training.max_epochs=2", "name=passes"])
+    expected = batches.copy()
+    batches.clear()
+    every = per_epoch - 1
+    train([*WORDS, f"training.validate_every={every}", f"training.max_steps={every + 2}"])
+    assert validations(run) == [(str(every - 1), "0"), (str(every + 1), "1")]
+    assert batches == expected[: every + 2]
+    assert (
+        f"an epoch is {every} updates, {every / per_epoch:.3g} passes over the training text" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.thorough
 def test_first_limit_ends_the_run(run: Path, per_epoch: int) -> None:
     train([*WORDS, "training.max_epochs=1", f"training.max_steps={per_epoch + 1}"])

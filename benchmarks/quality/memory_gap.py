@@ -1,0 +1,115 @@
+"""Why does memory attention translate worse than Bahdanau attention on 29,000 captions?
+
+Each cell trains a model of half the size of +experiment=multi30k to the end of its schedule, with one change of
+attention=memory, and is scored on the validation and test sets by beam search. An interrupted benchmark continues where
+it stopped; results/records keeps what has finished. Cells that have not run say "not run".
+
+    python -m benchmarks.quality.memory_gap --data data/multi30k
+    python -m benchmarks.quality.memory_gap --cells bahdanau memory abc --seeds 3
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import argument_parser, header, save, table, with_deviation
+from benchmarks.runs import Runs, evaluate
+
+HERE = "benchmarks.quality.memory_gap_kinds"
+MEMORY = ["attention=memory"]
+FEED = ["decoder.input_feeding=true", "decoder.output_layer=direct"]
+
+
+def variant(name: str, attention: str = "memory") -> list[str]:
+    """Return the overrides that replace the class of an attention by one of memory_gap_kinds.py."""
+    return [f"attention={attention}", f"attention._target_={HERE}.{name}", "trust=[benchmarks]"]
+
+
+CELLS = {
+    "bahdanau": ["attention=bahdanau"],
+    "memory": MEMORY,
+    "abc": ["attention=abc"],
+    "content read": variant("ContentRead"),
+    "content read, softmax": [*variant("ContentRead"), "attention.read_score=softmax"],
+    "abc, softmax over slots": ["attention=abc", "attention.softmax_over=slots"],
+    "abc write, memory read": variant("AbcWrite", "abc"),
+    "network read": variant("NetworkRead"),
+    "bias": variant("BiasRead"),
+    "no dropout of queries": [*MEMORY, f"decoder._target_={HERE}.ClearQueryDecoder", "trust=[benchmarks]"],
+    "context fed": [*MEMORY, *FEED],
+    "content read only, softmax": [*variant("ContentOnlyRead"), "attention.read_score=softmax"],
+    "content read, context fed": [*variant("ContentRead"), *FEED],
+    "bahdanau, context fed": ["attention=bahdanau", *FEED],
+    "two layers": [*MEMORY, "encoder.layers=2", "decoder.layers=2"],
+    "bahdanau, two layers": ["attention=bahdanau", "encoder.layers=2", "decoder.layers=2"],
+    "K = 64": [*MEMORY, "attention.slots=64"],
+    "K = 128": [*MEMORY, "attention.slots=128"],
+    "rate 0.002": [*MEMORY, "optimizer.lr=0.002"],
+    "rate 0.008": [*MEMORY, "optimizer.lr=0.008"],
+    "no encodings": [*MEMORY, "attention.position_encoding=false"],
+    "sigmoid, sigmoid": [*MEMORY, "attention.write_score=sigmoid"],
+    "sigmoid, softmax": [*MEMORY, "attention.write_score=sigmoid", "attention.read_score=softmax"],
+    "softmax, softmax": [*MEMORY, "attention.read_score=softmax"],
+}
+HALF = ["encoder.hidden_size=256", "decoder.hidden_size=256", "encoder.dropout=0.3", "decoder.dropout=0.3"]
+COLUMNS = ("change", "seeds", "valid", "test2016", "test2017", "best valid, greedy", "tokens/s", "min")
+SETS = ("valid", "test2016", "test2017")
+BEAM = 5
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS), help="default: all")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
+    parser.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads, curves=("valid_bleu",))
+    common = ["+experiment=multi30k", *HALF, f"training.max_epochs={args.epochs}", f"training.patience={args.epochs}"]
+    for seed in range(1, args.seeds + 1):
+        for cell in [] if args.report_only else args.cells:
+            settings = [*common, f"data.folder={args.data.resolve()}", f"seed={seed}", *CELLS[cell]]
+            runs.train(run_name(cell, seed), settings)
+            write_report(args.output, args.data, runs, args.epochs)
+    write_report(args.output, args.data, runs, args.epochs)
+
+
+def run_name(cell: str, seed: int) -> str:
+    return f"{cell.replace(',', '').replace(' = ', '').replace(' ', '-')}-s{seed}"
+
+
+def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
+    """Write the table of all finished cells."""
+    rows = []
+    for cell in CELLS:
+        finished = {
+            name: run for seed in range(1, 10) if (run := runs.finished(name := run_name(cell, seed))) is not None
+        }
+        if not finished:
+            rows.append([cell, 0, *["not run"] * (len(COLUMNS) - 2)])
+            continue
+        scores = [runs.score(name, f"beam{BEAM}", partial(evaluate_sets, data=data)) for name in finished]
+        row = [with_deviation([score[part] for score in scores]) for part in SETS]
+        row.append(with_deviation([max(bleu for _, bleu in run["curves"]["valid_bleu"]) for run in finished.values()]))
+        row.append(with_deviation([run["tokens_per_s"] for run in finished.values()], ",.0f"))
+        row.append(with_deviation([run["seconds"] / 60 for run in finished.values()], ".0f"))
+        rows.append([cell, len(finished), *row])
+    facts = f"BLEU, beam {BEAM}, both sides lower-cased; {epochs} epochs, 256 units; mean ± deviation"
+    save(file, [*header("Changes of memory attention on Multi30k", facts, runs.commits()), *table(COLUMNS, rows)])
+
+
+def evaluate_sets(model: Path, data: Path) -> dict[str, Any]:
+    """Return the BLEU of the model on each set."""
+    result = {}
+    for part in SETS:
+        files = [f"src={data / f'{part}.en.gz'}", f"tgt={data / f'{part}.de.gz'}"]
+        words = [f"model={model}", *files, "lowercase=true", "trust=[benchmarks]", f"search.beam_size={BEAM}"]
+        result[part] = evaluate(*words)["bleu"]
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The changes of memory attention that ``memory_gap.py`` tries: other reads, other writes, and a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention import AbcAttention, MemoryAttention
+from nmt.attention.base import Memory
+from nmt.attention.memory import score
+from nmt.attention.source_softmax import nonzero
+from nmt.model.decoder import LSTMDecoder
+
+SIZE = 256  # of keys and hidden layers
+
+
+class NetworkRead(MemoryAttention):
+    """Memory attention whose read weights are β = g(W_2 tanh(W_1 d)), so that they can tell more states apart."""
+
+    def __init__(self, *, query_size: int, slots: int = 32, **settings: Any) -> None:
+        super().__init__(query_size=query_size, slots=slots, **settings)
+        self.W_beta = nn.Sequential(nn.Linear(query_size, SIZE), nn.Tanh(), nn.Linear(SIZE, slots))
+
+
+class BiasRead(MemoryAttention):
+    """Memory attention with a bias for each slot: β = g(W_β d + b)."""
+
+    def __init__(self, *, query_size: int, slots: int = 32, **settings: Any) -> None:
+        super().__init__(query_size=query_size, slots=slots, **settings)
+        self.W_beta = nn.Linear(query_size, slots)
+
+
+class ContentRead(MemoryAttention):
+    """Memory attention that also compares the query with what a slot holds, as ABC does.
+
+    β = g(W_β d + K̃ W_q d / √A) with the keys K̃_k = W_k C_k / Σ_s α_sk, computed once per source.
+    """
+
+    def __init__(self, *, state_size: int, query_size: int, **settings: Any) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, **settings)
+        self.W_k = nn.Linear(state_size, SIZE, bias=False)
+        self.W_q = nn.Linear(query_size, SIZE, bias=False)
+
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        memory = super().write_part(states, mask, start, trace)
+        return memory._replace(keys=self.W_k(memory.slots / nonzero(memory.mass)[..., None]))
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        assert memory.keys is not None
+        content = self.W_q(query) @ memory.keys.transpose(1, 2) / sqrt(SIZE)
+        return score(self.read_score, self.W_beta(query) + content)
+
+
+class ContentOnlyRead(ContentRead):
+    """``ContentRead`` without W_β: the write of memory attention and the read of ABC."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        assert memory.keys is not None
+        return score(self.read_score, self.W_q(query) @ memory.keys.transpose(1, 2) / sqrt(SIZE))
+
+
+class AbcWrite(AbcAttention):
+    """ABC's write, a softmax over the source positions, with the read of memory attention: β = σ(W_β d)."""
+
+    def __init__(self, *, query_size: int, slots: int = 32, **settings: Any) -> None:
+        super().__init__(query_size=query_size, slots=slots, **settings)
+        self.W_beta = nn.Linear(query_size, slots, bias=False)
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return torch.sigmoid(self.W_beta(query)) / nonzero(memory.mass)[:, None]
+
+
+class ClearQueryDecoder(LSTMDecoder):
+    """LSTM decoder whose queries have no dropout. Dropout remains before the output layer."""
+
+    def attend(
+        self, hidden: Tensor, memory: Memory, combine: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        context, weights = self.attention.read(hidden, memory)
+        hidden = self.dropout(hidden)
+        layer = combine or self.combine
+        assert layer is not None
+        attentional = self.dropout(torch.tanh(layer(torch.cat([context, hidden], dim=2))))
+        return attentional, attentional, weights
