@@ -1,4 +1,4 @@
-"""LSTM recurrence whose weight gradients are computed once, over all time steps."""
+"""Recurrences whose weight gradients are computed once, over all time steps, and the cells of LSTM and GRU."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         return torch.sigmoid(output_gate) * torch.tanh(cell), cell
     hidden, cell = _Cell.apply(gates, cell)  # type: ignore[no-untyped-call]
     return hidden, cell
+
+
+def gru_cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
+    """Return the next state (…, H), given both products with their biases (…, 3H) and the state (…, H).
+
+    Cho et al. (2014), arXiv 1406.1078, eq. 5 to 8, in PyTorch's variant: the reset gate multiplies U h + b, not h. The
+    gates are in PyTorch's order: reset, update, candidate.
+    """
+    size = hidden.shape[-1]
+    gates = torch.sigmoid(from_input[..., : 2 * size] + from_hidden[..., : 2 * size])
+    reset, update = gates.chunk(2, dim=-1)
+    candidate = torch.tanh(from_input[..., 2 * size :] + reset * from_hidden[..., 2 * size :])
+    return candidate + update * (hidden - candidate)
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from nmt.model.decoder import Bridge, LSTMDecoder, State
-from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.covariance_encoder import CovarianceGRUEncoder
+from nmt.model.decoder import Bridge, GRUDecoder, LSTMDecoder, State
+from nmt.model.encoder import Final, GRUEncoder, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer_decoder import TransformerDecoder
 from nmt.model.transformer_encoder import TransformerEncoder
 
 __all__ = [
     "Bridge",
+    "CovarianceGRUEncoder",
     "Final",
+    "GRUDecoder",
+    "GRUEncoder",
     "LSTMDecoder",
     "LSTMEncoder",
     "Seq2Seq",

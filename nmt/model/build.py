@@ -21,8 +21,8 @@ from nmt.errors import UserError
 from nmt.kernels.products import use_fast_linear
 from nmt.model import contract
 from nmt.model.contract import require_attributes
-from nmt.model.decoder import LSTMDecoder
-from nmt.model.encoder import LSTMEncoder
+from nmt.model.decoder import Decoder
+from nmt.model.encoder import RecurrentEncoder
 from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
 from nmt.settings.build import Block, ModelSettings
@@ -72,8 +72,8 @@ def build_model(
     return model
 
 
-def _build_encoder(settings: ModelSettings, embedding_size: int, trust: Sequence[str]) -> LSTMEncoder:
-    encoder: LSTMEncoder = _construct("encoder", settings.encoder, ENCODER, trust, embedding_size=embedding_size)
+def _build_encoder(settings: ModelSettings, embedding_size: int, trust: Sequence[str]) -> RecurrentEncoder:
+    encoder: RecurrentEncoder = _construct("encoder", settings.encoder, ENCODER, trust, embedding_size=embedding_size)
     require_attributes(encoder, "encoder", contract.ENCODER)
     return encoder
 
@@ -94,10 +94,10 @@ def _build_decoder(
     state_size: int,
     encoder_layers: int,
     trust: Sequence[str],
-) -> LSTMDecoder:
+) -> Decoder:
     parts = {"embedding": embedding, "attention": attention}
     sizes = {"state_size": state_size, "encoder_layers": encoder_layers}
-    decoder: LSTMDecoder = _construct("decoder", settings.decoder, DECODER, trust, **parts, **sizes)
+    decoder: Decoder = _construct("decoder", settings.decoder, DECODER, trust, **parts, **sizes)
     require_attributes(decoder, "decoder", contract.DECODER)
     return decoder
 

@@ -1,10 +1,10 @@
-"""The LSTM decoder: teacher forcing over a complete target, or one step for all hypotheses of a sentence."""
+"""Recurrent decoders: teacher forcing over a complete target, or one step for all hypotheses of a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,31 +14,76 @@ from nmt.kernels import enabled
 from nmt.kernels.dropout import Dropout
 from nmt.kernels.dropout import dropout as drop
 from nmt.kernels.products import linear
-from nmt.kernels.recurrence import Recurrence, lstm_cell
+from nmt.kernels.recurrence import Recurrence
 from nmt.model.encoder import Final
+from nmt.model.fields import map_tensors
+from nmt.model.units import GRU, LSTM, Parts, Unit, torch_state
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
+
+
+class Decoder(nn.Module):
+    """Base class of decoders.
+
+    A decoder state is a tuple or named tuple of tensors (B, N, …), which may be nested and hold None. Search, engines
+    and graphs reorder and select its rows, and know nothing else about it.
+    """
+
+    embedding: nn.Embedding
+    attention: Attention
+    output: nn.Linear
+    hidden_size: int
+    bounded: Collection[str] = ()
+    """Paths of the tensors in the state whose numbers always lie in [−1, 1], such as ``layers.0.0``."""
+
+    def init(self, final: Final, memory: Memory) -> Any:
+        """Return the initial state of one hypothesis (N = 1) for each sentence."""
+        raise NotImplementedError
+
+    def features(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R), from the initial state on.
+
+        A loss can then skip padding in the output layer, whose product is the largest of a training step.
+        """
+        raise NotImplementedError
+
+    def step_features(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+        """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
+        raise NotImplementedError
+
+    def forward(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Return logits (B, T, V) and read weights (B, T, R) of a complete target; ids (B, T) starts with BOS."""
+        features, weights = self.features(ids, state, memory)
+        return self.output(features), weights
+
+    def step(self, ids: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+        """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
+        features, state, weights = self.step_features(ids, state, memory)
+        return self.output(features), state, weights
+
+    def reorder(self, state: Any, index: Tensor) -> Any:
+        """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
+        rows = torch.arange(index.shape[0], device=index.device)[:, None]
+        return map_tensors(lambda field: field[rows, index], state)
 
 
 class State(NamedTuple):
     """Decoder state of N hypotheses for each of B sentences. The memory is not part of it."""
 
-    hidden: Tensor  # (B, N, L, H)
-    cell: Tensor  # (B, N, L, H)
-    input_feed: Tensor  # (B, N, F)  output that the next step reads with input feeding; F = 0 without it
+    layers: tuple[Parts, ...]  # for each layer the tensors (B, N, H) of its unit
+    input_feed: Tensor | None  # (B, N, F)  output that the next step reads with input feeding
 
 
-class LSTMDecoder(nn.Module):
-    """LSTM that scores the next target piece, given the previous pieces and a source memory.
+class RecurrentDecoder(Decoder):
+    """Recurrent layers that score the next target piece, given the previous pieces and a source memory.
 
     With ``output_layer="attentional"``, logits are W h̃ + b with h̃ = tanh(W_c [c; h]) (Luong et al. 2015, eq. 5). With
     ``"direct"`` they are W [h; c] + b (Britz et al. 2017, eq. 5). With ``input_feeding`` each step also reads the
     previous h̃ (or c), beside the embedding (Luong et al. 2015, §3.3). Without it the recurrence does not depend on
-    attention, so a complete target takes one fused LSTM call and one read of the memory.
+    attention, so a complete target takes one fused call and one read of the memory.
     """
 
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+    unit: ClassVar[Unit]
 
     @check_arguments
     def __init__(
@@ -69,65 +114,65 @@ class LSTMDecoder(nn.Module):
             encoder_layers=encoder_layers,
             decoder_size=hidden_size,
             decoder_layers=layers,
+            parts=len(self.unit.bounded),
         )
-        self.lstm = nn.LSTM(
+        recurrent = self.unit.layers(
             embedding.embedding_dim + self.input_feed_size,
             hidden_size,
             num_layers=layers,
             batch_first=True,
             dropout=dropout if layers > 1 else 0.0,
         )
+        self.add_module(self.unit.name, recurrent)
         self.combine = nn.Linear(context + hidden_size, hidden_size) if output_layer == "attentional" else None
+        parts = [part for part, bounded in enumerate(self.unit.bounded) if bounded]
+        self.bounded = {f"layers.{layer}.{part}" for layer in range(layers) for part in parts}
+        if self.combine is not None:  # h̃ is a hyperbolic tangent; contexts, which may be fed instead, have no bound
+            self.bounded.add("input_feed")
         self.dropout = Dropout(dropout)
         self.output = nn.Linear(feature_size, embedding.num_embeddings)
         if tied:
             tie_output(self.output, embedding)
 
-    def init(self, final: Final, memory: Memory) -> State:
-        """Return the initial state of one hypothesis (N = 1) for each sentence."""
-        hidden, cell = self.bridge(final)
-        input_feed = hidden.new_zeros(hidden.shape[0], 1, self.input_feed_size)
-        return State(hidden[:, None], cell[:, None], input_feed)
+    @property
+    def layers(self) -> nn.RNNBase:
+        """The recurrent layers."""
+        layers: nn.RNNBase = getattr(self, self.unit.name)
+        return layers
 
-    def forward(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return logits (B, T, V) and read weights (B, T, R) of a complete target; ids (B, T) starts with BOS."""
-        features, weights = self.features(ids, state, memory)
-        return self.output(features), weights
+    def init(self, final: Final, memory: Memory) -> State:
+        """See ``Decoder``."""
+        layers = self.bridge(final)
+        hidden = layers[0][0]
+        feed = hidden.new_zeros(hidden.shape[0], 1, self.input_feed_size) if self.input_feeding else None
+        return State(map_tensors(lambda part: part[:, None], layers), feed)
 
     def features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R).
-
-        A loss can then skip padding in the output layer, whose product is the largest of a training step.
-        """
+        """See ``Decoder``."""
         embedded = self.dropout(self.embedding(ids))
         if self.input_feeding:
             return self._features_with_input_feeding(embedded, state, memory)
         _, features, weights = self.attend(self._hidden_states(embedded, state), memory)
         return features, weights
 
-    def step(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
-        """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
-        inputs = torch.cat([self.embedding(ids), state.input_feed], dim=2)
-        states = []
-        # Two products per layer. A fused LSTM call prepares for many steps, which does not pay off for a single one.
-        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            gates = linear(inputs, w_ih, b_ih) + linear(state.hidden[:, :, layer], w_hh, b_hh)
-            states.append(lstm_cell(gates, state.cell[:, :, layer]))
-            inputs = states[-1][0]
+    def step_features(self, ids: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
+        """See ``Decoder``."""
+        inputs = self.embedding(ids)
+        if state.input_feed is not None:
+            inputs = torch.cat([inputs, state.input_feed], dim=2)
+        layers = []
+        # Two products per layer. A fused call prepares for many steps, which does not pay off for a single one.
+        for parts, (w_ih, w_hh, b_ih, b_hh) in zip(state.layers, self.layers.all_weights, strict=True):
+            parts = self.unit.step(linear(inputs, w_ih, b_ih), linear(parts[0], w_hh, b_hh), parts)
+            layers.append(parts)
+            inputs = parts[0]
         output, features, weights = self.attend(inputs, memory)
-        hidden, cell = (torch.stack(layers, dim=2) for layers in zip(*states, strict=True))
-        input_feed = output if self.input_feeding else state.input_feed
-        return self.output(features), State(hidden, cell, input_feed), weights
-
-    def reorder(self, state: State, index: Tensor) -> State:
-        """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
-        rows = torch.arange(index.shape[0], device=index.device)[:, None]
-        return State(*(field[rows, index] for field in state))
+        return features, State(tuple(layers), output if self.input_feeding else None), weights
 
     def attend(
         self, hidden: Tensor, memory: Memory, combine: Callable[[Tensor], Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read the memory with LSTM outputs (B, Q, H).
+        """Read the memory with the outputs (B, Q, H) of the top layer.
 
         Return the output for input feeding (h̃ or c), the inputs of the output layer, and the read weights.
         ``combine`` replaces the layer of that name.
@@ -141,38 +186,40 @@ class LSTMDecoder(nn.Module):
         return attentional, attentional, weights
 
     def _hidden_states(self, embedded: Tensor, state: State) -> Tensor:
-        """Return the LSTM outputs (B, T, H) of a complete target, embedded (B, T, X), without input feeding.
+        """Return the outputs (B, T, H) of the top layer for a complete target, embedded (B, T, X), without feeding.
 
         In training on a CPU, each layer is one fused call. A single call would use torch's slow dropout between layers.
         """
-        start = _layers_first(state)
+        # The layout of torch: (L, B, H).
+        start = [torch.cat(parts, dim=1).transpose(0, 1).contiguous() for parts in zip(*state.layers, strict=True)]
         if not enabled() or not self.training or embedded.device.type != "cpu":
-            hidden: Tensor = self.lstm(embedded, start)[0]
+            hidden: Tensor = self.layers(embedded, torch_state(start))[0]
             return hidden
-        for layer, weights in enumerate(self.lstm.all_weights):
+        for layer, weights in enumerate(self.layers.all_weights):
             if layer:
-                embedded = drop(embedded, self.lstm.dropout, self.training)
-            layer_start = tuple(part[layer : layer + 1] for part in start)
-            embedded = torch.lstm(embedded, layer_start, tuple(weights), True, 1, 0.0, True, False, True)[0]
+                embedded = drop(embedded, self.layers.dropout, self.training)
+            before = torch_state([part[layer : layer + 1] for part in start])
+            embedded = self.unit.run(embedded, before, tuple(weights), True, 1, 0.0, True, False, True)[0]
         return embedded
 
     def _features_with_input_feeding(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
         """Compute ``features`` step by step, as input feeding requires."""
         steps = embedded.shape[1]
-        layers, combine = self._recurrences(embedded)
-        hidden = list(state.hidden[:, 0].unbind(1))
-        cell = list(state.cell[:, 0].unbind(1))
+        products, combine = self._recurrences(embedded)
+        layers: list[Parts] = [tuple(part[:, 0] for part in parts) for parts in state.layers]
+        assert state.input_feed is not None
         input_feed = state.input_feed[:, 0]
         outputs = []
         reads = []
         for step in range(steps):
             inputs = input_feed
-            for layer, recurrence in enumerate(layers):
+            for layer, recurrences in enumerate(products):
                 if layer:
-                    inputs = drop(inputs, self.lstm.dropout, self.training)
-                gates = recurrence(step, inputs, hidden[layer])
-                hidden[layer], cell[layer] = lstm_cell(gates, cell[layer])
-                inputs = hidden[layer]
+                    inputs = drop(inputs, self.layers.dropout, self.training)
+                vectors = (inputs, layers[layer][0])
+                pairs = zip(recurrences, [vectors] if self.unit.joint else [[x] for x in vectors], strict=True)
+                layers[layer] = self.unit.cell(*(product(step, *x) for product, x in pairs), *layers[layer])
+                inputs = layers[layer][0]
             combine_step = partial(combine, step) if combine else None
             output, features, weights = self.attend(inputs[:, None], memory, combine_step)
             input_feed = output[:, 0]
@@ -180,27 +227,42 @@ class LSTMDecoder(nn.Module):
             reads.append(weights)
         return torch.cat(outputs, dim=1), torch.cat(reads, dim=1)
 
-    def _recurrences(self, embedded: Tensor) -> tuple[list[Recurrence], Recurrence | None]:
-        """Return a recurrence for each LSTM layer, and one for ``combine``, over the steps of embedded (B, T, X)."""
+    def _recurrences(self, embedded: Tensor) -> tuple[list[list[Recurrence]], Recurrence | None]:
+        """Return the products of each layer, and that of ``combine``, over the steps of embedded (B, T, X).
+
+        A layer has one product of [input, hidden state] if its unit uses only their sum, or else one of each.
+        """
         size, steps, width = embedded.shape
         layers = []
-        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.lstm.all_weights):
-            inputs = b_ih + b_hh
+        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.layers.all_weights):
+            inputs = b_ih + b_hh if self.unit.joint else b_ih
             weight: Tensor = w_ih
             if layer == 0:  # the embeddings do not depend on earlier steps: one product for all of them
                 embedding_weight, weight = torch.split(w_ih, [width, self.input_feed_size], dim=1)
                 inputs = linear(embedded.transpose(0, 1), embedding_weight, inputs)
-            layers.append(Recurrence(inputs.expand(steps, size, -1), weight, w_hh))
+            inputs = inputs.expand(steps, size, -1)
+            if self.unit.joint:
+                layers.append([Recurrence(inputs, weight, w_hh)])
+            else:
+                layers.append([Recurrence(inputs, weight), Recurrence(b_hh.expand(steps, size, -1), w_hh)])
         if self.combine is None:
             return layers, None
         return layers, Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
 
 
-def _layers_first(state: State) -> tuple[Tensor, Tensor]:
-    """Return hidden and cell state in the layout of ``nn.LSTM``: (L, B·N, H)."""
-    hidden = state.hidden.flatten(0, 1).transpose(0, 1).contiguous()
-    cell = state.cell.flatten(0, 1).transpose(0, 1).contiguous()
-    return hidden, cell
+class LSTMDecoder(RecurrentDecoder):
+    """Decoder with long short-term memory (Hochreiter & Schmidhuber 1997)."""
+
+    unit = LSTM
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+
+
+class GRUDecoder(RecurrentDecoder):
+    """Decoder with gated recurrent units (Cho et al. 2014)."""
+
+    unit = GRU
+    exportable: ClassVar[bool] = True
 
 
 def tie_output(output: nn.Linear, embedding: nn.Embedding) -> None:
@@ -219,14 +281,16 @@ class Bridge(nn.Module):
     Layer k of the decoder starts from layer k of the encoder, or from the encoder's top layer if it has fewer layers.
     """
 
-    def __init__(self, *, encoder_size: int, encoder_layers: int, decoder_size: int, decoder_layers: int) -> None:
+    def __init__(
+        self, *, encoder_size: int, encoder_layers: int, decoder_size: int, decoder_layers: int, parts: int = 2
+    ) -> None:
+        """``parts`` is the number of tensors in the state of a decoder layer."""
         super().__init__()
-        self.maps = nn.ModuleList(nn.Linear(encoder_size, 2 * decoder_size) for _ in range(decoder_layers))
+        self.parts = parts
+        self.maps = nn.ModuleList(nn.Linear(encoder_size, parts * decoder_size) for _ in range(decoder_layers))
         self.encoder_layers = [min(layer, encoder_layers - 1) for layer in range(decoder_layers)]
 
-    def forward(self, final: Final) -> tuple[Tensor, Tensor]:
-        """Return the initial hidden and cell state, each (B, L, H)."""
+    def forward(self, final: Final) -> tuple[Parts, ...]:
+        """Return the initial state of each decoder layer, in tensors (B, H)."""
         pairs = zip(self.encoder_layers, self.maps, strict=True)
-        starts = [torch.tanh(affine(final.hidden[:, layer])) for layer, affine in pairs]
-        hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=2)
-        return hidden, cell
+        return tuple(torch.tanh(affine(final.hidden[:, layer])).chunk(self.parts, dim=1) for layer, affine in pairs)

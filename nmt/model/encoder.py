@@ -1,4 +1,4 @@
-"""The LSTM encoder, in one direction or in both."""
+"""Recurrent encoders, in one direction or in both."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.attention.reversal import reversal, take
 from nmt.kernels.dropout import Dropout
+from nmt.model.units import GRU, LSTM, Unit, torch_state
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
 
@@ -18,19 +19,18 @@ class Final(NamedTuple):
     """State of the encoder after the last real piece of each sentence."""
 
     hidden: Tensor  # (B, L, E)
-    cell: Tensor | None  # (B, L, E); None if the encoder cannot continue from here
+    cell: Tensor | None = None  # (B, L, …)  the rest of what continues a source, such as the cells of LSTMs
 
 
-class LSTMEncoder(nn.Module):
-    """LSTM over the source, with states (B, S, E) where E = hidden_size; each direction of a BiLSTM has E / 2.
+class RecurrentEncoder(nn.Module):
+    """Recurrent layers over the source, with states (B, S, E), E = hidden_size; each of two directions has E / 2.
 
-    The backward direction is a normal LSTM over the source, reversed *within its own length*. Padding therefore comes
+    The backward direction is a normal layer over the source, reversed *within its own length*. Padding therefore comes
     after the real pieces in both directions and cannot reach them. Packed sequences would do the same, but took about
     twice as long as a padded call, because their steps shrink in size.
     """
 
-    exportable: ClassVar[bool] = True
-    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+    unit: ClassVar[Unit]
 
     @check_arguments
     def __init__(
@@ -57,7 +57,7 @@ class LSTMEncoder(nn.Module):
 
         def stack(layers: int) -> nn.ModuleList:
             sizes = (hidden_size if layer else embedding_size for layer in range(layers))
-            return nn.ModuleList(nn.LSTM(size, width, batch_first=True) for size in sizes)
+            return nn.ModuleList(self.unit.layers(size, width, batch_first=True) for size in sizes)
 
         self.forwards = stack(layers)
         self.backwards = stack(layers if bidirectional else 0)
@@ -87,42 +87,55 @@ class LSTMEncoder(nn.Module):
         mirror = reversal(lengths, mask.shape[1])
         last = (lengths - 1).clamp(min=0)[:, None]
         ends = []
-        for layer, (forward_lstm, backward_lstm) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+        for layer, (forward_layer, backward_layer) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             if layer:
                 states = self.dropout(states)
-            forward_states = forward_lstm(states)[0]
-            mirrored = backward_lstm(take(states, mirror))[0]
+            forward_states = forward_layer(states)[0]
+            mirrored = backward_layer(take(states, mirror))[0]
             ends.append(torch.cat([take(forward_states, last), take(mirrored, last)], dim=2))
             states = torch.cat([forward_states, take(mirrored, mirror)], dim=2)
-        return states, Final(torch.cat(ends, dim=1), None)
+        return states, Final(torch.cat(ends, dim=1))
 
     def _one_direction(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Final]:
         last = (mask.sum(1) - 1).clamp(min=0)[:, None]
         ends = []
-        for layer, lstm in enumerate(self.forwards):
-            states = lstm(self.dropout(states) if layer else states)[0]
+        for layer, recurrent in enumerate(self.forwards):
+            states = recurrent(self.dropout(states) if layer else states)[0]
             ends.append(take(states, last))
-        return states, Final(torch.cat(ends, dim=1), None)
+        return states, Final(torch.cat(ends, dim=1))
 
     def _resumable(self, states: Tensor, mask: Tensor, state: Final | None) -> tuple[Tensor, Final]:
-        """Use packed sequences: a padded call does not return the cell state after the last real piece."""
+        """Use packed sequences: a padded call does not return the complete state after the last real piece."""
         # A source that ended in an earlier part has length 0, which packed sequences cannot have.
         lengths = mask.sum(1).clamp(min=1).cpu()
         size = mask.shape[1]
         ended = ~mask.any(1)[:, None]
-        hidden: list[Tensor] = []
-        cell: list[Tensor] = []
-        for layer, lstm in enumerate(self.forwards):
+        if state is None:
+            zeros = states.new_zeros(len(states), len(self.forwards), self.state_size)
+            state = Final(*[zeros] * len(self.unit.bounded))
+        ends = []
+        for layer, recurrent in enumerate(self.forwards):
             if layer:
                 states = self.dropout(states)
-            if state is None:
-                before = (states.new_zeros(len(states), self.state_size),) * 2
-            else:
-                assert state.cell is not None
-                before = (state.hidden[:, layer], state.cell[:, layer])
+            before = [part[:, layer] for part in state if part is not None]
             packed = pack_padded_sequence(states, lengths, batch_first=True, enforce_sorted=False)
-            packed, last = lstm(packed, tuple(start[None].contiguous() for start in before))
+            packed, last = recurrent(packed, torch_state([part[None].contiguous() for part in before]))
             states = pad_packed_sequence(packed, batch_first=True, total_length=size)[0]
-            for ends, start, end in zip((hidden, cell), before, last, strict=True):
-                ends.append(torch.where(ended, start, end[0]))
-        return states, Final(torch.stack(hidden, dim=1), torch.stack(cell, dim=1))
+            parts = last if isinstance(last, tuple) else (last,)
+            ends.append([torch.where(ended, start, end[0]) for start, end in zip(before, parts, strict=True)])
+        return states, Final(*(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True)))
+
+
+class LSTMEncoder(RecurrentEncoder):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
+
+    unit = LSTM
+    exportable: ClassVar[bool] = True
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+
+
+class GRUEncoder(RecurrentEncoder):
+    """Gated recurrent units (Cho et al. 2014), which need three quarters of the weights of an LSTM."""
+
+    unit = GRU
+    exportable: ClassVar[bool] = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
-from nmt.model.decoder import LSTMDecoder
-from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.decoder import Decoder
+from nmt.model.encoder import Final, RecurrentEncoder
 
 
 class Seq2Seq(nn.Module):
@@ -16,7 +16,7 @@ class Seq2Seq(nn.Module):
     """
 
     def __init__(
-        self, *, embedding: nn.Embedding, encoder: LSTMEncoder, attention: Attention, decoder: LSTMDecoder
+        self, *, embedding: nn.Embedding, encoder: RecurrentEncoder, attention: Attention, decoder: Decoder
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -65,6 +65,6 @@ class Seq2Seq(nn.Module):
         return features, self.attention.align(weights, memory)
 
     def features(self, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-        """Return the inputs (B, T, F) of the output layer; see ``LSTMDecoder.features``."""
+        """Return the inputs (B, T, F) of the output layer; see ``Decoder.features``."""
         memory, final = self.encode(source, mask)
         return self.decoder.features(target, self.decoder.init(final, memory), memory)[0]

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
 from nmt.kernels.dropout import Dropout
-from nmt.model.decoder import tie_output
+from nmt.model.decoder import Decoder, tie_output
 from nmt.model.encoder import Final
-from nmt.model.fields import map_tensors
 from nmt.model.transformer_encoder import require_heads
 from nmt.model.transformer_layers import DecoderLayer, PositionedEmbeddings
 from nmt.self_attention import FeatureMap, Kind
@@ -27,7 +26,7 @@ class TransformerState(NamedTuple):
     layers: tuple[LayerState, ...]  # tensors (B, N, …): a cache that grows, or sums of constant size
 
 
-class TransformerDecoder(nn.Module):
+class TransformerDecoder(Decoder):
     """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
 
     The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
@@ -84,17 +83,12 @@ class TransformerDecoder(nn.Module):
             tie_output(self.output, embedding)
 
     def init(self, final: Final, memory: Memory) -> TransformerState:
-        """Return the initial state of one hypothesis (N = 1) for each sentence."""
+        """See ``Decoder``."""
         position = torch.zeros(final.hidden.shape[0], 1, dtype=torch.int64, device=final.hidden.device)
         return TransformerState(position, tuple(block.self_attention.start(final.hidden) for block in self._layers()))
 
-    def forward(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return logits (B, T, V) and read weights (B, T, R) of a complete target; ids (B, T) starts with BOS."""
-        features, weights = self.features(ids, state, memory)
-        return self.output(features), weights
-
     def features(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Return the inputs (B, T, F) of the output layer, and read weights (B, T, R), from the initial state on."""
+        """See ``Decoder``."""
         states = self._inputs(ids, torch.arange(ids.shape[1], device=ids.device))
         reads = []
         for block in self._layers():
@@ -102,15 +96,10 @@ class TransformerDecoder(nn.Module):
             reads.append(weights)
         return self.norm(states), _mean(reads)
 
-    def step(self, ids: Tensor, state: TransformerState, memory: Memory) -> tuple[Tensor, TransformerState, Tensor]:
-        """Read one piece per hypothesis, ids (B, N). Return logits (B, N, V), next state and read weights (B, N, R)."""
-        features, state, weights = self.step_features(ids, state, memory)
-        return self.output(features), state, weights
-
     def step_features(
         self, ids: Tensor, state: TransformerState, memory: Memory
     ) -> tuple[Tensor, TransformerState, Tensor]:
-        """Return the inputs (B, N, F) of the output layer instead of logits; otherwise like ``step``."""
+        """See ``Decoder``."""
         states = self._inputs(ids, state.position)
         reads = []
         after = []
@@ -121,11 +110,10 @@ class TransformerDecoder(nn.Module):
         return self.norm(states), TransformerState(state.position + 1, tuple(after)), _mean(reads)
 
     def reorder(self, state: TransformerState, index: Tensor) -> TransformerState:
-        """Return the state whose hypothesis n continues hypothesis ``index[b, n]``; index (B, N)."""
+        """See ``Decoder``."""
         if index.shape[1] == state.position.shape[1] == 1:  # greedy search need not copy its cache
             return state
-        rows = torch.arange(index.shape[0], device=index.device)[:, None]
-        reordered: TransformerState = map_tensors(lambda field: field[rows, index], state)
+        reordered: TransformerState = super().reorder(state, index)
         return reordered
 
     def _inputs(self, ids: Tensor, position: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
 
-# For each of seven models.
+# For each of eight models.
 EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pytest.mark.slow)])
 TOLERANCE = 1e-6  # of a score of torch, relative; those of onnxruntime are equal
 WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
@@ -38,6 +38,8 @@ ATTENTIONS = {
 # With more than 128 units, onnxruntime splits sums into parts; it orders some sums of long sources differently.
 WIDE = {
     "wide luong": ["attention=luong", "encoder.layers=2", "decoder.input_feeding=true"]
+    + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
+    "wide gru": ["attention=luong", "encoder=bigru", "decoder=gru", "decoder.layers=2"]
     + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
     "wide memory": ["attention=memory", "encoder.hidden_size=192", "decoder.hidden_size=192"],
     "wide linear": ["attention=memory", "encoder=transformer", "encoder.self_attention=linear"]
@@ -70,8 +72,8 @@ class Differences:
 @pytest.fixture(
     scope="module",
     params=[
-        *("memory", "wide luong"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance", *[*WIDE][1:])),
+        *("memory", "wide luong", "wide gru"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance", *[*WIDE][2:])),
     ],
 )
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -193,6 +193,7 @@ STREAMING = [
     *(["attention=general_covariance", f"attention.recall={recall}"] for recall in ("true", "false")),
     *(["attention=kernel", f"attention.feature_map={name}"] for name in ("elu", "taylor", "softmax", "scaling")),
     ["attention=multi_head", "attention@attention.inner=kernel", "attention.inner.feature_map=softmax"],
+    ["attention=covariance", "encoder=gru", "encoder.layers=2", "decoder=gru"],
 ]
 
 

@@ -117,6 +117,26 @@ def test_engines_agree_with_every_output_layer(output_layer: str, tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["encoder=bigru", "encoder.layers=2"],
+        ["encoder=gru", "decoder.layers=2", "decoder.input_feeding=true", "decoder.output_layer=direct"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_engines_agree_for_grus(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["attention=memory", "decoder=gru", *words]
+    pair = exported(tmp_path, *words, engines=ENGINES)
+    assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
+    assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
+    by_int8 = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx-int8"))).translate(LINES)
+    for left, right in zip(pair[1].translate(LINES), by_int8, strict=True):
+        assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
+    monkeypatch.setattr(graphs, "MAX_TABLE", 0)
+    assert_equal_translations(*exported(tmp_path, *words), SearchOptions(beam_size=4, max_length=9))
+
+
 def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
     pair = exported(tmp_path, "attention=low_rank", longest_source=9)
     lines = ["a dog", "a", "a a dog"]

@@ -1,4 +1,4 @@
-"""Parts of models from another package: encoder and attention of docs/extending.md, and an encoder that continues."""
+"""Parts of models from another package: those of docs/extending.md, and an encoder that continues."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ CASES: dict[str, dict[str, Any]] = {
         "encoder": LSTM,
         "decoder": {"_target_": "nmt.model.TransformerDecoder", "heads": 2},
     },
+    "LSTM, covariance, decoder": {
+        "attention": COVARIANCE,
+        "encoder": LSTM,
+        "decoder": {"_target_": "mine.MinimalDecoder"},
+    },
 }
 REFUSED = {  # to encode in parts
     "convolution, luong": r"^piece_length: .* mine\.ConvolutionalEncoder, needs the whole line",
@@ -81,7 +86,7 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> Any:
     package: Any = ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", package)
     for block in re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL):
-        if "class ConvolutionalEncoder" in block or "class GistAttention" in block:
+        if re.search("class (ConvolutionalEncoder|GistAttention|MinimalDecoder)", block):
             exec(block, package.__dict__)
     package.ConvolutionalEncoder.__module__ = "mine"
     package.RunningSum = type("RunningSum", (RunningSum,), {"__module__": "mine"})
@@ -140,10 +145,10 @@ def test_stored_memories_give_the_same_translations(case: str, translator: Trans
 
 
 @pytest.mark.thorough
-def test_attentions_are_exported_and_encoders_are_refused_by_name(
+def test_attentions_and_decoders_are_exported_and_encoders_are_refused_by_name(
     case: str, translator: Translator, tmp_path: Path
 ) -> None:
-    if "gist" not in case:
+    if "gist" not in case and "decoder" not in case:
         with pytest.raises(UserError, match=r"mine\.\w+") as caught:
             export(translator.trained, tmp_path)
         assert "\n" not in str(caught.value) and not (tmp_path / "onnx").exists()

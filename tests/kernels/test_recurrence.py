@@ -1,4 +1,4 @@
-"""The fast recurrence and LSTM cell equal their equations, gradients included."""
+"""The fast recurrence and the cells of LSTM and GRU equal their equations, gradients included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.kernels import operators, recurrence
-from nmt.kernels.recurrence import Recurrence, lstm_cell
+from nmt.kernels.recurrence import Recurrence, gru_cell, lstm_cell
 
 DTYPES = [torch.float32, torch.float64]
 Function = Callable[..., tuple[Tensor, ...]]
@@ -137,6 +137,41 @@ def test_cell_equals_equations(dtype: torch.dtype, shape: tuple[int, ...]) -> No
     assert torch.equal(gates, copies[0]) and torch.equal(cell, copies[1])
 
 
+def gru_equations(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
+    """Return the next state by Cho et al. (2014), eq. 5 to 8, number by number; r multiplies U h + b."""
+    states = []
+    for (x_r, x_z, x_c), (h_r, h_z, h_c), h in zip(
+        zip(*from_input.flatten(0, -2).split(5, dim=1), strict=True),
+        zip(*from_hidden.flatten(0, -2).split(5, dim=1), strict=True),
+        hidden.flatten(0, -2),
+        strict=True,
+    ):
+        r = 1 / (1 + torch.exp(-x_r - h_r))
+        z = 1 / (1 + torch.exp(-x_z - h_z))
+        states.append(z * h + (1 - z) * torch.tanh(x_c + r * h_c))
+    return (torch.stack(states).reshape(hidden.shape),)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3,), (2, 4)])
+def test_gru_cell_equals_equations(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(3)
+    products = (3 * torch.randn(*shape, 15, dtype=dtype) for _ in range(2))
+    hidden = torch.rand(*shape, 5, dtype=dtype)
+    assert_equal(lambda *parts: (gru_cell(*parts),), gru_equations, *products, hidden)
+
+
+def test_gru_cell_equals_torch() -> None:
+    torch.manual_seed(4)
+    reference = nn.GRUCell(6, 5).double()
+    x, hidden = torch.randn(3, 6).double(), torch.randn(3, 5).double()
+    products = (
+        x @ reference.weight_ih.t() + reference.bias_ih,
+        hidden @ reference.weight_hh.t() + reference.bias_hh,
+    )
+    torch.testing.assert_close(gru_cell(*products, hidden), reference(x, hidden))
+
+
 def test_cell_equals_torch() -> None:
     torch.manual_seed(4)
     reference = nn.LSTMCell(6, 5).double()
@@ -150,6 +185,8 @@ def test_gradcheck_of_the_cell() -> None:
     torch.manual_seed(5)
     leaves = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 12), (2, 3)))
     assert torch.autograd.gradcheck(lstm_cell, tuple(leaves))
+    leaves = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 9), (2, 9), (2, 3)))
+    assert torch.autograd.gradcheck(gru_cell, tuple(leaves))
 
 
 @pytest.mark.parametrize("used", [0, 1])

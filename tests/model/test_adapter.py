@@ -29,6 +29,11 @@ CONFIGS: dict[str, Callable[[], dict[str, Any]]] = {
     "lstm": lambda: tiny_config(MEMORY, embeddings=6, shared=False, encoder={"layers": 2}, decoder={"layers": 2}),
     "one direction": lambda: tiny_config(HEADS, embeddings=6, encoder={"bidirectional": False}),
     "input feeding": lambda: tiny_config(BAHDANAU, decoder={"input_feeding": True, "output_layer": "direct"}),
+    "gru": lambda: tiny_config(
+        BAHDANAU,
+        encoder={"_target_": "nmt.model.GRUEncoder"},
+        decoder={"_target_": "nmt.model.GRUDecoder", "layers": 2, "input_feeding": True},
+    ),
     "tied": lambda: tiny_config(MEMORY, decoder={"tied": True}),
     "tied, two tables": lambda: tiny_config(MEMORY, shared=False, decoder={"tied": True, "input_feeding": True}),
     "softmax": lambda: transformer("softmax", tied=True),

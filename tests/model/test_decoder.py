@@ -1,4 +1,4 @@
-"""Decoder steps equal teacher forcing, and the encoder equals torch's packed LSTM, for every setting."""
+"""Decoder steps equal teacher forcing, and the encoder equals torch's packed layers, for every setting and unit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,16 @@ LENGTHS = (5, 1, 3)
 
 
 def build(
-    attention: str = "bahdanau", *, bidirectional: bool = True, encoder_layers: int = 1, **decoder: Any
+    attention: str = "bahdanau",
+    *,
+    unit: str = "LSTM",
+    bidirectional: bool = True,
+    encoder_layers: int = 1,
+    **decoder: Any,
 ) -> Seq2Seq:
     encoder = {"hidden_size": 6, "layers": encoder_layers, "bidirectional": bidirectional, "dropout": 0.3}
-    decoder = {"dropout": 0.3, **decoder}
+    encoder["_target_"] = f"nmt.model.{unit}Encoder"
+    decoder = {"dropout": 0.3, "_target_": f"nmt.model.{unit}Decoder", **decoder}
     config = tiny_config(ATTENTIONS[attention], embeddings=4, shared=False, encoder=encoder, decoder=decoder)
     return random_model(config, vocabulary=(11, 9), longest_source=6, seed=7).double()
 
@@ -45,7 +51,7 @@ def without_dropout(model: Seq2Seq) -> Seq2Seq:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    model.decoder.lstm.dropout = 0.0
+    model.decoder.layers.dropout = 0.0
     return model
 
 
@@ -53,6 +59,8 @@ SHAPES = [
     {"layers": layers, "input_feeding": feeding, "output_layer": output}
     for layers, feeding, output in itertools.product((1, 2), (False, True), ("attentional", "direct"))
 ]
+SHAPES += [{"unit": "GRU", **SHAPES[index]} for index in (2, 4, 7)]
+UNITS = pytest.mark.parametrize("unit", ["LSTM", "GRU"])
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
@@ -131,12 +139,16 @@ def test_dropout_applies_to_embeddings_between_layers_and_around_attention(
                 states = torch.cat([forward, backward.flip(1)], dim=2)
             memory = model.attention.write(states, mask[row : row + 1, :length])
             start = decoder.init(Final(torch.stack(ends, dim=1), None), memory)
-            state = [(start.hidden[:, 0, layer], start.cell[:, 0, layer]) for layer in range(shape["layers"])]
-            input_feed = start.input_feed[:, 0]
+            state = [tuple(part[:, 0] for part in parts) for parts in start.layers]
+            input_feed = start.input_feed[:, 0] if shape["input_feeding"] else states[:, 0, :0]
             for t in range(4):
                 inputs = torch.cat([sine(decoder.embedding(target[row : row + 1, t]), 0.6), input_feed], dim=1)
-                for layer, weights in enumerate(decoder.lstm.all_weights):
-                    state[layer] = torch.lstm_cell(sine(inputs, 0.6) if layer else inputs, state[layer], *weights)
+                for layer, weights in enumerate(decoder.layers.all_weights):
+                    inputs = sine(inputs, 0.6) if layer else inputs
+                    if "unit" in shape:
+                        state[layer] = (torch.gru_cell(inputs, *state[layer], *weights),)
+                    else:
+                        state[layer] = torch.lstm_cell(inputs, state[layer], *weights)
                     inputs = state[layer][0]
                 hidden = sine(inputs, 0.6)
                 context = model.attention.read(hidden[:, None], memory)[0][:, 0]
@@ -157,8 +169,7 @@ def test_decoder_layers_start_from_encoder_layers(encoder_layers: int, layers: i
         for layer, affine in enumerate(model.decoder.bridge.maps):
             end = final.hidden[:, layer if layer < encoder_layers else -1]
             expected = torch.tanh(end @ affine.weight.T + affine.bias)
-            initial = torch.cat([start.hidden[:, 0, layer], start.cell[:, 0, layer]], dim=1)
-            torch.testing.assert_close(initial, expected)
+            torch.testing.assert_close(torch.cat(start.layers[layer], dim=2)[:, 0], expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -177,9 +188,10 @@ def test_mixed_precision_has_similar_gradients(shape: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("feeding", [False, True])
-def test_hypotheses_of_a_sentence_share_its_memory(feeding: bool) -> None:
+@UNITS
+def test_hypotheses_of_a_sentence_share_its_memory(unit: str, feeding: bool) -> None:
     """N hypotheses on the query axis equal N separate sentences, also after reordering."""
-    model = build("luong", layers=2, input_feeding=feeding)
+    model = build("luong", unit=unit, layers=2, input_feeding=feeding)
     ids, mask = sources()
     first = torch.tensor([[4, 5], [6, 4], [5, 5]])
     second = torch.tensor([[7, 4], [4, 8], [6, 5]])
@@ -196,9 +208,9 @@ def test_hypotheses_of_a_sentence_share_its_memory(feeding: bool) -> None:
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_padding_changes_nothing(attention: str, bidirectional: bool) -> None:
-    model = build(attention, bidirectional=bidirectional, encoder_layers=2)
+@pytest.mark.parametrize(("unit", "attention"), [*itertools.product(["LSTM"], ATTENTIONS), ("GRU", "memory")])
+def test_padding_changes_nothing(unit: str, attention: str, bidirectional: bool) -> None:
+    model = build(attention, unit=unit, bidirectional=bidirectional, encoder_layers=2)
     target = torch.randint(4, 9, (3, 4), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         ids, mask = sources(padding=4)
@@ -208,11 +220,12 @@ def test_padding_changes_nothing(attention: str, bidirectional: bool) -> None:
             torch.testing.assert_close(padded[row : row + 1], alone)
 
 
-def test_bidirectional_encoder_equals_packed_lstm() -> None:
-    """Compared with PyTorch's own bidirectional LSTM over packed sequences, with the same weights."""
-    model = build(encoder_layers=2)
+@UNITS
+def test_bidirectional_encoder_equals_packed_layers(unit: str) -> None:
+    """Compared with PyTorch's own bidirectional layers over packed sequences, with the same weights."""
+    model = build(unit=unit, encoder_layers=2)
     encoder = model.encoder
-    naive = torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True).double()
+    naive = encoder.unit.layers(4, 3, num_layers=2, bidirectional=True, batch_first=True).double()
     weights = {}
     for layer, (forward_lstm, backward_lstm) in enumerate(zip(encoder.forwards, encoder.backwards, strict=True)):
         for suffix, lstm in (("", forward_lstm), ("_reverse", backward_lstm)):
@@ -221,26 +234,29 @@ def test_bidirectional_encoder_equals_packed_lstm() -> None:
     ids, mask = sources()
     embedded = model.embedding(ids)
     packed = torch.nn.utils.rnn.pack_padded_sequence(embedded, torch.tensor(LENGTHS), True, False)
-    outputs, (hidden, _) = naive(packed)
+    outputs, end = naive(packed)
+    hidden = end[0] if unit == "LSTM" else end
     expected = torch.nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)[0]
     states, final = encoder(embedded, mask)
     torch.testing.assert_close(states * mask[..., None], expected)
     torch.testing.assert_close(final.hidden[:, 1], torch.cat([hidden[2], hidden[3]], dim=1))
 
 
-def test_resumed_encoder_equals_one_call() -> None:
-    model = build(bidirectional=False, encoder_layers=2)
+@UNITS
+def test_resumed_encoder_equals_one_call(unit: str) -> None:
+    model = build(unit=unit, bidirectional=False, encoder_layers=2)
     ids, _ = sources()
     embedded, mask = model.embedding(ids), torch.ones_like(ids, dtype=torch.bool)
     states, end = model.encoder(embedded, mask, resumable=True)
     first, state = model.encoder(embedded[:, :2], mask[:, :2], resumable=True)
     rest, final = model.encoder(embedded[:, 2:], mask[:, 2:], state)
     torch.testing.assert_close(torch.cat([first, rest], dim=1), states)
-    torch.testing.assert_close(final.cell, end.cell)
+    torch.testing.assert_close(final, end)
 
 
-def test_sources_that_end_in_an_earlier_part_keep_their_final_state() -> None:
-    model = build(bidirectional=False, encoder_layers=2)
+@UNITS
+def test_sources_that_end_in_an_earlier_part_keep_their_final_state(unit: str) -> None:
+    model = build(unit=unit, bidirectional=False, encoder_layers=2)
     embedded = model.embedding(sources()[0])[:, :4]
     mask = torch.arange(4) < torch.tensor([4, 1, 2])[:, None]
     expected, end = model.encoder(embedded, mask, resumable=True)
@@ -300,10 +316,6 @@ def test_sizes_that_do_not_match_are_rejected(device: str) -> None:
                 hidden_size=6,
                 tied=True,
             )
-
-
-def test_encoder_and_decoder_are_exportable() -> None:
-    assert LSTMEncoder.exportable and LSTMDecoder.exportable
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -46,6 +46,7 @@ FIXED = ("optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "s
                 (["batches.accumulate=2", "schedule=linear"], [2]),
                 (["batches.accumulate=2", "training.average_checkpoints=2", "training.max_epochs=3"], [12]),
                 ([*TRANSFORMER, "schedule=linear"], [25]),
+                (["encoder=gru", "decoder=gru", "decoder.input_feeding=true"], [25]),
                 (PLATEAU, [26]),
                 (["training.validate_every=10", "training.max_epochs=4", "batches.accumulate=2"], [7, 20]),
                 (STEPS, [2, 24, 27, 29]),  # within both epochs, and at their ends

@@ -88,6 +88,7 @@ class TestRun:
                 "training.monitor=valid_chrf",
             ],
             ["tokenizer.joint=false", "embeddings.shared=false", "decoder.output_layer=direct", "search=greedy"],
+            ["encoder=bigru", "decoder=gru", "decoder.layers=2", "precision=bf16"],
             ["encoder=lstm", "encoder.layers=2", "decoder.layers=3", "schedule=plateau", "tokenizer=unigram"],
             [
                 "decoder.tied=true",

@@ -35,7 +35,6 @@ from nmt.inference.onnx.graphs import (
     Align,
     Encode,
     Fields,
-    bounded_fields,
     build_step,
     encode_fields,
     example_states,
@@ -186,7 +185,7 @@ def _read_weights(model: Seq2Seq, memory: Fields) -> Tensor:
 
 def _quantise(exact: Path, file: Path, model: Seq2Seq) -> None:
     """Write the graph ``exact`` of ``model`` to ``file``, with 8-bit integers."""
-    onnx.save(quantise(onnx.load(exact), bounded_fields(model)), file)
+    onnx.save(quantise(onnx.load(exact), model.decoder.bounded), file)
 
 
 @contextmanager

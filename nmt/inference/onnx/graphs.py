@@ -13,12 +13,11 @@ from torch.nn import functional
 
 from nmt.attention.base import Memory
 from nmt.inference.model_folder import load_folder
-from nmt.kernels.recurrence import lstm_cell
-from nmt.model.decoder import LSTMDecoder, State
-from nmt.model.encoder import Final, LSTMEncoder
+from nmt.model.decoder import Decoder, RecurrentDecoder, State
+from nmt.model.encoder import Final, RecurrentEncoder
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
-from nmt.model.transformer_decoder import TransformerState
+from nmt.model.units import LSTM, Parts
 from nmt.system.machine import torch_threads
 from nmt.text.specials import PAD
 
@@ -29,17 +28,23 @@ SATURATED = 30.0  # σ(30) is 1 in float32, and so is tanh(30)
 Fields = dict[str, Tensor]
 
 
-class OnnxLSTMEncoder(nn.Module):
+# The order of the gates in the weights of ONNX, as positions in PyTorch's order.
+GATES = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}  # input, output, forget, cell; update, reset, candidate
+ATTRIBUTES = {"LSTM": {}, "GRU": {"linear_before_reset": 1}}  # PyTorch's variant of the GRU
+
+
+class OnnxRecurrentEncoder(nn.Module):
     """Replaces ``encoder`` while a graph is traced. When run by torch, it returns shapes without values.
 
-    onnxruntime's 8-bit LSTM rounds its inputs and hidden states by the range of the whole batch in each step. With
-    ``constant_range``, each layer gets two more units, whose hidden states are always 1 and −1. Their outgoing weights
-    are 0, so they change nothing but this range, which is then the same for every batch. The embeddings need two
-    such columns as well (``with_range``).
+    onnxruntime has no 8-bit GRU, but an 8-bit LSTM. That one rounds its inputs and hidden states by the range of
+    the whole batch in each step. With ``constant_range``, each layer gets two more units, whose hidden states are
+    always 1 and −1. Their outgoing weights are 0, so they change nothing but this range, which is then the same for
+    every batch. The embeddings need two such columns as well (``with_range``).
     """
 
-    def __init__(self, encoder: LSTMEncoder, *, constant_range: bool = False) -> None:
+    def __init__(self, encoder: RecurrentEncoder, *, constant_range: bool = False) -> None:
         super().__init__()
+        self.operator = encoder.unit.name.upper()
         directions = [encoder.forwards, encoder.backwards] if encoder.bidirectional else [encoder.forwards]
         self.extra = len(CONSTANTS) if constant_range else 0
         layers = list(zip(*(_weights(direction, self.extra) for direction in directions), strict=True))
@@ -57,7 +62,7 @@ class OnnxLSTMEncoder(nn.Module):
         states = embedded.transpose(0, 1)
         finals = []
         for layer in zip(self.input_weights, self.hidden_weights, self.biases, strict=True):
-            outputs, final = _lstm(states, lengths, *layer, *start)
+            outputs, final = _recurrent(self.operator, states, lengths, *layer, *start)
             outputs = outputs.transpose(1, 2)  # (S, directions, B, H) → (S, B, directions, H)
             states = outputs.flatten(2)
             finals.append(final[..., : self.units].transpose(0, 1).flatten(1))  # (directions, B, H) → (B, E)
@@ -74,19 +79,30 @@ def with_range(embedding: nn.Embedding) -> nn.Embedding:
     return widened
 
 
-def _lstm(
-    states: Tensor, lengths: Tensor, input_weight: Tensor, hidden_weight: Tensor, bias: Tensor, *start: Tensor
+def _recurrent(
+    operator: str,
+    states: Tensor,
+    lengths: Tensor,
+    input_weight: Tensor,
+    hidden_weight: Tensor,
+    bias: Tensor,
+    *start: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Add one LSTM node: states (S, B, X), lengths (B,) → outputs (S, directions, B, H), final (directions, B, H).
+    """Add an LSTM or GRU node. Return outputs (S, directions, B, H) and final states (directions, B, H).
 
-    ``start`` is the initial hidden and cell state, each (directions, B, H). Without it, they are 0.
+    The arguments are the name of the operator, states (S, B, X), lengths (B,) and what ``_weights`` returns. ``start``
+    is the initial hidden and cell state, each (directions, B, H). Without it, they are 0.
     """
     size, rows, _ = states.shape
     directions, _, hidden = hidden_weight.shape
     outputs, final = torch.onnx.ops.symbolic_multi_out(
-        "LSTM",
+        operator,
         [states, input_weight, hidden_weight, bias, lengths, *start],
-        {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"},
+        {
+            "hidden_size": hidden,
+            "direction": "bidirectional" if directions == 2 else "forward",
+            **ATTRIBUTES[operator],
+        },
         dtypes=[states.dtype, states.dtype],
         shapes=[(size, directions, rows, hidden), (directions, rows, hidden)],
     )
@@ -94,21 +110,25 @@ def _lstm(
 
 
 def _weights(direction: nn.ModuleList, extra: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Return the input weight (4H, X), hidden weight (4H, H) and both biases (8H) of each layer, in ONNX gate order.
+    """Return the input weight (G, X), hidden weight (G, H) and both biases (2G) of each layer, in ONNX gate order.
 
-    H and X include ``extra`` units.
+    H and X include ``extra`` units, of LSTMs only. G is H times the number of gates.
     """
     layers: list[tuple[Tensor, Tensor, Tensor]] = []
-    for lstm in direction:
-        assert isinstance(lstm, nn.LSTM)
-        w_ih, w_hh, b_ih, b_hh = (_onnx_gate_order(weight.detach()) for weight in lstm.all_weights[0])
+    for recurrent in direction:
+        assert isinstance(recurrent, nn.RNNBase)
+        order = GATES[recurrent.mode]
+        count = len(order)
+        w_ih, w_hh, b_ih, b_hh = (
+            torch.cat([weight.detach().chunk(count)[gate] for gate in order]) for weight in recurrent.all_weights[0]
+        )
         # The inputs of the upper layers are the outputs of all directions, each with its extra units.
-        blocks = lstm.input_size // lstm.hidden_size if layers else 1
-        saturated = torch.tensor([0, SATURATED, SATURATED, 0])[:, None].expand(4, extra)  # output and forget gates
-        b_ih = torch.cat([b_ih.reshape(4, -1), saturated], dim=1).flatten()
-        b_hh = _widen(b_hh.reshape(4, 1, -1), extra).flatten()
+        blocks = recurrent.input_size // recurrent.hidden_size if layers else 1
+        saturated = torch.tensor([0, SATURATED, SATURATED, 0])[:count, None].expand(count, extra)  # output, forget gate
+        b_ih = torch.cat([b_ih.reshape(count, -1), saturated], dim=1).flatten()
+        b_hh = _widen(b_hh.reshape(count, 1, -1), extra).flatten()
         w_ih, w_hh = _widen(w_ih.reshape(len(w_ih), blocks, -1), extra).flatten(1), _widen(w_hh, extra)
-        w_ih, w_hh = (_widen(w.t().reshape(w.shape[1], 4, -1), extra).flatten(1).t() for w in (w_ih, w_hh))
+        w_ih, w_hh = (_widen(w.t().reshape(w.shape[1], count, -1), extra).flatten(1).t() for w in (w_ih, w_hh))
         layers.append((w_ih, w_hh, torch.cat([b_ih, b_hh])))
     return layers
 
@@ -118,23 +138,20 @@ def _widen(weight: Tensor, extra: int) -> Tensor:
     return nn.functional.pad(weight, (0, extra))
 
 
-def _onnx_gate_order(weight: Tensor) -> Tensor:
-    """Reorder the gates from PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
-    input_gate, forget_gate, cell_gate, output_gate = weight.chunk(4)
-    return torch.cat([input_gate, output_gate, forget_gate, cell_gate])
-
-
 class Encode(nn.Module):
     """Maps ids (B, S) to the fields of the memory and the state of one empty hypothesis.
 
-    ``constant_range`` prepares the graph for 8-bit integers (``OnnxLSTMEncoder``).
+    ``constant_range`` prepares the graph for 8-bit integers (``OnnxRecurrentEncoder``).
     """
 
     def __init__(self, model: Seq2Seq, *, trace: bool, constant_range: bool = False) -> None:
         super().__init__()
-        lstm = isinstance(model.encoder, LSTMEncoder)
-        self.embedding = with_range(model.embedding) if constant_range and lstm else model.embedding
-        self.encoder = OnnxLSTMEncoder(model.encoder, constant_range=constant_range) if lstm else model.encoder
+        recurrent = isinstance(model.encoder, RecurrentEncoder)
+        constant_range = constant_range and recurrent and model.encoder.unit is LSTM
+        self.embedding = with_range(model.embedding) if constant_range else model.embedding
+        self.encoder = (
+            OnnxRecurrentEncoder(model.encoder, constant_range=constant_range) if recurrent else model.encoder
+        )
         self.attention, self.decoder = model.attention, model.decoder
         self.trace = trace
 
@@ -146,68 +163,9 @@ class Encode(nn.Module):
 
 
 class Step(nn.Module):
-    """One decoder step, with the reordering of the hypotheses and the selection of the k best candidates.
+    """One decoder step, with the reordering of the hypotheses and the selection of the k best candidates."""
 
-    Each LSTM layer is one matrix product of [input; hidden], not two: this halves the number of calls and of matrices
-    to quantise.
-    """
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.decoder = model.decoder
-        layers = model.decoder.lstm.all_weights
-        self.weights = nn.ParameterList(torch.cat([w_ih, w_hh], dim=1).t().contiguous() for w_ih, w_hh, *_ in layers)
-        self.biases = nn.ParameterList(b_ih + b_hh for _, _, b_ih, b_hh in layers)
-        # An embedding's part in the gates of the first layer depends on the token only, so it is computed in advance.
-        embeddings = model.decoder.embedding.weight
-        first = self.weights[0]
-        self.has_table = len(embeddings) * first.shape[1] <= MAX_TABLE
-        if self.has_table:
-            size = embeddings.shape[1]
-            self.table = nn.Parameter(torch.addmm(self.biases[0], embeddings, first[:size]))
-            self.weights[0] = first[size:].contiguous()
-
-    def forward(
-        self,
-        memory: Fields,
-        state: Fields,
-        tokens: Tensor,
-        parents: Tensor,
-        output_weight: Tensor | None = None,
-        output_bias: Tensor | None = None,
-    ) -> tuple[Tensor, ...]:
-        """Return log-probabilities and ids of the K best candidates, read weights, and the fields of the next state.
-
-        ``output_weight`` and ``output_bias`` restrict the candidates to these rows of the output layer.
-        """
-        decoder, (rows, beams) = self.decoder, tokens.shape
-        previous_beams = state["hidden.0"].shape[1]
-        reordered = (torch.arange(rows)[:, None] * previous_beams + parents).flatten()
-        state = {name: field.flatten(0, 1).index_select(0, reordered) for name, field in state.items()}
-        inputs = [state["input_feed"]] if decoder.input_feeding else []
-        if self.has_table:
-            gates = functional.embedding(tokens.flatten(), self.table)
-        else:
-            gates, inputs = self.biases[0], [decoder.embedding(tokens.flatten()), *inputs]
-        next_state: Fields = {}
-        for layer, weight in enumerate(self.weights):
-            joined = torch.cat([*inputs, state[f"hidden.{layer}"]], dim=1)
-            gates = torch.addmm(self.biases[layer] if layer else gates, joined, weight)
-            hidden, cell = lstm_cell(gates, state[f"cell.{layer}"])
-            next_state |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
-            inputs = [hidden]
-        input_feed, features, weights = decoder.attend(
-            hidden.reshape(rows, beams, -1), decoder.attention.memory_type(**memory)
-        )
-        best, ids = _candidates(decoder, features, output_weight, output_bias)
-        next_state = {name: field.reshape(rows, beams, -1) for name, field in next_state.items()}
-        return best, ids, weights, *next_state.values(), *([input_feed] if decoder.input_feeding else [])
-
-
-class TransformerStep(nn.Module):
-    """One step of a Transformer decoder, with inputs and outputs like those of ``Step``."""
-
-    def __init__(self, model: Seq2Seq, structure: TransformerState) -> None:
+    def __init__(self, model: Seq2Seq, structure: Any) -> None:
         """``structure`` is any state of the model's decoder."""
         super().__init__()
         self.decoder: Any = model.decoder
@@ -222,27 +180,84 @@ class TransformerStep(nn.Module):
         output_weight: Tensor | None = None,
         output_bias: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
+        """Return log-probabilities and ids of the K best candidates, read weights, and the fields of the next state.
+
+        ``output_weight`` and ``output_bias`` restrict the candidates to these rows of the output layer.
+        """
         rows, beams = tokens.shape
-        parent_rows = (torch.arange(rows)[:, None] * state["position"].shape[1] + parents).flatten()
+        previous_beams = next(iter(state.values())).shape[1]
+        parent_rows = (torch.arange(rows)[:, None] * previous_beams + parents).flatten()
         reordered = (
             field.flatten(0, 1).index_select(0, parent_rows).reshape(rows, beams, *field.shape[2:])
             for field in state.values()
         )
         before = map_tensors(lambda _: next(reordered), self.structure)
-        features, after, weights = self.decoder.step_features(
-            tokens, before, self.decoder.attention.memory_type(**memory)
-        )
+        features, after, weights = self.features(tokens, before, self.decoder.attention.memory_type(**memory))
         best, ids = _candidates(self.decoder, features, output_weight, output_bias)
         return best, ids, weights, *state_fields(after).values()
 
+    def features(self, tokens: Tensor, state: Any, memory: Memory) -> tuple[Tensor, Any, Tensor]:
+        """Return the inputs of the output layer, the next state and the read weights."""
+        features, after, weights = self.decoder.step_features(tokens, state, memory)
+        return features, after, weights
 
-def build_step(model: Seq2Seq, state: State | TransformerState) -> nn.Module:
+
+class RecurrentStep(Step):
+    """Step of a recurrent decoder with fewer products.
+
+    A layer whose unit uses only the sum of both products is one product of [input; hidden], not two: this halves the
+    number of calls and of matrices to quantise.
+    """
+
+    def __init__(self, model: Seq2Seq, structure: State) -> None:
+        super().__init__(model, structure)
+        self.joint = self.decoder.unit.joint
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for w_ih, w_hh, b_ih, b_hh in self.decoder.layers.all_weights:
+            self.weights += [torch.cat([w_ih, w_hh], dim=1).t()] if self.joint else [w_ih.t(), w_hh.t()]
+            self.biases += [b_ih + b_hh] if self.joint else [b_ih, b_hh]
+        # An embedding's part in the gates of the first layer depends on the token only, so it is computed in advance.
+        embeddings = model.decoder.embedding.weight
+        first = self.weights[0]
+        self.has_table = len(embeddings) * first.shape[1] <= MAX_TABLE
+        if self.has_table:
+            size = embeddings.shape[1]
+            self.table = nn.Parameter(torch.addmm(self.biases[0], embeddings, first[:size]))
+            self.weights[0] = first[size:]
+        for at, weight in enumerate(self.weights):
+            self.weights[at] = weight.contiguous()
+
+    def features(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
+        decoder = self.decoder
+        inputs = [] if state.input_feed is None else [state.input_feed.flatten(0, 1)]
+        if self.has_table:
+            sums = functional.embedding(tokens.flatten(), self.table)
+        else:
+            sums, inputs = self.biases[0], [decoder.embedding(tokens.flatten()), *inputs]
+        products = zip(self.biases, self.weights, strict=True)
+        layers: list[Parts] = []
+        for layer, parts in enumerate(state.layers):
+            before = [part.flatten(0, 1) for part in parts]
+            gates: list[Tensor] = []
+            for vectors in [[*inputs, before[0]]] if self.joint else [inputs, before[:1]]:
+                bias, weight = next(products)
+                bias = bias if layer or gates else sums
+                gates.append(torch.addmm(bias, torch.cat(vectors, dim=1), weight) if vectors else bias)
+            after = decoder.unit.cell(*gates, *before)
+            layers.append(tuple(part.reshape(*tokens.shape, -1) for part in after))
+            inputs = [after[0]]
+        input_feed, features, weights = decoder.attend(layers[-1][0], memory)
+        return features, State(tuple(layers), None if state.input_feed is None else input_feed), weights
+
+
+def build_step(model: Seq2Seq, state: Any) -> nn.Module:
     """Return the module of one decoder step; ``state`` is any state of the model's decoder."""
-    return TransformerStep(model, state) if isinstance(state, TransformerState) else Step(model)
+    return (RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step)(model, state)
 
 
 def _candidates(
-    decoder: LSTMDecoder, features: Tensor, output_weight: Tensor | None, output_bias: Tensor | None
+    decoder: Decoder, features: Tensor, output_weight: Tensor | None, output_bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and ids (B, N, K) of the best candidates, for features (B, N, F)."""
     if output_weight is None:
@@ -269,25 +284,13 @@ def memory_fields(memory: Memory) -> Fields:
     return {name: field for name, field in memory._asdict().items() if field is not None}
 
 
-def state_fields(state: State | TransformerState) -> Fields:
-    """Return the state with separate fields (B, N, …) per layer, so that a step does not stack and unstack them."""
-    fields: Fields = {}
-    if isinstance(state, TransformerState):
-        for layer, layer_state in enumerate(state.layers):
-            fields |= {f"state{part}.{layer}": field for part, field in enumerate(layer_state)}
-        return {"position": state.position} | fields
-    for layer, (hidden, cell) in enumerate(zip(state.hidden.unbind(2), state.cell.unbind(2), strict=True)):
-        fields |= {f"hidden.{layer}": hidden, f"cell.{layer}": cell}
-    return fields | ({"input_feed": state.input_feed} if state.input_feed.shape[2] else {})
-
-
-def bounded_fields(model: Seq2Seq) -> set[str]:
-    """Return the names of the state fields whose numbers lie in [−1, 1]."""
-    if not isinstance(model.decoder, LSTMDecoder):
-        return set()
-    hidden = {f"hidden.{layer}" for layer in range(model.decoder.lstm.num_layers)}
-    # h̃ is a hyperbolic tangent; contexts, which input feeding uses without it, have no bound.
-    return hidden | ({"input_feed"} if model.decoder.combine is not None else set())
+def state_fields(state: Any, path: str = "") -> Fields:
+    """Return the tensors of a decoder state by their paths, such as ``layers.0.1``, without those that are None."""
+    if not isinstance(state, tuple):
+        return {} if state is None else {path.removeprefix("."): state}
+    names = getattr(state, "_fields", range(len(state)))
+    parts = zip(names, state, strict=True)
+    return {place: field for name, part in parts for place, field in state_fields(part, f"{path}.{name}").items()}
 
 
 def example_states(model: Seq2Seq, ids: Tensor, beams: int) -> tuple[Any, Any]:

@@ -147,7 +147,7 @@ class _Graph:
         self.last_axis = self._constant("activation.axis", np.array([-1]))
 
     def quantised(self, node: NodeProto) -> Iterator[NodeProto]:
-        """Yield the nodes that replace ``node``: the node itself if it has no weights."""
+        """Yield the nodes that replace ``node``: the node itself if it has no weights, or is a GRU."""
         if node.op_type == "LSTM":
             yield self._lstm(node)
         elif node.op_type in ("MatMul", "Gemm") and self._is_weight(node.input[1]):
@@ -165,7 +165,7 @@ class _Graph:
         node = self.producers.get(name)
         if node is None:
             return name in self.bounded_inputs
-        if node.op_type == "LSTM":
+        if node.op_type in ("LSTM", "GRU"):
             return name in node.output[:2]  # the third output is the cell
         if node.op_type in COPIES:
             return self.is_bounded(node.input[0])
@@ -204,7 +204,7 @@ class _Graph:
             yield helper.make_node(operator, [before, value], [after])
 
     def _lstm(self, node: NodeProto) -> NodeProto:
-        """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxLSTMEncoder`` keeps constant."""
+        """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxRecurrentEncoder`` keeps constant."""
         source, *weights = node.input[:3]
         scales = []
         zeros = []

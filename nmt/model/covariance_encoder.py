@@ -1,0 +1,113 @@
+"""The encoder whose recurrent unit reads the covariance of its earlier states."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.reversal import take
+from nmt.kernels.dropout import Dropout
+from nmt.kernels.products import linear
+from nmt.kernels.recurrence import Recurrence, gru_cell
+from nmt.model.encoder import Final
+from nmt.settings.arguments import check_arguments
+from nmt.settings.bounds import Layers, Share, Size
+
+CHUNK = 32  #: states that are recalled one by one instead of from C
+
+
+class CovarianceGRUEncoder(nn.Module):
+    """GRU whose input also holds what the covariance C of its past states recalls, with states (B, S, E).
+
+    h_t = GRU([x_t; r_t], h_{t−1}) with r_t = C_{t−1} h_{t−1} and C_t = C_{t−1} + f_t f_tᵀ (de Brébisson & Vincent 2016,
+    §6). The paper prints C_t h_t, which would depend on h_t. f_t is h_t or, ``gated``, σ(W h_t + b) ∘ h_t (§4). r_t
+    grows with t and saturates the gates, so with ``scaled`` it is divided by √(1 + ‖r_t‖²).
+
+    Within a chunk, C h = C₀ h + Σ_j f_j (f_jᵀ h) is a sum over the states since the chunk's start, so that training
+    keeps one C per chunk, not per state.
+    """
+
+    exportable: ClassVar[bool] = False
+    resumable: ClassVar[bool] = True
+
+    @check_arguments
+    def __init__(
+        self,
+        *,
+        embedding_size: Size,
+        hidden_size: Size = 512,
+        layers: Layers = 1,
+        gated: bool = False,
+        scaled: bool = True,
+        dropout: Share = 0.2,
+    ) -> None:
+        super().__init__()
+        self.state_size = hidden_size
+        self.final_states = layers  #: L of ``Final``
+        self.scaled = scaled
+        self.dropout = Dropout(dropout)
+        sizes = (hidden_size if layer else embedding_size for layer in range(layers))
+        self.layers = nn.ModuleList(nn.GRU(size + hidden_size, hidden_size, batch_first=True) for size in sizes)
+        self.gates = nn.ModuleList(nn.Linear(hidden_size, hidden_size) for _ in range(layers if gated else 0))
+
+    def forward(
+        self, embedded: Tensor, mask: Tensor, state: Final | None = None, *, resumable: bool = False
+    ) -> tuple[Tensor, Final]:
+        """Return the states (B, S, E) and the final state; see ``RecurrentEncoder.forward``.
+
+        The ``cell`` of a final state that can be continued holds C, as (B, L, E, E).
+        """
+        states = embedded
+        last = (mask.sum(1) - 1).clamp(min=0)[:, None]
+        ended = ~mask.any(1)[:, None]
+        hidden = []
+        covariances = []
+        for layer in range(self.final_states):
+            if layer:
+                states = self.dropout(states)
+            zeros = states.new_zeros(len(states), self.state_size)
+            start = zeros if state is None else state.hidden[:, layer]
+            covariance = None if state is None or state.cell is None else state.cell[:, layer]
+            states, covariance = self._run(layer, states, mask, start, covariance)
+            hidden.append(torch.where(ended, start, take(states, last)[:, 0]))
+            covariances.append(covariance)
+        cell = torch.stack(covariances, dim=1) if resumable or state is not None else None
+        return states, Final(torch.stack(hidden, dim=1), cell)
+
+    def _run(
+        self, layer: int, inputs: Tensor, mask: Tensor, hidden: Tensor, covariance: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the states (B, S, E) of a layer and the last C (B, E, E), from hidden (B, E) and C on."""
+        rows, steps, width = inputs.shape
+        w_ih, w_hh, b_ih, b_hh = self.layers[layer].all_weights[0]  # type: ignore[index]
+        w_input, w_recalled = torch.split(w_ih, [width, self.state_size], dim=1)
+        from_input = Recurrence(linear(inputs.transpose(0, 1), w_input, b_ih), w_recalled)
+        from_hidden = Recurrence(b_hh.expand(steps, rows, -1), w_hh)
+        written = inputs.new_zeros(rows, 0, self.state_size)
+        states = []
+        for step, real in enumerate(mask.unbind(1)):
+            recalled = _product(covariance, written, hidden)
+            if self.scaled:
+                recalled = recalled / (1 + recalled.square().sum(1, keepdim=True)).sqrt()
+            hidden = gru_cell(from_input(step, recalled), from_hidden(step, hidden), hidden)
+            f = torch.sigmoid(self.gates[layer](hidden)) * hidden if self.gates else hidden
+            written = torch.cat([written, f.masked_fill(~real[:, None], 0)[:, None]], dim=1)
+            if written.shape[1] == CHUNK:
+                covariance = _add(covariance, written)
+                written = written[:, :0]
+            states.append(hidden)
+        return torch.stack(states, dim=1), _add(covariance, written)
+
+
+def _product(covariance: Tensor | None, written: Tensor, hidden: Tensor) -> Tensor:
+    """Return C h (B, E), where C lacks the chunk's states ``written`` (B, j, E)."""
+    recalled = ((written @ hidden[..., None]).transpose(1, 2) @ written)[:, 0]
+    return recalled if covariance is None else recalled + (covariance @ hidden[..., None])[..., 0]
+
+
+def _add(covariance: Tensor | None, written: Tensor) -> Tensor:
+    """Return C with the chunk's states."""
+    total = written.transpose(1, 2) @ written
+    return total if covariance is None else covariance + total

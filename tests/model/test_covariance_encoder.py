@@ -1,0 +1,88 @@
+"""The recurrent unit that reads C h equals a loop over positions with one matrix C per sentence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.model import CovarianceGRUEncoder, covariance_encoder
+
+LENGTHS = (9, 1, 6)
+SETTINGS = pytest.mark.parametrize(
+    "settings", [{}, {"gated": True, "layers": 2}, {"scaled": False}], ids=lambda settings: str(settings)
+)
+
+
+def build(**settings: bool | int) -> CovarianceGRUEncoder:
+    torch.manual_seed(2)
+    return CovarianceGRUEncoder(embedding_size=4, hidden_size=5, dropout=0.0, **settings).double()  # type: ignore[arg-type]
+
+
+def sources(padding: int = 0) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(3)
+    size = max(LENGTHS)
+    embedded = torch.cat([torch.randn(3, size, 4), 1e6 * torch.ones(3, padding, 4)], dim=1).double()
+    return embedded, torch.arange(size + padding) < torch.tensor(LENGTHS)[:, None]
+
+
+def naive(encoder: CovarianceGRUEncoder, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the states (S, E) of one sentence (S, X), and h and C of every layer after it."""
+    ends = []
+    matrices = []
+    for layer, gru in enumerate(encoder.layers):
+        h, C = torch.zeros(5).double(), torch.zeros(5, 5).double()
+        states = []
+        for x in inputs:
+            r = C @ h
+            r = r / (1 + r @ r).sqrt() if encoder.scaled else r
+            h = torch.gru_cell(torch.cat([x, r])[None], h[None], *gru.all_weights[0])[0]  # type: ignore[operator, union-attr]
+            f = torch.sigmoid(encoder.gates[layer](h)) * h if encoder.gates else h
+            C = C + torch.outer(f, f)
+            states.append(h)
+        inputs = torch.stack(states)
+        ends.append(h)
+        matrices.append(C)
+    return inputs, torch.stack(ends), torch.stack(matrices)
+
+
+@SETTINGS
+@pytest.mark.parametrize("chunk", [1, 4, 32])
+def test_states_equal_a_naive_loop(settings: dict[str, int], chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance_encoder, "CHUNK", chunk)
+    encoder = build(**settings)
+    embedded, mask = sources(padding=3)
+    states, final = encoder(embedded, mask, resumable=True)
+    assert final.cell is not None
+    for row, length in enumerate(LENGTHS):
+        expected = naive(encoder, embedded[row, :length])
+        for actual, value in zip((states[row, :length], final.hidden[row], final.cell[row]), expected, strict=True):
+            torch.testing.assert_close(actual, value)
+
+
+@SETTINGS
+def test_source_in_parts_equals_one_call(settings: dict[str, int]) -> None:
+    encoder = build(**settings)
+    embedded, mask = sources()
+    states, end = encoder(embedded, mask, resumable=True)
+    parts = []
+    state = None
+    for part in (slice(0, 1), slice(1, 4), slice(4, 9)):
+        output, state = encoder(embedded[:, part], mask[:, part], state, resumable=True)
+        parts.append(output)
+    torch.testing.assert_close(torch.cat(parts, dim=1)[mask], states[mask])
+    torch.testing.assert_close(state, end)
+
+
+@SETTINGS
+def test_gradients_equal_finite_differences(settings: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance_encoder, "CHUNK", 2)
+    encoder = build(**settings)
+    embedded = sources()[0][:, :5].requires_grad_()
+    mask = torch.arange(5) < torch.tensor([5, 1, 3])[:, None]
+
+    def states(embedded: Tensor, *_: Tensor) -> Tensor:
+        output, final = encoder(embedded, mask, resumable=True)
+        return torch.cat([output[mask].flatten(), final.hidden.flatten(), final.cell.flatten()])
+
+    assert torch.autograd.gradcheck(states, (embedded, *encoder.parameters()))
