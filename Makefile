@@ -20,7 +20,7 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# What the tests of Ray, datasets and py3langid need. The tests skip them without it.
+# What the tests of Ray, datasets, py3langid and the server need. The tests skip them without it.
 extras: $(EXTRAS_STAMP)
 
 # All attacks with 10,000 trials per kind of file. The fast ones also run in "make test-all".
@@ -59,5 +59,5 @@ $(DOCS_STAMP): $(STAMP)
 	touch $(DOCS_STAMP)
 
 $(EXTRAS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,ray]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[hub,langid,ray,serve]'
 	touch $(EXTRAS_STAMP)

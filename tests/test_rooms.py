@@ -16,7 +16,18 @@ ROOT = Path(__file__).resolve().parents[1]
 # In the order of the data flow: a room imports only from itself and from the names before it.
 ORDER = (
     *("version", "errors", "settings", "files", "system", "data", "grammar", "text", "kernels", "attention"),
-    *("self_attention", "model", "testing", "search", "alignment", "inference", "training", "config", "comparison"),
+    *(
+        "self_attention",
+        "model",
+        "testing",
+        "search",
+        "alignment",
+        "inference",
+        "server",
+        "training",
+        "config",
+        "comparison",
+    ),
     *("commands", "api"),
 )
 MODULES = {"version", "errors", "testing", "api"}  # the others are folders

@@ -22,6 +22,17 @@ def is_foreign(line: str, language: str) -> bool:
     return bool(ranking[0][1] > RATIO * dict(ranking)[language])
 
 
+def identify(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
+    """Return the probability of each of these languages, if the text is in one of them, the likeliest first.
+
+    Raises KeyError for a language that py3langid does not know, and ImportError without it.
+    """
+    probabilities = dict(_identifier().rank(text))
+    chosen = {language: float(probabilities[language]) for language in languages}
+    total = sum(chosen.values()) or 1.0
+    return sorted(((language, share / total) for language, share in chosen.items()), key=lambda item: -item[1])
+
+
 def language_problems(languages: Sequence[str]) -> Iterator[str]:
     """Yield why ``data.languages`` cannot be identified: py3langid is missing, or does not know them."""
     setting = f"data.languages=[{','.join(languages)}]"

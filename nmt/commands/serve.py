@@ -1,0 +1,168 @@
+"""nmt-serve: translate for other programs, over HTTP."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from nmt.commands.options import ModelOptions, command, load_model
+from nmt.errors import UserError, print_message, reason
+from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.settings.bounds import Above, AtLeast, AtMost, Count, Size
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HELP = """nmt-serve: a translation server, with LibreTranslate's interface and its own.
+
+  nmt-serve model=runs/demo languages=en:de              listens on http://127.0.0.1:8000
+  nmt-serve 'models=[en:de=runs/a,de:en=runs/b]' port=9000
+  nmt-serve model=deployed languages=en:de engine=onnx-int8 search=greedy
+  nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt requests_per_minute=60
+
+  curl -d q='a small test .' -d source=en -d target=de http://127.0.0.1:8000/translate
+
+It needs the extra serve: pip install 'nmt-memory-attention[serve]'. /openapi.json describes all paths. SIGHUP loads the
+models again; Ctrl-C or SIGTERM finishes the requests that have arrived, and ends."""
+
+PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
+PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+CONNECTIONS = 1000  # open at the same time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve(ModelOptions):
+    """The settings in conf/serve.yaml."""
+
+    model: str | None
+    languages: str | None
+    models: list[str] | None
+    host: str
+    port: Annotated[int, AtLeast(0), AtMost(65_535)]
+    keys: str | None
+    origins: list[str]
+    max_characters: Count | None
+    max_texts: Count
+    max_alternatives: Annotated[int, AtLeast(0), AtMost(100)]
+    max_waiting: Count
+    requests_per_minute: Count | None
+    timeout_s: Annotated[float, Above(0), AtMost(86_400)]
+    log: bool
+    search: SearchOptions
+    slots: Size | None
+    engine: EngineName
+    shortlist: bool
+
+
+@command(HELP, Serve)
+def serve(options: Serve) -> None:
+    """Load the models and answer requests until a signal ends the server."""
+    folders = model_folders(options)
+    keys = read_keys(options.keys)
+    if missing := [package for package in PACKAGES if find_spec(package) is None]:
+        fix = "install the extra: pip install 'nmt-memory-attention[serve]'"
+        raise UserError(f"{', '.join(missing)}: not installed; {fix}")
+    with listen(options.host, options.port) as listener:  # a wrong port fails before the models are loaded
+        config = uvicorn_config(options, folders, keys)
+        host, port = listener.getsockname()[:2]
+        print_message(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C ends")
+        import uvicorn
+
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def uvicorn_config(options: Serve, folders: Mapping[tuple[str, str], str], keys: Sequence[str]) -> uvicorn.Config:
+    """Return the configuration of a server of the loaded models."""
+    import uvicorn
+
+    from nmt.server.app import Languages, Server
+    from nmt.server.models import ServedModel
+    from nmt.server.reading import Limits
+
+    settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
+    models = {
+        pair: ServedModel(partial(load_quietly, folder, settings), max_waiting=options.max_waiting)
+        for pair, folder in folders.items()
+    }
+    server = Server(
+        Languages(models, options.search),
+        limits=Limits(
+            max_characters=options.max_characters,
+            max_texts=options.max_texts,
+            max_alternatives=options.max_alternatives,
+        ),
+        keys=keys,
+        origins=options.origins,
+        per_minute=options.requests_per_minute,
+        timeout_s=options.timeout_s,
+        log=options.log,
+    )
+    return uvicorn.Config(
+        server.app(),
+        log_level="warning",
+        access_log=False,  # it would show query strings
+        server_header=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=int(options.timeout_s) + 1,
+    )
+
+
+def load_quietly(folder: str, settings: LoadSettings) -> Translator:
+    """Return the translator of a folder, which prints no warnings about texts: they may be private."""
+    translator = load_model(folder, settings)
+    translator.check_text = False
+    return translator
+
+
+def model_folders(options: Serve) -> dict[tuple[str, str], str]:
+    """Return the folder of each (source, target). Raises UserError if the settings name none, or one pair twice."""
+    if (options.model is None) == (options.models is None):
+        raise UserError("model=: give either model=FOLDER languages=en:de, or models=[en:de=FOLDER,…]")
+    if options.model is not None and options.languages is None:
+        raise UserError(
+            "languages=null: clients name languages by codes; give languages=en:de, with those of the model"
+        )
+    if options.models is not None and options.languages is not None:
+        raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")
+    folders: dict[tuple[str, str], str] = {}
+    for entry in options.models or [f"{options.languages}={options.model}"]:
+        codes, _, folder = entry.partition("=")
+        match = PAIR.fullmatch(codes)
+        if match is None or not folder:
+            setting = f"languages={codes}" if options.models is None else f"models=[{entry}]"
+            raise UserError(f"{setting}: not source:target; write codes such as en:de")
+        pair = (match[1], match[2])
+        if folders.setdefault(pair, folder) != folder:
+            raise UserError(f"models=[{entry}]: {codes} has another model already; remove one")
+    return folders
+
+
+def read_keys(file: str | None) -> list[str]:
+    """Return the API keys of a file. Raises UserError if it cannot be read or has none."""
+    if file is None:
+        return []
+    try:
+        keys = Path(file).read_text(encoding="utf-8").split()
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"keys={file}: cannot be read ({reason(error)}); give a file with one key per line") from None
+    if not keys:
+        raise UserError(f"keys={file}: has no keys; write one per line, or remove keys=")
+    return keys
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address. Raises UserError if it cannot."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UserError(f"host={host} port={port}: {reason(error)}; choose another port= or host=") from None

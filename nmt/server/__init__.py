@@ -1,0 +1,1 @@
+"""A server that translates for other programs, with LibreTranslate's interface and its own."""

@@ -1,0 +1,171 @@
+"""Models of a server: each translates the lines of many requests together, in its own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from nmt.errors import UserError, print_message, reason
+from nmt.inference.bulk import Failure
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+
+LINES_AT_ONCE = 64  # at most; those that wait longer fill the next batch
+LINES_OF_A_REQUEST = 16  # in one batch while others wait, so that a long request does not delay the short ones
+
+Result = Translation | Failure
+
+
+class Overloaded(Exception):
+    """More lines wait than a server accepts."""
+
+
+class Work(NamedTuple):
+    """How lines are translated: only lines with the same work share a batch."""
+
+    options: SearchOptions
+    alignments: bool = False
+
+
+@dataclass(eq=False)
+class Request:
+    """Lines that wait for their translations, or, with ``call``, one call of the translator."""
+
+    lines: Sequence[str]
+    work: Work | None = None
+    call: Callable[[Translator], Any] | None = None
+    future: Future[Any] = field(default_factory=Future)
+    results: list[Result] = field(default_factory=list)
+    taken: int = 0
+
+
+class ServedModel:
+    """A loaded model and the requests that wait for it. At most ``max_waiting`` lines wait."""
+
+    def __init__(self, load: Callable[[], Translator], *, max_waiting: int) -> None:
+        self._load = load
+        self.translator = load()
+        self.max_waiting = max_waiting
+        self.waiting = 0  # lines
+        self.translated = 0  # lines since the start
+        self._requests: deque[Request] = deque()
+        self._changed = threading.Condition()
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, name="translate", daemon=True)
+        self._thread.start()
+
+    def submit(self, lines: Sequence[str], work: Work) -> Future[list[Result]]:
+        """Return the future translations of the lines, in order. Raises Overloaded if too many lines wait."""
+        return self._add(Request(lines, work=work))
+
+    def call(self, function: Callable[[Translator], Any], *, lines: int) -> Future[Any]:
+        """Return the future result of ``function``, which counts as this number of ``lines``."""
+        return self._add(Request([""] * lines, call=function))
+
+    def reload(self) -> None:
+        """Load the model again. Requests are answered by the old one until the new one is ready.
+
+        A model that cannot be loaded is a message on stderr, and the old one stays.
+        """
+        try:
+            self.translator = self._load()
+        except (UserError, OSError, MemoryError) as error:
+            print_message(f"warning: reload: {reason(error)}; the loaded model stays in use")
+
+    def close(self) -> None:
+        """End the thread. Requests that still wait are cancelled."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _add(self, request: Request) -> Future[Any]:
+        with self._changed:
+            if self._ends or self.waiting + len(request.lines) > self.max_waiting:
+                raise Overloaded
+            self.waiting += len(request.lines)
+            self._requests.append(request)
+            self._changed.notify()
+        return request.future
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            try:
+                if (call := batch[0][0].call) is not None:
+                    self._finish_call(batch[0][0], call)
+                else:
+                    self._translate(batch)
+            except BaseException as error:  # of a library: the server goes on
+                for request, _ in batch:
+                    _fail(request, error)
+        for request in self._requests:
+            request.future.cancel()
+
+    def _next_batch(self) -> list[tuple[Request, Sequence[str]]]:
+        """Wait for requests, and return the next lines of some of them; an empty list ends the thread."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._requests or self._ends)
+                if self._ends:
+                    return []
+                if batch := [*self._take()]:
+                    return batch
+
+    def _take(self) -> Iterator[tuple[Request, Sequence[str]]]:
+        """Take lines of the requests in turn, as long as they share their work with the first."""
+        room = LINES_AT_ONCE
+        work: Work | None = None
+        for _ in range(len(self._requests)):
+            request = self._requests[0]
+            if room == 0 or (work is not None and request.work != work):
+                return
+            self._requests.popleft()
+            left = request.lines[request.taken :]
+            if request.future.cancelled() or request.future.done():
+                self.waiting -= len(left)
+                continue
+            lines = left if request.call else left[: min(room, LINES_OF_A_REQUEST if self._requests else room)]
+            request.taken += len(lines)
+            self.waiting -= len(lines)
+            room -= len(lines)
+            if request.taken < len(request.lines):
+                self._requests.append(request)
+            yield request, lines
+            if request.call:
+                return
+            work = request.work
+
+    def _translate(self, batch: Sequence[tuple[Request, Sequence[str]]]) -> None:
+        work = batch[0][0].work
+        assert work is not None
+        lines = [line for _, of_request in batch for line in of_request]
+        failures: dict[int, str] = {}
+        translations = self.translator.translate(
+            lines, work.options, alignments=work.alignments, on_failure=failures.__setitem__
+        )
+        self.translated += len(lines)
+        results: Iterator[Result] = iter(
+            Failure(failures[row]) if row in failures else translation for row, translation in enumerate(translations)
+        )
+        for request, of_request in batch:
+            request.results += [next(results) for _ in of_request]
+            if len(request.results) == len(request.lines):
+                _finish(request, request.results)
+
+    def _finish_call(self, request: Request, call: Callable[[Translator], Any]) -> None:
+        _finish(request, call(self.translator))
+
+
+def _finish(request: Request, result: Any) -> None:
+    if request.future.set_running_or_notify_cancel():
+        request.future.set_result(result)
+
+
+def _fail(request: Request, error: BaseException) -> None:
+    if not request.future.done() and request.future.set_running_or_notify_cancel():
+        request.future.set_exception(error)

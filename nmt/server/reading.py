@@ -1,0 +1,134 @@
+"""The body of a request, read within limits of size and time, and its fields."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email import policy
+from email.parser import BytesParser
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+
+MAX_BYTES = 4 << 20  # of a body
+BODY_S = 20.0  # for the complete body
+FORM = "application/x-www-form-urlencoded"
+
+
+class Refused(Exception):
+    """A request that is answered with an error: the status, and a message that names value, problem and fix."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def read_fields(request: Request) -> dict[str, Any]:
+    """Return the fields of a JSON object, or those of a form and of the query.
+
+    Raises Refused if the body is neither, too large or too slow.
+    """
+    try:
+        body = await asyncio.wait_for(_read_body(request), BODY_S)
+    except TimeoutError:
+        raise Refused(408, f"the body did not arrive within {BODY_S:g} s; send it at once") from None
+    except ClientDisconnect:
+        raise Refused(400, "the connection ended within the body") from None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == FORM or not body:
+            form = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
+            return {**request.query_params, **dict(form)}
+        if kind == "multipart/form-data":
+            return {**request.query_params, **_multipart(request.headers["content-type"], body)}
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"the body cannot be read: {_short(error)}; send JSON in UTF-8, or a form") from None
+    if not isinstance(fields, dict):
+        raise Refused(400, 'the body is not a JSON object; send {"q": …, "source": …, "target": …}')
+    return fields
+
+
+async def _read_body(request: Request) -> bytes:
+    too_large = Refused(413, f"the body is larger than {MAX_BYTES:,} bytes; send less text at once")
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > MAX_BYTES:
+        raise too_large
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BYTES:
+            raise too_large
+    return bytes(body)
+
+
+def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
+    """Return the text fields of a form in the format of RFC 7578."""
+    message = BytesParser(policy=policy.HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
+    fields = {}
+    for part in message.iter_parts():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            fields[name] = content.decode()
+    return fields
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:120]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Sizes that a request may have; None: unlimited."""
+
+    max_characters: int | None  # of a text
+    max_texts: int
+    max_alternatives: int
+
+
+def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple[list[str], bool]:
+    """Return the texts in the field ``q``, and whether it is a list. Raises Refused without texts, or with too many."""
+    value = fields.get(key)
+    texts = [value] if isinstance(value, str) else value
+    if value is None or value == "" or value == []:
+        raise Refused(400, f"{key}: missing; give a text or a list of texts")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Refused(400, f"{key}: not a text or a list of texts")
+    if len(texts) > limits.max_texts:
+        raise Refused(400, f"{key}: {len(texts):,} texts; send at most {limits.max_texts:,} at once")
+    for text in texts:
+        if limits.max_characters is not None and len(text) > limits.max_characters:
+            raise Refused(400, f"{key}: a text of {len(text):,} characters; send at most {limits.max_characters:,}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Refused(400, f"{key}: has a lone surrogate, which is not a character; send valid Unicode") from None
+    return texts, isinstance(value, list)
+
+
+def text_of(fields: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    """Return a text field. Raises Refused if it is missing and has no default, or is not a text."""
+    value = fields.get(key, default)
+    if value is None or value == "":
+        raise Refused(400, f"{key}: missing")
+    if not isinstance(value, str):
+        raise Refused(400, f"{key}: not a text")
+    return value
+
+
+def number_of(fields: Mapping[str, Any], key: str, *, most: int) -> int:
+    """Return a whole number from 0 to ``most``, which a form sends as text; 0 if it is missing."""
+    value = fields.get(key, 0)
+    try:
+        number = int(value) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError
+    except ValueError:
+        raise Refused(400, f"{key}: not a whole number from 0 to {most}") from None
+    if number > most:
+        raise Refused(400, f"{key}={number}: must be at most {most}")
+    return number

@@ -1,0 +1,4 @@
+from nmt.commands.programs import serve
+
+if __name__ == "__main__":
+    serve()

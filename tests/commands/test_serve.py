@@ -1,0 +1,101 @@
+"""nmt-serve: a real model answers many requests at once, and the program starts, drains and ends as it should."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from served import serving  # noqa: E402
+
+from nmt.commands.serve import listen, serve  # noqa: E402
+from nmt.errors import UserError  # noqa: E402
+from nmt.inference.translator import Translator  # noqa: E402
+from nmt.search.options import SearchOptions  # noqa: E402
+from nmt.server.reading import Limits  # noqa: E402
+
+LINES = ["a cat sleeps", "the small dog sees a red house", "red", "a red cat sees the small house"] * 8
+
+
+@pytest.mark.thorough
+def test_answers_equal_translations_alone(model: Path) -> None:
+    translator = Translator.load(model, engine="torch", threads=1)
+    best = {line: translator.translate([line], SearchOptions(n_best=3))[0] for line in {*LINES}}
+    limits = Limits(max_characters=None, max_texts=100, max_alternatives=3)
+    with serving(max_waiting=1000, limits=limits) as client, ThreadPoolExecutor(8) as pool:
+        client.model.translator = translator
+        assert list(pool.map(client.translate, LINES)) == [best[line].text for line in LINES]
+        status, answer = client.post("/v1/translate", q=LINES, source="en", target="de", n_best=3)
+        assert status == 200 and len(answer["translations"]) == len(LINES)
+        for line, result in zip(LINES, answer["translations"], strict=True):
+            assert [other["text"] for other in result["n_best"]] == [other.text for other in best[line].n_best]
+            assert result["log_prob"] == pytest.approx(best[line].log_prob, rel=1e-5)
+            assert result["tokens"] == best[line].tokens and result["source_words"] == best[line].source_words
+        pairs = {
+            "q": LINES[:4],
+            "translations": [best[line].text for line in LINES[:4]],
+            "source": "en",
+            "target": "de",
+        }
+        status, answer = client.post("/v1/align", **pairs)
+        links = translator.align(list(zip(pairs["q"], pairs["translations"], strict=True)))
+        assert [{tuple(link) for link in of_pair} for of_pair in answer["links"]] == [set(of_pair) for of_pair in links]
+
+
+@pytest.mark.thorough
+def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
+    words = [f"model={model}", "languages=en:de", "port=0", "engine=torch", "threads=1", "max_texts=5000"]
+    command = [sys.executable, "-m", "nmt.commands.programs", "serve", *words, "max_waiting=5000"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ThreadPoolExecutor(1) as pool:
+        assert process.stderr is not None
+        url = re.search(r"http://\S+?(?=;)", process.stderr.readline())[0]  # type: ignore[index]
+        body = json.dumps({"q": LINES * 50, "source": "en", "target": "de"}).encode()
+        headers = {"Content-Type": "application/json"}
+        answer = pool.submit(urllib.request.urlopen, urllib.request.Request(f"{url}/translate", body, headers))
+        while b"nmt_waiting_lines 0.0" in urllib.request.urlopen(f"{url}/metrics").read():
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert len(json.loads(answer.result().read())["translatedText"]) == len(LINES) * 50
+        assert process.wait(60) == 128 + signal.SIGTERM
+        log = process.stderr.read()
+    assert "POST /translate 200" in log and "cat" not in log and "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "model=: give either model=FOLDER languages=en:de, or models="),
+        (["model=a", "models=[en:de=a]"], "model=: give either"),
+        (["model=a"], "languages=null: clients name languages by codes; give languages=en:de"),
+        (["model=a", "languages=en"], "languages=en: not source:target; write codes such as en:de"),
+        (["models=[en:de=a]", "languages=en:de"], "languages=en:de: models= names the languages already"),
+        (["models=[en:de=a,en:de=b]"], "models=[en:de=b]: en:de has another model already"),
+        (["models=[en:de]"], "models=[en:de]: not source:target"),
+        (["model=a", "languages=en:de", "port=70000"], "port=70000: must be at most 65535"),
+        (["model=a", "languages=en:de", "keys=absent"], "keys=absent: cannot be read"),
+        (["model=a", "languages=en:de", "port=0"], "model=a: no such folder"),
+    ],
+)
+def test_mistakes_are_named_before_anything_starts(words: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        serve(words)
+    assert str(error.value).startswith(message)
+
+
+def test_busy_port_and_empty_keys_are_named(tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_text("\n")
+    with pytest.raises(UserError, match="has no keys"):
+        serve(["model=a", "languages=en:de", f"keys={tmp_path / 'keys.txt'}"])
+    with listen("127.0.0.1", 0) as busy:
+        port = busy.getsockname()[1]
+        with pytest.raises(UserError, match=f"host=127.0.0.1 port={port}: .*; choose another port="):
+            serve(["model=a", "languages=en:de", f"port={port}"])

@@ -1,0 +1,118 @@
+"""A server in a thread, with a translator that needs no model, and requests to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+
+import uvicorn  # noqa: E402
+
+from nmt.commands.serve import listen  # noqa: E402
+from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
+from nmt.search.options import SearchOptions  # noqa: E402
+from nmt.server.app import Languages, Server  # noqa: E402
+from nmt.server.models import ServedModel  # noqa: E402
+from nmt.server.reading import Limits  # noqa: E402
+
+LIMITS = Limits(max_characters=200, max_texts=5, max_alternatives=3)
+
+
+class Upper:
+    """Translates into capital letters, once it is ``released``. The n-th best translation has n exclamation marks."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.released = Event()
+        self.released.set()
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        options: SearchOptions,
+        *,
+        alignments: bool,
+        on_failure: Callable[[int, str], None],
+    ) -> list[Translation]:
+        self.batches.append(list(lines))
+        assert self.released.wait(30)
+        if "crash" in lines:
+            raise RuntimeError("broken")
+        return [self._translation(row, line, options, on_failure) for row, line in enumerate(lines)]
+
+    def _translation(
+        self, row: int, line: str, options: SearchOptions, on_failure: Callable[[int, str], None]
+    ) -> Translation:
+        if line == "too long":
+            on_failure(row, "a source of 9,999 pieces")
+            return NO_TRANSLATION
+        n_best = [Translation(line.upper() + "!" * rank, score=-1.0 - rank) for rank in range(options.n_best)]
+        return Translation(line.upper(), score=-1.0, n_best=n_best)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+        return [Translation(target, log_prob=-float(len(target))) for _, target in pairs]
+
+    def align(self, pairs: Sequence[tuple[str, str]]) -> list[frozenset[tuple[int, int]]]:
+        return [frozenset({(1, 0), (0, 1)}) for _ in pairs]
+
+
+class Client:
+    """Sends requests to a server in this process."""
+
+    def __init__(self, port: int, server: Server, model: ServedModel, translator: Upper) -> None:
+        self.port, self.server, self.model, self.translator = port, server, model, translator
+        self.url = f"http://127.0.0.1:{port}"
+
+    def send(self, path: str, data: bytes | None = None, kind: str = "application/json") -> tuple[int, Any]:
+        """Return status and JSON of the answer; with ``data`` a POST."""
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": kind})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.loads(answer.read())
+        except HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def post(self, path: str, **fields: Any) -> tuple[int, Any]:
+        return self.send(path, json.dumps(fields).encode())
+
+    def form(self, path: str, **fields: str) -> tuple[int, Any]:
+        return self.send(path, urlencode(fields).encode(), "application/x-www-form-urlencoded")
+
+    def translate(self, q: Any, **fields: Any) -> Any:
+        status, answer = self.post("/translate", q=q, **{"source": "en", "target": "de", **fields})
+        return answer["translatedText"] if status == 200 else (status, answer["error"])
+
+
+@contextmanager
+def serving(
+    *, pairs: Sequence[tuple[str, str]] = (("en", "de"),), max_waiting: int = 50, **settings: Any
+) -> Iterator[Client]:
+    """Yield a client of a server that translates these pairs."""
+    translator = Upper()
+    model = ServedModel(lambda: translator, max_waiting=max_waiting)  # type: ignore[arg-type, return-value]
+    server = Server(
+        Languages(dict.fromkeys(pairs, model), SearchOptions()), **{"limits": LIMITS, "log": False, **settings}
+    )
+    listener = listen("127.0.0.1", 0)
+    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))
+    thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
+    thread.start()
+    try:
+        yield Client(listener.getsockname()[1], server, model, translator)
+    finally:
+        translator.released.set()
+        running.should_exit = True
+        thread.join()
+        model.close()

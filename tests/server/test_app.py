@@ -1,0 +1,241 @@
+"""The server answers LibreTranslate's clients and its own, names every mistake, and loses no request."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from served import Client, serving
+
+from nmt.server import reading
+from nmt.server.openapi import OPENAPI
+
+MULTIPART = (
+    '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nün\r\n'
+    '--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n'
+    '--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x--\r\n'
+)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with serving() as client:
+        yield client
+
+
+def test_libretranslatepy_works_unchanged(client: Client) -> None:
+    library = pytest.importorskip("libretranslatepy")
+    api = library.LibreTranslateAPI(client.url)
+    assert api.translate("a dog & a café", "en", "de") == "A DOG & A CAFÉ"
+    assert [language["code"] for language in api.languages()] == ["en", "de"]
+    assert api.detect("a dog") == [{"language": "en", "confidence": 100.0}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "expected"),
+    [
+        # Weblate: a JSON list, with an empty key.
+        ("/translate", {"api_key": "", "q": ["a", "", "b"], "source": "en", "target": "de"}, "json", ["A", "", "B"]),
+        # deep-translator: a query without a body.
+        ("/translate?q=a+b&source=en&target=de&format=text", None, "", "A B"),
+        # The npm package libretranslate: JSON with another name of the key.
+        ("/translate", {"q": "a", "source": "auto", "target": "de", "format": "text", "apiKey": ""}, "json", "A"),
+        ("/translate", MULTIPART, "multipart", "ÜN"),
+    ],
+)
+def test_shapes_of_other_clients(client: Client, path: str, body: Any, kind: str, expected: Any) -> None:
+    data = body.encode() if isinstance(body, str) else b"" if body is None else json.dumps(body).encode()
+    kinds = {"json": "application/json", "multipart": "multipart/form-data; boundary=x", "": "text/plain"}
+    status, answer = client.send(path, data, kinds[kind])
+    assert status == 200 and answer["translatedText"] == expected
+
+
+def test_alternatives_and_detected_language(client: Client) -> None:
+    fields = {"q": "a\n\nb", "source": "auto", "target": "de", "alternatives": 2}
+    detected = {"language": "en", "confidence": 100.0}
+    answer = {"translatedText": "A\n\nB", "alternatives": ["A!\n\nB!", "A!!\n\nB!!"], "detectedLanguage": detected}
+    assert client.post("/translate", **fields) == (200, answer)
+    status, answer = client.post("/translate", **{**fields, "q": ["a", "b"], "alternatives": 1})
+    assert answer["alternatives"] == [["A!"], ["B!"]] and answer["detectedLanguage"] == [detected] * 2
+
+
+def test_own_interface(client: Client) -> None:
+    pair = {"source": "en", "target": "de"}
+    status, answer = client.post("/v1/translate", q="a", n_best=2, **pair)
+    assert status == 200 and [best["text"] for best in answer["translations"][0]["n_best"]] == ["A", "A!"]
+    assert client.post("/v1/score", q=["a", "b"], translations=["A", "BB"], **pair) == (200, {"log_probs": [-1, -2]})
+    assert client.post("/v1/align", q="a b", translations="B A", **pair) == (200, {"links": [[[0, 1], [1, 0]]]})
+    assert client.post("/v1/align", q="a b", translations=["B", "A"], **pair)[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"q": None}, 400, "q: missing"),
+        ({"q": 3}, 400, "q: not a text"),
+        ({"q": ["a", 3]}, 400, "q: not a text"),
+        ({"q": "x" * 201}, 400, "q: a text of 201 characters; send at most 200"),
+        ({"q": ["x"] * 6}, 400, "q: 6 texts; send at most 5"),
+        ({"q": "\ud800"}, 400, "lone surrogate"),
+        ({"source": "fr"}, 400, "fr to de: not supported; this server translates en to de"),
+        ({"target": ["de"]}, 400, "target: not a text"),
+        ({"format": "pdf"}, 400, "format=pdf: must be text or html"),
+        ({"alternatives": 4}, 400, "alternatives=4: must be at most 3"),
+        ({"alternatives": -1}, 400, "alternatives: not a whole number"),
+        ({"alternatives": True}, 400, "alternatives: not a whole number"),
+        ({"q": "too long"}, 400, "a source of 9,999 pieces"),
+        ({"q": "crash"}, 500, "internal error"),
+    ],
+)
+def test_mistakes_are_named(client: Client, fields: dict[str, Any], status: int, words: str) -> None:
+    answer = client.translate(**{"q": "a", **fields})
+    assert answer[0] == status and words in answer[1]
+    assert client.translate("a") == "A"  # the server goes on
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "q: missing"),
+        (b"{", "cannot be read"),
+        (b"[1]", "not a JSON object"),
+        (b'{"q": "\xff"}', "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+    ],
+)
+def test_damaged_body_is_refused(client: Client, data: bytes, words: str) -> None:
+    status, answer = client.send("/translate", data)
+    assert status == 400 and words in answer["error"]
+
+
+def test_unknown_paths_and_methods(client: Client) -> None:
+    assert client.send("/nothing")[0] == 404
+    assert client.send("/translate")[0] == 405
+
+
+def test_body_above_the_limit_is_refused_before_it_is_read(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
+        assert b" 413 " in connection.recv(100)
+
+
+def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "BODY_S", 1.0)
+    slow = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(64)]
+    for connection in slow:
+        connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+    assert client.translate("a") == "A"
+    for connection in slow:
+        assert b" 408 " in connection.recv(100)
+        connection.close()
+
+
+def test_overload_is_refused_and_what_waits_is_answered() -> None:
+    with serving(max_waiting=6) as client, ThreadPoolExecutor(12) as pool:
+        client.translator.released.clear()
+        first = pool.submit(client.translate, "a")
+        wait_until(lambda: client.translator.batches)
+        waiting = [pool.submit(client.translate, [f"{n} x", f"{n} y"]) for n in range(3)]
+        wait_until(lambda: client.model.waiting == 6)
+        assert client.translate("b") == (429, "too many lines wait; try again in some seconds")
+        client.translator.released.set()
+        assert first.result() == "A"
+        assert [answer.result() for answer in waiting] == [[f"{n} X", f"{n} Y"] for n in range(3)]
+        assert client.model.waiting == 0
+
+
+def test_a_long_request_does_not_delay_a_short_one() -> None:
+    limits = reading.Limits(max_characters=None, max_texts=1000, max_alternatives=0)
+    with serving(limits=limits, max_waiting=1000) as client, ThreadPoolExecutor(3) as pool:
+        client.translator.released.clear()
+        blocked = pool.submit(client.translate, "a")
+        wait_until(lambda: client.translator.batches)
+        long = pool.submit(client.translate, ["long"] * 500)
+        wait_until(lambda: client.model.waiting == 500)
+        short = pool.submit(client.translate, "short")
+        wait_until(lambda: client.model.waiting == 501)
+        client.translator.released.set()
+        assert (blocked.result(), short.result(), long.result()) == ("A", "SHORT", ["LONG"] * 500)
+        assert "short" in client.translator.batches[1]
+
+
+def test_client_that_leaves_and_request_that_takes_too_long_are_dropped() -> None:
+    with serving(timeout_s=2.0) as client, ThreadPoolExecutor(2) as pool:
+        client.translator.released.clear()
+        first = pool.submit(client.translate, "a")
+        wait_until(lambda: client.translator.batches)
+        leaving = http.client.HTTPConnection("127.0.0.1", client.port)
+        body = json.dumps({"q": "left", "source": "en", "target": "de"})
+        leaving.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        wait_until(lambda: client.model.waiting == 1)
+        leaving.close()
+        assert first.result()[0] == 503
+        client.translator.released.set()
+        assert client.translate("b") == "B"
+        assert not any("left" in batch for batch in client.translator.batches)
+
+
+def test_keys_and_rates() -> None:
+    with serving(keys=["secret"], per_minute=4) as client:
+        assert client.translate("a")[0] == 403
+        assert client.translate("a", api_key="wrong")[0] == 403
+        assert client.translate("a", api_key="secret") == "A"
+        assert client.send("/frontend/settings")[1]["keyRequired"] is True
+        client.translate("a", api_key="secret")
+        assert client.translate("a", api_key="secret")[0] == 429
+        assert client.send("/health") == (200, {"status": "ok"})
+
+
+def test_each_pair_of_languages_has_its_model() -> None:
+    with serving(pairs=[("en", "de"), ("de", "en"), ("en", "fr")]) as client:
+        listed = {language["code"]: language["targets"] for language in client.send("/languages")[1]}
+        assert listed == {"en": ["de", "fr"], "de": ["en"], "fr": []}
+        assert client.translate("a", source="de", target="en") == "A"
+        assert client.translate("a", source="de", target="fr")[0] == 400
+        pytest.importorskip("py3langid")
+        text = "Die Katze schläft auf dem alten Sofa."
+        status, answer = client.post("/translate", q=text, source="auto", target="en")
+        assert status == 200 and answer["detectedLanguage"]["language"] == "de"
+
+
+def test_reload_swaps_the_model_between_requests(client: Client) -> None:
+    before = client.model.translator
+    client.model._load = lambda: "new"  # type: ignore[assignment, return-value]
+    client.server.reload()
+    assert client.model.translator == "new"
+    client.model.translator = before
+    client.model._load = lambda: (_ for _ in ()).throw(OSError("gone"))
+    client.server.reload()
+    assert client.translate("a") == "A"
+
+
+def test_description_names_every_path(client: Client) -> None:
+    assert client.send("/openapi.json")[1] == OPENAPI
+    routes = {(route.path, method) for route in client.server.app().routes for method in route.methods}  # type: ignore[attr-defined]
+    described = {(path, method.upper()) for path, methods in OPENAPI["paths"].items() for method in methods}
+    assert described == {(path, method) for path, method in routes if method != "HEAD"}
+
+
+def test_metrics_count_requests(client: Client) -> None:
+    client.translate("a")
+    client.translate(None)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    assert 'nmt_requests_total{path="/translate",status="200"} 1.0' in text
+    assert 'nmt_requests_total{path="/translate",status="400"} 1.0' in text
+    assert "nmt_translated_lines 1.0" in text
+
+
+def wait_until(condition: Any, *, timeout_s: float = 20.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.01)
