@@ -15,29 +15,29 @@ def test_parsed_links_are_formatted_in_source_order() -> None:
     assert format_pharaoh(links.sure) == "0-1 2-0 10-3"
 
 
-def test_scores_of_a_worked_example() -> None:
-    """|A|=3, |S|=2, |A∩S|=1, |A∩P|=2: precision 2/3, recall 1/2, AER 1 − 3/5."""
-    (gold,) = parse_links(["0-0 1-1 2p1"], "gold")
-    assert alignment_scores([{(0, 0), (2, 1), (2, 2)}], [gold]) == pytest.approx((2 / 3, 1 / 2, 0.4))
+@pytest.mark.parametrize(
+    ("links", "gold", "scores"),
+    [
+        ([(0, 0), (2, 1), (2, 2)], "0-0 1-1 2p1", (2 / 3, 1 / 2, 0.4)),  # |A|=3, |S|=2, |A∩S|=1, |A∩P|=2: AER 1 − 3/5
+        ([(0, 0), (2, 1), (2, 2), (2, 2)], "0-0 1-1 2p1", (2 / 3, 1 / 2, 0.4)),  # a repeated link counts once
+        ([], "", (1, 1, 0)),
+        ([], "0-0", (1, 0, 1)),
+        ([(0, 0)], "", (0, 1, 1)),
+    ],
+)
+def test_scores_of_worked_examples(links: list[tuple[int, int]], gold: str, scores: tuple[float, float, float]) -> None:
+    assert alignment_scores([links], parse_links([gold], "gold")) == pytest.approx(scores)
 
 
-def test_scores_without_links() -> None:
-    nothing, gold = Links(frozenset(), frozenset()), Links(frozenset({(0, 0)}), frozenset({(0, 0)}))
-    assert alignment_scores([set()], [nothing]) == (1, 1, 0)
-    assert alignment_scores([set()], [gold]) == (1, 0, 1)
-    assert alignment_scores([{(0, 0)}], [nothing]) == (0, 1, 1)
-
-
-def test_repeated_links_count_once() -> None:
-    golds = parse_links(["0-0 1-1 2p1"], "gold")
-    assert alignment_scores([[(0, 0), (2, 2), (2, 2)]], golds) == alignment_scores([{(0, 0), (2, 2)}], golds)
+def random_links(seed: int) -> list[frozenset[tuple[int, int]]]:
+    draw = random.Random(seed)
+    return [frozenset((draw.randrange(9), draw.randrange(9)) for _ in range(9)) for _ in range(9)]
 
 
 @pytest.mark.parametrize("shift", [0, 1, -1])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_reading_that_fits_gold_links_better_is_found(swapped: bool, shift: int) -> None:
-    draw = random.Random(5)
-    golds = [frozenset((draw.randrange(9), draw.randrange(9)) for _ in range(9)) for _ in range(9)]
+    golds = random_links(5)
     written = [{(i - shift, j - shift) for i, j in gold} for gold in golds]
     if swapped:
         written = [{(j, i) for i, j in links} for links in written]
@@ -46,11 +46,7 @@ def test_reading_that_fits_gold_links_better_is_found(swapped: bool, shift: int)
 
 
 def test_random_links_have_no_better_reading() -> None:
-    draw = random.Random(6)
-    sides: list[list[frozenset[tuple[int, int]]]] = [
-        [frozenset((draw.randrange(9), draw.randrange(9)) for _ in range(9)) for _ in range(9)] for _ in range(2)
-    ]
-    assert better_reading(sides[0], [Links(gold, gold) for gold in sides[1]]) is None
+    assert better_reading(random_links(6), [Links(gold, gold) for gold in random_links(7)]) is None
 
 
 def test_error_rate_against_a_naive_count() -> None:

@@ -86,18 +86,7 @@ def test_word_without_weight_has_no_link() -> None:
         (["한국어", "is"], ["▁한", "국어", "▁is"], [0, 0, 1], ["한국어", "is"], [0, 0, 1]),
         ([], ["</s>"], [], [], []),
     ],
-    ids=[
-        "spaced",
-        "chinese",
-        "space-sign",
-        "thai",
-        "bytes",
-        "marks",
-        "bytes-of-marks",
-        "lost-word",
-        "korean",
-        "empty",
-    ],
+    ids="spaced chinese space-sign thai bytes marks bytes-of-marks lost-word korean empty".split(),
 )
 def test_words_are_split_where_the_script_has_no_spaces(
     words: list[str], pieces: list[str], word_of_piece: list[int], labels: list[str], indices: list[int]
