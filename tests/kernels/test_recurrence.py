@@ -172,23 +172,6 @@ def test_gru_cell_equals_torch() -> None:
     torch.testing.assert_close(gru_cell(*products, hidden), reference(x, hidden))
 
 
-def test_cell_equals_torch() -> None:
-    torch.manual_seed(4)
-    reference = nn.LSTMCell(6, 5).double()
-    x, hidden, cell = torch.randn(3, 6).double(), torch.randn(3, 5).double(), torch.randn(3, 5).double()
-    gates = x @ reference.weight_ih.t() + reference.bias_ih + hidden @ reference.weight_hh.t() + reference.bias_hh
-    for result, expected in zip(lstm_cell(gates, cell), reference(x, (hidden, cell)), strict=True):
-        torch.testing.assert_close(result, expected)
-
-
-def test_gradcheck_of_the_cell() -> None:
-    torch.manual_seed(5)
-    leaves = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 12), (2, 3)))
-    assert torch.autograd.gradcheck(lstm_cell, tuple(leaves))
-    leaves = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 9), (2, 9), (2, 3)))
-    assert torch.autograd.gradcheck(gru_cell, tuple(leaves))
-
-
 @pytest.mark.parametrize("used", [0, 1])
 def test_one_output_of_the_cell_may_be_unused(used: int) -> None:
     gates, cell = torch.randn(2, 12, requires_grad=True), torch.randn(2, 3, requires_grad=True)

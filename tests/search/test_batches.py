@@ -22,15 +22,6 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_batch_equals_single_sentences_in_any_order(method: str) -> None:
-    engine, sources, options = ToyEngine(pieces=8, seed=1), ragged_sources(1, 15), METHODS[method]
-    together = search(engine, sources, options)
-    assert together == [search(engine, [source], options)[0] for source in sources]
-    order = np.random.default_rng(0).permutation(len(sources)).tolist()
-    assert search(engine, [sources[row] for row in order], options) == [together[row] for row in order]
-
-
-@pytest.mark.parametrize("method", METHODS)
 def test_ended_sentences_are_dropped_once(method: str) -> None:
     engine, sources = ToyEngine(pieces=8, seed=1), ragged_sources(1, 15)
     search(engine, sources, METHODS[method])

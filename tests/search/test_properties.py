@@ -47,7 +47,7 @@ SAMPLES = st.builds(
 @EXAMPLES
 def test_full_beam_equals_brute_force(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
-    @given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), st.integers(1, 3), st.integers(1, 8))
+    @given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), st.integers(1, 4), st.integers(1, 8))
     def check(
         source: list[int],
         seed: int,
@@ -60,17 +60,9 @@ def test_full_beam_equals_brute_force(examples: int) -> None:
     ) -> None:
         engine = ToyEngine(pieces=pieces, seed=seed, sharpness=sharpness)
         truth = brute_force(engine, source, longest=longest, alpha=alpha, beta=beta)
-        [hypotheses] = search(
-            engine,
-            [source],
-            SearchOptions(
-                beam_size=4 * pieces**longest,
-                n_best=n_best,
-                length_penalty=alpha,
-                coverage_penalty=beta,
-                max_length=longest,
-            ),
-        )
+        penalties = {"length_penalty": alpha, "coverage_penalty": beta}
+        options = SearchOptions(beam_size=4 * pieces**longest, n_best=n_best, max_length=longest, **penalties)
+        [hypotheses] = search(engine, [source], options)
         scores = {tuple(tokens): score for score, tokens in truth}
         searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
         tolerance = 1e-5 if beta else 1e-12  # read weights are float32
@@ -117,6 +109,7 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(exa
             assert 1 <= len(hypotheses) <= options.n_best
             scores = [hypothesis.score for hypothesis in hypotheses]
             assert scores == sorted(scores, reverse=True)
+            assert options.temperature or len({tuple(best.tokens) for best in hypotheses}) == len(hypotheses)
             for hypothesis in hypotheses:
                 tokens, finished = hypothesis.tokens, hypothesis.finished
                 limit = options.max_length or 2 * len(source) + 10
