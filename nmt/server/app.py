@@ -28,8 +28,8 @@ from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
 from nmt.server.answers import described
 from nmt.server.models import Overloaded, ServedModel, Work
-from nmt.server.openapi import OPENAPI
-from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of
+from nmt.server.openapi import describe
+from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of, truth_of
 from nmt.server.segments import Segments, split_text
 
 POLL_S = 0.5  # between two checks whether the client is still there
@@ -279,7 +279,7 @@ class Server:
         texts, _ = texts_of(fields, self.limits)
         count = max(1, number_of(fields, "n_best", most=self.limits.max_alternatives + 1))
         segments = [Segments([text], [0]) for text in texts]
-        work = Work(with_best(self.languages.options, count), alignments=bool(fields.get("alignments", True)))
+        work = Work(with_best(self.languages.options, count), alignments=truth_of(fields, "alignments", default=True))
         translations, detected = await self.translations(request, fields, segments, work)
         answer = {"translations": [described(best, count) for [best] in translations]}
         return JSONResponse(answer | ({} if detected is None else {"detected": detected}))
@@ -336,7 +336,8 @@ class Server:
         )
 
     async def openapi(self, _: Request) -> Response:
-        return JSONResponse(OPENAPI)
+        targets = dict.fromkeys(target for _, target in self.languages.models)
+        return JSONResponse(describe(self.languages.sources, [*targets], self.limits))
 
     async def show_metrics(self, _: Request) -> Response:
         return Response(generate_latest(self.metrics), media_type=CONTENT_TYPE_LATEST)
@@ -359,9 +360,10 @@ def alternatives(segments: Segments, translations: Sequence[Translation], count:
     return list(dict.fromkeys(text for text in texts if text != first))
 
 
-async def _not_found(request: Request, _: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": f"{request.url.path}: unknown; /openapi.json lists the paths"}, 404)
 
 
-async def _wrong_method(request: Request, _: Exception) -> Response:
-    return JSONResponse({"error": f"{request.method} {request.url.path}: wrong method; see /openapi.json"}, 405)
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    message = f"{request.method} {request.url.path}: wrong method; see /openapi.json"
+    return JSONResponse({"error": message}, 405, getattr(error, "headers", None))

@@ -120,6 +120,15 @@ def text_of(fields: Mapping[str, Any], key: str, default: str | None = None) -> 
     return value
 
 
+def truth_of(fields: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    """Return true or false, which a form sends as text."""
+    value = fields.get(key, default)
+    value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, bool):
+        raise Refused(400, f"{key}: not true or false")
+    return value
+
+
 def number_of(fields: Mapping[str, Any], key: str, *, most: int) -> int:
     """Return a whole number from 0 to ``most``, which a form sends as text; 0 if it is missing."""
     value = fields.get(key, 0)
