@@ -49,11 +49,12 @@ RECALLED = (*RECALL, f"{GENERAL} recall=true recall_by=value")
 
 ENTRIES = [
     Entry("inversion", "papers.inversion", 1),
+    Entry("dependencies", "papers.dependencies", 8),
     Entry("attentions", "quality.attentions", 220),
     Entry("streaming_settings", "quality.streaming_settings", 60),
     Entry("memory_settings", "quality.memory_settings", 40),
     Entry("memory_future", "papers.memory_future", 45),
-    Entry("cloze", "papers.cloze", 60, ("--babi", BABI), needs=(BABI,)),
+    Entry("cloze", "papers.cloze", 60, ("--data", BABI, "--distractors", "0", "1"), needs=(BABI,)),
     Entry("cloze_2000", "papers.cloze", 35, ("--updates", "2000", "--kinds", *RECALLED)),
     Entry("cloze_3000", "papers.cloze", 10, ("--updates", "3000", "--distractors", "0", "--kinds", *RIDGE)),
     Entry(
@@ -67,6 +68,7 @@ ENTRIES = [
     Entry("demo", "quality.demo", 4, timing=True),
     Entry("products", "speed.products", 2, timing=True),
     Entry("cost", "speed.cost", 20, timing=True),
+    Entry("cost_paper", "speed.cost", 1, ("--paper",), timing=True),
     Entry("startup", "speed.startup", 2, ("--size", "reference"), timing=True),
     Entry("decode", "speed.decode", 3, timing=True),
     Entry("decode_one", "speed.decode", 3, ("--lines", "50", "--batch", "1", "--name", "decode_one"), timing=True),

@@ -1,4 +1,4 @@
-"""The cloze benchmark: documents with distractors and one row for every attention."""
+"""The cloze benchmark: documents with distractors, files of questions, and one row for every attention."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.papers import cloze
 from benchmarks.papers.cloze_kinds import FOLDER, build, kinds
+from benchmarks.papers.cloze_model import Reader
+from benchmarks.papers.cloze_questions import PAD, read_questions
 from benchmarks.papers.cloze_report import read_csv, write_csv
 from benchmarks.papers.cloze_task import FAMILY, GIVEN, PLACES, VOCABULARY, Batch, facts
+from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -67,3 +71,83 @@ def test_csv_keeps_cells_for_the_next_call(tmp_path: Path) -> None:
     write_csv(cells, 100, tmp_path / "cloze.csv")
     assert read_csv(tmp_path / "cloze.csv") == cells
     assert read_csv(tmp_path / "missing.csv") == {}
+
+
+QUESTION = """http://example.org/{number}
+
+( @entity1 ) a dog saw @entity{number} in the garden {words}
+
+@placeholder was seen by a dog
+
+@entity{number}
+
+@entity1:London
+@entity{number}:Rex : the cat
+"""
+
+
+def write_questions(folder: Path, count: int) -> None:
+    folder.mkdir()
+    for number in range(2, 2 + count):
+        text = QUESTION.format(number=number, words="and then " * number)
+        (folder / f"{number}.question").write_text(text, encoding="utf-8")
+
+
+def test_questions_about_news_are_read(tmp_path: Path) -> None:
+    for part, count in zip(cloze.PARTS, (4, 2, 5), strict=True):
+        write_questions(tmp_path / part, count)
+    training, _, test = cloze.read_data(tmp_path)
+    (batch,) = training.batches
+    assert training.candidates == [f"@entity{number}" for number in range(1, 6)]
+    assert batch.document.shape == (4, 10 + 2 * 5) and batch.questions.shape == (4, 1, 6)
+    words = [[training.vocabulary[index] for index in row if index != PAD] for row in batch.document.tolist()]
+    assert words[1] == "( @entity1 ) a dog saw @entity3 in the garden and then and then and then".split()
+    assert [training.candidates[answer] for answer in batch.answers[:, 0]] == [f"@entity{n}" for n in range(2, 6)]
+    assert test.vocabulary is training.vocabulary
+    assert test.batches[0].answers[-1].item() == -1  # @entity6 is not in the training set
+    assert "<unk>" in [test.vocabulary[index] for index in test.batches[0].document[-1].tolist()]
+
+
+def test_answers_do_not_depend_on_the_other_documents_of_a_batch(tmp_path: Path) -> None:
+    write_questions(tmp_path / "training", 3)
+    stories = read_questions(tmp_path / "training")
+    (batch,) = stories.batches
+    model = Reader("covariance", len(stories.vocabulary), len(stories.candidates), longest=20, news=True)
+    for row, together in enumerate(model(batch)):
+        document = batch.document[row : row + 1, : int((batch.document[row] != PAD).sum())]
+        alone = batch._replace(document=document, questions=batch.questions[row : row + 1], ends=[document.shape[1]])
+        torch.testing.assert_close(model(alone._replace(answers=batch.answers[row : row + 1]))[0], together)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("\n\n@placeholder", "\n@placeholder", "4 parts; must have URL, document, question, answer, entities"),
+        ("@placeholder", "@plaecholder", "question without @placeholder; correct or delete"),
+        ("\n\n@entity2\n\n", "\n\nRex\n\n", "answer 'Rex': must be one @entityN; correct or delete"),
+        ("dog", "d\udcffg", "not UTF-8; extract"),
+    ],
+)
+def test_broken_files_of_questions_are_named(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    write_questions(tmp_path / "training", 2)
+    file = tmp_path / "training" / "2.question"
+    file.write_text(file.read_text("utf-8").replace(old, new), encoding="utf-8", errors="surrogateescape")
+    (tmp_path / "training" / "3.question").write_text("", encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        read_questions(tmp_path / "training")
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{file}: {problem}") and second.startswith(
+        f"{tmp_path / 'training' / '3.question'}: 1 part between"
+    )
+    with pytest.raises(UserError, match=r"empty: no \.question files; extract those of CNN or Daily Mail there"):
+        read_questions(tmp_path / "empty")
+
+
+def test_benchmark_trains_on_a_folder_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in cloze.PARTS:
+        write_questions(tmp_path / part, 3)
+    words = ["--data", str(tmp_path), "--kinds", "covariance", "--seeds", "1", "--updates", "20", "--jobs", "1"]
+    monkeypatch.setattr("sys.argv", ["cloze", *words, "--output", str(tmp_path / "results")])
+    cloze.main()
+    report = (tmp_path / "results" / "cloze_20.md").read_text("utf-8")
+    assert "| attention | news | seeds, news | s, news |" in report and "| covariance | " in report

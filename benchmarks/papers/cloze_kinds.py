@@ -12,7 +12,7 @@ from nmt.config import train_config
 from nmt.model.build import ATTENTION
 from nmt.settings.plugins import construct, locate
 
-SIZE = 64  # of every state, embedding and key
+SIZE = 64  # of every state, embedding and key; news have NEWS_SIZE
 FOLDER = Path(__file__).parents[2] / "conf" / "attention"
 CHOICES = {"kernel": "feature_map", "luong": "score"}  # one row for each choice of this argument
 VARIANTS = [
@@ -44,14 +44,14 @@ def kinds() -> list[str]:
     return rows
 
 
-def build(kind: str, *, longest: int) -> Attention:
+def build(kind: str, *, longest: int, size: int = SIZE) -> Attention:
     """Return the attention of a row; ``longest`` is the number of tokens of the longest document in training."""
     stem, *settings = kind.split()
     words = [f"attention={stem}", *(f"attention.{setting}" for setting in settings)]
-    words += [f"attention.key_size={SIZE}"] if "key_size" in _block(stem) else []
-    words += [f"{part}.hidden_size={SIZE}" for part in ("encoder", "decoder")]
+    words += [f"attention.key_size={size}"] if "key_size" in _block(stem) else []
+    words += [f"{part}.hidden_size={size}" for part in ("encoder", "decoder")]
     block: dict[str, Any] = train_config(words).attention
-    attention: Attention = construct(block, ATTENTION, state_size=SIZE, query_size=SIZE, max_length=longest)
+    attention: Attention = construct(block, ATTENTION, state_size=size, query_size=size, max_length=longest)
     return attention
 
 

@@ -1,4 +1,4 @@
-"""The reader for ``cloze.py``: two LSTMs with one attention between them, its training and its accuracy."""
+"""The reader for ``cloze.py``: two recurrent encoders with an attention between them, its training and accuracy."""
 
 from __future__ import annotations
 
@@ -12,39 +12,50 @@ from torch import Tensor, nn
 
 from benchmarks.papers.cloze_kinds import SIZE, build
 from benchmarks.papers.cloze_task import FACT, PLACES, VOCABULARY, Batch, Stories, facts
+from nmt.model import GRUEncoder, LSTMEncoder
 
 ROWS = 16  # documents of a batch
 MAX_TRAIN_FACTS = 50
 CURVE_POINTS = 20
+FIELDS = ("document", "questions", "answers")  # of a batch, with one row per document
 CURVE_FACTS = 10  # facts of the documents that the learning curves are measured on
 RATE = 0.004
+NEWS_SIZE = 100  # of every state, embedding and key; the units are GRUs, as in section 5 of the paper
+NEWS_RATE = 0.001  # the default of Adam; the paper prints none
 
 
 class Reader(nn.Module):
-    """Document and question LSTMs, one attention between them, and a softmax over the candidates."""
+    """Document and question encoders, one attention between them, and a softmax over the candidates."""
 
-    def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int) -> None:
+    def __init__(self, kind: str, vocabulary: int, candidates: int, *, longest: int, news: bool = False) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, SIZE)
-        self.document = nn.LSTM(SIZE, SIZE, batch_first=True)
-        self.question = nn.LSTM(SIZE, SIZE, batch_first=True)
-        self.attention = build(kind, longest=longest)
+        size = NEWS_SIZE if news else SIZE
+        self.embedding = nn.Embedding(vocabulary, size)
+        unit = GRUEncoder if news else LSTMEncoder
+        settings: dict[str, Any] = {"hidden_size": size, "bidirectional": False, "dropout": 0.0}
+        self.document = unit(embedding_size=size, **settings)
+        self.question = unit(embedding_size=size, **settings)
+        self.attention = build(kind, longest=longest, size=size)
         self.answer = nn.Sequential(
-            nn.Linear(2 * SIZE + self.attention.context_size, SIZE), nn.Tanh(), nn.Linear(SIZE, candidates)
+            nn.Linear(2 * size + self.attention.context_size, size), nn.Tanh(), nn.Linear(size, candidates)
         )
 
     def forward(self, batch: Batch) -> Tensor:
         """Return scores (B, m, candidates) from question state, document state at that point, and context."""
-        states, _ = self.document(self.embedding(batch.document))
-        rows, count, length = batch.questions.shape
-        queries = self.question(self.embedding(batch.questions.reshape(rows * count, length)))[1][0][0]
-        queries = queries.reshape(rows, count, SIZE)
-        last_states = states[:, [end - 1 for end in batch.ends]]
-        return self.answer(torch.cat([queries, last_states, self.contexts(states, queries, batch.ends)], dim=2))
+        mask = batch.document != batch.pad
+        states, final = self.document(self.embedding(batch.document), mask)
+        questions = batch.questions.flatten(0, 1)
+        queries = self.question(self.embedding(questions), questions != batch.pad)[1].hidden
+        queries = queries.reshape(*batch.answers.shape, -1)
+        if len(set(batch.ends)) == 1:
+            last_states = final.hidden.expand_as(queries)
+        else:
+            last_states = states[:, [end - 1 for end in batch.ends]]
+        contexts = self.contexts(states, mask, queries, batch.ends)
+        return self.answer(torch.cat([queries, last_states, contexts], dim=2))
 
-    def contexts(self, states: Tensor, queries: Tensor, ends: list[int]) -> Tensor:
+    def contexts(self, states: Tensor, mask: Tensor, queries: Tensor, ends: list[int]) -> Tensor:
         """Return the context of each question from a memory of the states before it."""
-        mask = torch.ones_like(states[..., 0], dtype=torch.bool)
         if len(set(ends)) == 1:
             return self.attention.read(queries, self.attention.write(states, mask))[0]
         contexts, start, memory = [], 0, None
@@ -79,7 +90,7 @@ def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts:
     longest = MAX_TRAIN_FACTS * FACT * (1 + distractors)
     model = Reader(kind, VOCABULARY, PLACES, longest=longest)
     started = time.process_time()
-    curve = train(model, draw, updates, test(CURVE_FACTS))
+    curve = train(model, draw, updates, [test(CURVE_FACTS)])
     seconds = time.process_time() - started
     limit = model.attention.max_source_length or 10**9
     fits = {count: FACT * count * (1 + distractors) <= limit for count in counts}
@@ -87,31 +98,37 @@ def train_on_facts(kind: str, seed: int, updates: int, distractors: int, counts:
     return {"accuracy": scores, "curve": curve, "seconds": seconds}
 
 
-def train_on_babi(kind: str, seed: int, updates: int, stories: Stories, test: Stories) -> dict[str, Any]:
-    """Train on bAbI stories and return the test accuracy, the learning curve and the processor time."""
+def train_on_stories(
+    cell: tuple[str, str, int], updates: int, stories: Stories, valid: Stories, test: Stories, *, news: bool
+) -> dict[str, Any]:
+    """Train a cell on stories and return the test accuracy, the learning curve and the processor time."""
+    task, kind, seed = cell
     random = np.random.default_rng(seed)
     sizes = np.array([len(batch.document) for batch in stories.batches], dtype=np.float64)
 
     def draw() -> Batch:
         batch = stories.batches[random.choice(len(stories.batches), p=sizes / sizes.sum())]
         rows = torch.from_numpy(random.integers(len(batch.document), size=min(ROWS, len(batch.document))))
-        return Batch(*(field[rows] for field in batch[:3]), batch.ends)
+        return batch._replace(**{name: getattr(batch, name)[rows] for name in FIELDS})
 
     torch.manual_seed(seed)
-    longest = max(batch.document.shape[1] for batch in [*stories.batches, *test.batches])
-    model = Reader(kind, len(stories.vocabulary), len(stories.candidates), longest=longest)
+    longest = max(batch.document.shape[1] for batch in [*stories.batches, *valid.batches, *test.batches])
+    model = Reader(kind, len(stories.vocabulary), len(stories.candidates), longest=longest, news=news)
     started = time.process_time()
-    curve = train(model, draw, updates, test.batches[0])
+    curve = train(model, draw, updates, valid.batches if news else valid.batches[:1], NEWS_RATE if news else RATE)
     seconds = time.process_time() - started
-    return {"accuracy": {"babi": accuracy(model, test.batches)}, "curve": curve, "seconds": seconds}
+    return {"accuracy": {task: accuracy(model, test.batches)}, "curve": curve, "seconds": seconds}
 
 
-def train(model: Reader, draw: Callable[[], Batch], updates: int, valid: Batch) -> list[tuple[int, float, float]]:
+def train(
+    model: Reader, draw: Callable[[], Batch], updates: int, valid: list[Batch], rate: float = RATE
+) -> list[tuple[int, float, float]]:
     """Train with a rate that falls to 0; return the learning curve: updates, mean loss since, accuracy on ``valid``."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
-    curve, losses = [], []
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    curve = []
+    losses: list[float] = []
     for update in range(updates):
-        optimizer.param_groups[0]["lr"] = RATE * (1 - update / updates)
+        optimizer.param_groups[0]["lr"] = rate * (1 - update / updates)
         batch = draw()
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.answers.flatten())
@@ -120,7 +137,7 @@ def train(model: Reader, draw: Callable[[], Batch], updates: int, valid: Batch) 
         optimizer.step()
         losses.append(loss.item())
         if (update + 1) * CURVE_POINTS // updates > update * CURVE_POINTS // updates:
-            curve.append((update + 1, float(np.mean(losses)), accuracy(model, [valid])))
+            curve.append((update + 1, float(np.mean(losses)), accuracy(model, valid)))
             losses = []
     return curve
 
@@ -132,6 +149,6 @@ def accuracy(model: Reader, batches: list[Batch]) -> float:
     for batch in batches:
         size = max(1, 20_000 // batch.document.shape[1])
         for document, questions, answers in zip(*(field.split(size) for field in batch[:3]), strict=True):
-            scores = model(Batch(document, questions, answers, batch.ends))
+            scores = model(Batch(document, questions, answers, batch.ends, batch.pad))
             correct += int((scores.argmax(2) == answers).sum())
     return correct / sum(batch.answers.numel() for batch in batches)

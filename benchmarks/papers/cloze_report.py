@@ -13,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.papers.cloze_kinds import SIZE
-from benchmarks.papers.cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, RATE, ROWS
+from benchmarks.papers.cloze_model import CURVE_FACTS, MAX_TRAIN_FACTS, NEWS_RATE, NEWS_SIZE, RATE, ROWS
 from benchmarks.papers.cloze_task import PLACES
 from benchmarks.report import header, save, table, with_range
 from nmt.files.atomic import write_lines
 
 UPDATES = 1_000  # another number gets other files
 COLUMNS = ["task", "attention", "seed", "updates", "facts", "accuracy", "loss", "seconds", "commit"]
+TITLES = {"babi": "bAbI 1", "news": "news"}  # of the tasks that are data sets
 Cells = dict[tuple[str, str, int], dict[str, Any]]
 """(task, kind, seed) -> accuracy by number of facts, curve, seconds, commit"""
 
@@ -49,6 +50,7 @@ def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str
         f"cells trained at: {commits}",
         f"LSTMs and states of {SIZE}; {args.updates:,} updates of {ROWS} documents with 16 questions each; Adam, rate "
         f"{RATE} falling to 0, for every row",
+        f"news: GRUs, states and embeddings of {NEWS_SIZE}; one question per document; rate {NEWS_RATE} falling to 0",
         f"n = …: accuracy in % ({PLACES} candidates; chance: {100 / PLACES:.0f}) with n facts, 3 tokens each; mean "
         f"(lowest–highest) of the seeds; trained on n = 2 to {MAX_TRAIN_FACTS}, mostly short ones",
         "1 distractor: with one more fact for each, about which no question asks",
@@ -57,8 +59,7 @@ def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str
         "–: the document is too long for this attention, which was trained on shorter ones",
     )
     tasks = {str(distractors): [str(count) for count in args.facts] for distractors in args.distractors}
-    if any(task == "babi" for task, _, _ in cells):
-        tasks["babi"] = ["babi"]
+    tasks |= {task: [task] for task in TITLES if any(task == trained for trained, _, _ in cells)}
     trained = [kind for kind in rows if any(kind == name for _, name, _ in cells)]
     columns = ["attention", *(title for task, counts in tasks.items() for title in titles(task, counts))]
     lines += table(
@@ -71,8 +72,8 @@ def report(args: argparse.Namespace, rows: list[str], cells: Cells, picture: str
 
 def titles(task: str, counts: list[str]) -> list[str]:
     """Return the titles of a task's columns."""
-    if task == "babi":
-        return ["bAbI 1", "seeds, bAbI 1", "s, bAbI 1"]
+    if title := TITLES.get(task):
+        return [title, f"seeds, {title}", f"s, {title}"]
     suffix = "" if task == "0" else f", {task} distractor{'s' * (task != '1')}"
     return [f"{name}{suffix}" for name in (*(f"n = {int(count):,}" for count in counts), "seeds", "s")]
 
@@ -99,7 +100,7 @@ def write_csv(cells: Cells, updates: int, output: Path) -> None:
     """Write one line for each point of a cell's learning curve, and one for each number of facts in its test."""
     lines = [",".join(COLUMNS)]
     for (task, kind, seed), cell in sorted(cells.items(), key=lambda item: item[0]):
-        curve_facts = "babi" if task == "babi" else CURVE_FACTS
+        curve_facts = task if task in TITLES else CURVE_FACTS
         for update, loss, share in cell["curve"]:
             lines.append(f"{task},{kind},{seed},{update},{curve_facts},{share:.4f},{loss:.4f},,")
         for count, share in cell["accuracy"].items():
@@ -125,26 +126,35 @@ def read_csv(file: Path) -> Cells:
 
 
 def plot(args: argparse.Namespace, cells: Cells, output: Path) -> None:
-    """Draw learning curves and accuracy against facts, one row of panels for each number of distractors."""
-    figure = Figure(figsize=(11, 3.8 * len(args.distractors)), layout="constrained")
-    panels = figure.subplots(len(args.distractors), 2, squeeze=False)
+    """Draw learning curves and accuracy against facts, one row of panels for each number of distractors.
+
+    Without distractors there is one row, with the learning curves of a data set.
+    """
+    tasks = list(map(str, args.distractors)) or [task for task in TITLES if any(task == cell[0] for cell in cells)][-1:]
+    figure = Figure(figsize=(11, 3.8 * len(tasks)), layout="constrained")
+    panels = figure.subplots(len(tasks), 2, squeeze=False)
     trained = list(dict.fromkeys(name for _, name, _ in cells))
     shown = [kind for kind in FIGURE if kind in trained] or trained
-    for (curves, lengths), distractors in zip(panels, args.distractors, strict=True):
+    for (curves, lengths), shown_task in zip(panels, tasks, strict=True):
         for index, kind in enumerate(shown):
-            results = [cell for (task, name, _), cell in cells.items() if (task, name) == (str(distractors), kind)]
+            results = [cell for (task, name, _), cell in cells.items() if (task, name) == (shown_task, kind)]
             if not results:
                 continue
             updates = [point[0] for point in results[0]["curve"]]
             band(curves, updates, [[point[2] for point in result["curve"]] for result in results], kind, index)
-            shares = [[result["accuracy"].get(str(n)) for n in args.facts] for result in results]
-            band(lengths, args.facts, shares, kind, index)
-        title = _title(distractors)
+            if shown_task not in TITLES:
+                shares = [[result["accuracy"].get(str(n)) for n in args.facts] for result in results]
+                band(lengths, args.facts, shares, kind, index)
+        curves.legend(frameon=False, fontsize=8)
+        if title := TITLES.get(shown_task):
+            lengths.set_axis_off()
+            curves.set(title=title, xlabel="updates", ylabel="accuracy on the validation set, %", ylim=(0, 102))
+            continue
+        title = _title(int(shown_task))
         curves.set(title=title, xlabel="updates", ylabel=f"accuracy with {CURVE_FACTS} facts, %", ylim=(0, 102))
         lengths.axvline(MAX_TRAIN_FACTS, color="0.7", linewidth=0.8)
         lengths.set(title=title, xscale="log", xlabel="facts in a document; trained up to the line", ylim=(0, 102))
         lengths.set(ylabel="accuracy, %")
-        curves.legend(frameon=False, fontsize=8)
     figure.savefig(output, dpi=110)
 
 

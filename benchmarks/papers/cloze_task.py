@@ -20,12 +20,16 @@ VOCABULARY = GIVEN + FAMILY + STRANGERS + PLACES
 
 
 class Batch(NamedTuple):
-    """Documents of equal length, m questions about each. ``ends`` (m,): document tokens before each question."""
+    """Documents with m questions about each. ``ends`` (m,): document tokens before each question.
+
+    Shorter documents and questions end in ``pad``, if they have different lengths. Then m is 1.
+    """
 
     document: Tensor  # (B, S)
     questions: Tensor  # (B, m, L)
     answers: Tensor  # (B, m)
     ends: list[int]
+    pad: int = -1
 
 
 def facts(random: np.random.Generator, rows: int, count: int, distractors: int = 0) -> Batch:
@@ -55,7 +59,7 @@ def facts(random: np.random.Generator, rows: int, count: int, distractors: int =
 
 
 class Stories(NamedTuple):
-    """bAbI stories in batches of equal lengths, with the vocabulary and the candidate answers."""
+    """Documents in batches of equal or similar lengths, with the vocabulary and the candidate answers."""
 
     batches: list[Batch]
     vocabulary: list[str]
@@ -93,7 +97,10 @@ def _stories(file: Path) -> Iterator[list[tuple[list[str], str | None]]]:
 def _batch(
     stories: Sequence[list[tuple[list[str], str | None]]], vocabulary: list[str], candidates: list[str]
 ) -> Batch:
-    documents, questions, answers, ends = [], [], [], list[int]()
+    documents = []
+    questions = []
+    answers = []
+    ends: list[int] = []
     for story in stories:
         documents.append([vocabulary.index(word) for words, answer in story if answer is None for word in words])
         questions.append([[vocabulary.index(word) for word in words] for words, answer in story if answer is not None])

@@ -6,6 +6,11 @@ writes a CSV, plots, and a summary with the exponent of the look-up time in the 
 20,000 states. Peak memory is measured in one process per attention, which returns freed memory at once.
 
     python -m benchmarks.speed.cost
+
+With --paper it measures only the look-ups of the covariance paper (de Brébisson & Vincent 2016, §5): n = 750 states of
+k = 100, for which the paper expects a softmax to take n / k ≈ 7 times as long as C q.
+
+    python -m benchmarks.speed.cost --paper
 """
 
 from __future__ import annotations
@@ -29,6 +34,11 @@ from benchmarks.speed.cost_measure import (
     KINDS,
     LENGTHS,
     MIDDLE_LENGTH,
+    PAPER_LENGTH,
+    PAPER_PAIRS,
+    PAPER_QUERIES,
+    PAPER_ROUNDS,
+    PAPER_SIZE,
     SIZE,
     TARGET,
     Cell,
@@ -36,6 +46,7 @@ from benchmarks.speed.cost_measure import (
     measure_lengths,
     measure_queries,
     measure_sizes,
+    paper_look_ups,
     training_peaks,
 )
 
@@ -63,12 +74,16 @@ def main() -> None:
     parser = argument_parser(__doc__, rounds=7)
     parser.add_argument("--device", default="cpu", help="default: %(default)s")
     parser.add_argument("--peaks", default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--paper", action="store_true", help="measure the look-ups of the covariance paper only")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)  # as nmt-train does
     torch.manual_seed(1)
     if args.peaks is not None:
         print(json.dumps(training_peaks(args.peaks)))
+        return
+    if args.paper:
+        save(args.output / "cost_paper.md", paper_report(args))
         return
     peaks = {kind: peaks_in_process(kind, args.threads) for kind in KINDS}
     cells = [*measure_lengths(args, peaks), *measure_sizes(args), *measure_queries(args)]
@@ -78,6 +93,22 @@ def main() -> None:
         writer.writerows((*cell[:4], *(f"{number:.5f}" for number in cell[4:7]), cell.bytes) for cell in cells)
     plot(cells, args.output / "cost.png")
     save(args.output / "cost.md", report(cells, args.threads, look_up_ratios(args)))
+
+
+def paper_report(args: argparse.Namespace) -> list[str]:
+    """Return the report of --paper: a row for each way to compute a look-up, a column for each number of queries."""
+    lines = header(
+        "The look-ups of the covariance paper",
+        f"n = {PAPER_LENGTH} states of k = {PAPER_SIZE}, one document, float32, threads: {args.threads}",
+        f"µs of a read of all queries, in the fastest of {PAPER_ROUNDS} rounds: other programs can only slow it down",
+        "products: torch's functions alone, with H (n × k) or C (k × k)",
+    )
+    lines += table_head("look-up", *(f"queries = {count:,}" for count in PAPER_QUERIES))
+    columns = [paper_look_ups(count, args) for count in PAPER_QUERIES]
+    lines += [row(kind, *(f"{column[kind]:,.1f}" for column in columns)) for kind in columns[0]]
+    for softmax, linear in PAPER_PAIRS:
+        lines.append(row(f"{softmax} / {linear}", *(f"{column[softmax] / column[linear]:.1f}" for column in columns)))
+    return lines
 
 
 def peaks_in_process(kind: str, threads: int) -> list[int]:

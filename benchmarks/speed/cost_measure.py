@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,10 @@ BEAM = 5  # queries of a look-up: the hypotheses of one sentence
 TARGET = 32  # queries of a training step
 LENGTHS = [10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000, 20_000]
 MIDDLE_LENGTH = 1_000
+PAPER_LENGTH, PAPER_SIZE = 750, 100  # n and k of the covariance paper
+PAPER_QUERIES = (1, 4, 1_000)  # 4: questions about a document
+PAPER_ROUNDS = 1_000
+PAPER_PAIRS = [("luong score=dot", "covariance_paper"), ("products, Hᵀ softmax(H q)", "products, C q")]
 MAX_CALL_S = 20.0  # a slower call is not measured at greater lengths
 
 KINDS = kinds()
@@ -109,6 +114,26 @@ def measure_queries(args: argparse.Namespace) -> Iterator[Cell]:
     for count in (1, 5, 32, 160, 1_000):
         calls = {name: prepare(attention, "look-up", MIDDLE_LENGTH, count) for name, attention in attentions.items()}
         yield from time_calls("queries", count, "look-up", calls, args.rounds)
+
+
+def paper_look_ups(count: int, args: argparse.Namespace) -> dict[str, float]:
+    """Return the µs of ``count`` look-ups by softmax and by linear attention in a document of the paper's size."""
+    (softmax, linear), (softmax_products, linear_products) = PAPER_PAIRS
+    attentions = {softmax: ["attention=luong", "attention.score=dot"], linear: ["attention=covariance_paper"]}
+    calls = {
+        name: prepare(build(words, PAPER_SIZE).to(args.device), "look-up", PAPER_LENGTH, count).run
+        for name, words in attentions.items()
+    }
+    states = torch.randn(PAPER_LENGTH, PAPER_SIZE, device=args.device)
+    covariance = states.t() @ states
+    query = torch.randn(count, PAPER_SIZE, device=args.device)
+    calls[softmax_products] = lambda: (query @ states.t()).softmax(1) @ states
+    calls[linear_products] = lambda: query @ covariance
+    best = dict.fromkeys(calls, math.inf)
+    for _ in range(PAPER_ROUNDS):
+        for name, run in calls.items():
+            best[name] = min(best[name], 1e6 * seconds_per_call(run, 10 if count < 100 else 1))
+    return best
 
 
 def look_up_ratios(args: argparse.Namespace) -> dict[str, float]:
