@@ -57,9 +57,6 @@ def run(tmp_path: Path, name: str, choice: list[str], words: Sequence[str] = SIZ
     return exit_code, message
 
 
-ATTENTION = ["attention=none", "attention._target_={name}.Mine"]
-
-
 @pytest.mark.parametrize(
     ("part", "line", "number", "message"),
     [
@@ -69,42 +66,30 @@ ATTENTION = ["attention=none", "attention._target_={name}.Mine"]
         ("scores", "self.missing", 11, "AttributeError: 'Mine' object has no attribute 'missing'"),
         ("constructor", "1 / 0", 8, "ZeroDivisionError: division by zero"),
         ("constructor", "undefined", 8, "NameError: name 'undefined' is not defined"),
+        ("constructor", "pass )", 8, "SyntaxError: unmatched ')'"),
+        ("pairs", "[][0]", 15, "IndexError: list index out of range"),
     ],
 )
-def test_errors_in_an_own_attention_name_its_line(
+def test_error_in_a_trusted_package_names_its_line(
     tmp_path: Path, part: str, line: str, number: int, message: str
 ) -> None:
     name = f"own_{abs(hash((part, line)))}"
-    words = [word.format(name=name) for word in ATTENTION]
-    code, text = run(tmp_path, name, words, **{part: line})
+    choice, words = ["attention=none", f"attention._target_={name}.Mine"], SIZES
+    if part == "pairs":
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "own.yaml").write_text(f"_target_: {name}.pairs")
+        choice, words = ["--config-dir", ".", "data=own"], [word for word in SIZES if not word.startswith("data")]
+    code, text = run(tmp_path, name, choice, words, **{part: line})
     assert code == USER_ERROR
     assert text.startswith(f"error: {tmp_path / name}.py:{number}: {message}")
     assert text.endswith("correct this line (NMT_TRACEBACK=1 shows the traceback)")
 
 
 def test_value_error_of_a_constructor_names_the_class(tmp_path: Path) -> None:
-    words = [word.format(name="own_value") for word in ATTENTION]
-    code, text = run(tmp_path, "own_value", words, constructor="raise ValueError('rate=0: must be above 0')")
-    assert (code, text) == (
-        USER_ERROR,
-        "error: attention._target_=own_value.Mine: rate=0: must be above 0 (conf/attention/none.yaml)",
-    )
-
-
-def test_errors_in_an_own_data_source_name_its_line(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "own.yaml").write_text("_target_: own_pairs.pairs")
-    words = [word for word in SIZES if not word.startswith("data")]
-    code, text = run(tmp_path, "own_pairs", ["--config-dir", ".", "data=own"], words=words, pairs="[][0]")
-    assert code == USER_ERROR
-    assert text.startswith(f"error: {tmp_path}/own_pairs.py:15: IndexError: list index out of range; correct this line")
-
-
-def test_syntax_errors_name_their_line(tmp_path: Path) -> None:
-    words = [word.format(name="own_syntax") for word in ATTENTION]
-    code, text = run(tmp_path, "own_syntax", words, constructor="pass )")
-    assert code == USER_ERROR
-    assert text.startswith(f"error: {tmp_path}/own_syntax.py:8: SyntaxError: unmatched ')'")
+    choice = ["attention=none", "attention._target_=own_value.Mine"]
+    code, text = run(tmp_path, "own_value", choice, constructor="raise ValueError('rate=0: must be above 0')")
+    problem = "attention._target_=own_value.Mine: rate=0: must be above 0 (conf/attention/none.yaml)"
+    assert (code, text) == (USER_ERROR, f"error: {problem}")
 
 
 def test_errors_of_the_toolkit_are_still_its_own() -> None:

@@ -49,38 +49,8 @@ REQUIRED = {
 FLOATS = ["0", "-1", "0.5", ".5", "1e3", "1_0.5", "-0.0", "inf", "nan", "1E-3", "007"]
 BOOLEANS = ["true", "FALSE", "True", "yes", "1"]
 ODD = st.sampled_from(
-    [
-        "x",
-        "runs/a",
-        "../a.en",
-        "/tmp/a.b/c",
-        "~/a",
-        "a b",
-        "a,b",
-        "a=b",
-        "C:\\x",
-        "it's",
-        "'a,b'",
-        '"a\\"b"',
-        "1e5",
-        "007",
-    ]
-    + [
-        "",
-        "''",
-        "null",
-        "'null'",
-        "true",
-        "1_0",
-        "-inf",
-        "[1].en",
-        "{a}.en",
-        "a$b",
-        "日本語",
-        "jürgen",
-        "'s-Hertog",
-        "-",
-    ]
+    "x|runs/a|../a.en|/tmp/a.b/c|~/a|a b|a,b|a=b|C:\\x|it's|'a,b'|\"a\\\"b\"|1e5|007||''|null|'null'|true".split("|")
+    + "1_0|-inf|[1].en|{a}.en|a$b|日本語|jürgen|'s-Hertog|-".split("|")
 )
 NAMES = st.text(
     st.one_of(st.sampled_from("aü日😀 .-_=:'\"()[]{}#~%$\\/@!&;*?|+0e<>`^"), st.characters(codec="utf-8")), min_size=1
@@ -165,10 +135,7 @@ def test_reading_settings_imports_no_hydra() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["engine=onxx"],
-            "engine=onxx: must be auto | torch | onnx | onnx-int8; did you mean onnx?",
-        ),
+        (["engine=onxx"], "engine=onxx: must be auto | torch | onnx | onnx-int8; did you mean onnx?"),
         (["search.beam_size=0"], "search.beam_size=0: must be at least 1 (conf/search/beam.yaml)"),
         (["search=best"], "search=best: no such choice; choose from beam, greedy"),
         (["search=../search/beam"], "search=../search/beam: no such choice; choose from beam, greedy"),
@@ -197,18 +164,13 @@ def test_wrong_settings_are_explained(words: list[str], message: str) -> None:
 def test_all_wrong_settings_are_reported_at_once() -> None:
     with pytest.raises(UserError) as error:
         read_options("translate", Translate, ["engine=onxx", "modl=a", "threads=0"])
-    assert [problem.partition(":")[0] for problem in error.value.problems] == [
-        "modl",
-        "model",
-        "engine=onxx",
-        "threads=0",
-    ]
+    faults = [problem.partition(":")[0] for problem in error.value.problems]
+    assert faults == ["modl", "model", "engine=onxx", "threads=0"]
 
 
 def test_the_last_value_of_a_key_counts() -> None:
-    options = read_options(
-        "translate", Translate, ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam"]
-    )
+    words = ["model=a", "search=beam", "search.n_best=2", "model=b", "search=beam"]
+    options = read_options("translate", Translate, words)
     assert (options.model, options.search.n_best) == ("b", 2)
 
 

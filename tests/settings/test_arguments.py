@@ -18,7 +18,6 @@ from torch import nn
 import nmt.attention
 from nmt.attention import LuongAttention, MultiHeadAttention
 from nmt.attention.base import Attention
-from nmt.config import train_config
 from nmt.errors import UserError
 from nmt.model import LSTMDecoder, LSTMEncoder
 from nmt.search.options import SearchOptions
@@ -182,13 +181,6 @@ def test_every_search_option_is_tested() -> None:
 def test_wrong_search_option_is_refused_by_name(name: str, value: Any) -> None:
     message = refusal(lambda: SearchOptions(**{"temperature": 1.0, name: value}), UserError)
     assert message.startswith(f"search.{name}={value!r}: must be ")
-
-
-def test_python_and_configuration_name_the_same_problem() -> None:
-    message = refusal(lambda: train_config(["attention=memory", "attention.slots=65537"]), UserError)
-    assert message == "attention.slots=65537: must be at most 65536 (conf/attention/memory.yaml)"
-    message = refusal(lambda: CLASSES["MemoryAttention"](**SIZES, slots=65_537))
-    assert message == "MemoryAttention: slots=65537: must be at most 65536"
 
 
 def test_values_of_unknown_types_are_accepted() -> None:

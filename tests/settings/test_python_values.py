@@ -33,19 +33,6 @@ LINES = ["a small dog", "two cats sleep here today"]
 SHORT = SearchOptions(beam_size=2, max_length=3)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("values") / "model"
-    tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
-    config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
-    folder.mkdir()
-    save_folder(
-        folder,
-        trained_model(config, tokenizer, random_model(config, scale=2.0)),
-    )
-    return folder
-
-
 @dataclass
 class Model:
     translator: nmt.Translator
@@ -54,7 +41,11 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> Model:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
+    config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
+    save_folder(folder, trained_model(config, tokenizer, random_model(config, scale=2.0)))
     return Model(nmt.Translator.load(folder, threads=1), Translate(model=folder, threads=1, search=SHORT), folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.config import compose_config, compose_train, config_dir, train_config
+from nmt.config import compose_config, config_dir, train_config
 from nmt.data.sources import DataSettings
 from nmt.settings.build import build, plain
 from nmt.text.piece_training import TokenizerSettings
@@ -63,15 +63,6 @@ def test_blocks_of_any_content_come_back(
     expected = None if languages is None else tuple(languages)
     assert (settings.lowercase, settings.max_length, settings.languages) == (lowercase, longest, expected)
     assert contains(plain(settings), {"_target_": "a.B", **block, **shared})
-
-
-def test_settings_of_a_run_are_those_that_were_composed() -> None:
-    words = ["attention=multi_head", "data.max_length=7", "optimizer.betas=[0.5,0.75]"]
-    composed, settings = compose_train(words), train_config(words)
-    assert contains(plain(settings), composed)
-    assert settings.data == build(DataSettings, composed["data"])
-    assert isinstance(settings.data, DataSettings) and settings.data.max_length == 7
-    assert settings.optimizer["betas"] == [0.5, 0.75]
 
 
 def test_sides_have_their_sizes_and_models() -> None:

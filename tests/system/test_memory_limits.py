@@ -24,6 +24,7 @@ MESSAGES = [
         "/onnxruntime_src/onnxruntime/core/platform/posix/env.cc:327 onnxruntime::{anonymous}::PosixThread::"
         "PosixThread(…) pthread_create failed, error code: 12 error msg: Cannot allocate memory"
     ),
+    RuntimeError("DefaultCPUAllocator: not enough memory"),
     RuntimeError("std::bad_alloc"),
     RuntimeError("can't start new thread"),
     RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),

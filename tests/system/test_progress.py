@@ -121,13 +121,8 @@ def test_watch_yields_the_items_and_shows_their_number(clock: Clock, capsys: pyt
         clock.now += 0.02
         taken.append(number)
     assert taken == [*range(4096)]
-    assert (
-        capsys.readouterr().err.splitlines()
-        == [
-            "reading: 1,024 pairs in 20 s, 50 pairs/s, 25%, about 61 s left",
-            "reading: 4,096 pairs in 82 s, 50 pairs/s, 100%, about 0 s left",
-        ][:1]
-    )
+    shown = "reading: 1,024 pairs in 20 s, 50 pairs/s, 25%, about 61 s left"
+    assert capsys.readouterr().err.splitlines() == [shown]
 
 
 @given(st.floats(0, 1e12), st.floats(0, 1e12), st.floats(0, 1e7))
