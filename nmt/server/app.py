@@ -241,6 +241,8 @@ class Server:
         lines = [line for segments in texts for line in segments.lines]
         source, target, detected = self.languages_of(fields, lines)
         model = self.languages.model(source, target)
+        if len(lines) > model.max_waiting:
+            raise Refused(413, f"q: {len(lines):,} lines; send at most {model.max_waiting:,} at once")
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
         for line, result in zip(lines, results, strict=True):
             if isinstance(result, Failure):

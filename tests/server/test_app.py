@@ -150,6 +150,7 @@ def test_overload_is_refused_and_what_waits_is_answered() -> None:
         assert first.result() == "A"
         assert [answer.result() for answer in waiting] == [[f"{n} X", f"{n} Y"] for n in range(3)]
         assert client.model.waiting == 0
+        assert client.translate("\n".join("abcdefg")) == (413, "q: 7 lines; send at most 6 at once")
 
 
 def test_a_long_request_does_not_delay_a_short_one() -> None:
