@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,18 +12,23 @@ from itertools import islice
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
 from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
+from nmt.data.lexicon import LinkCounts
 from nmt.errors import UserError, counted
+from nmt.settings.bounds import Count
 from nmt.system.progress import Progress
 
 HELP = """nmt-align: write the word links of sentence pairs, one line per pair, in Pharaoh format (0-0 1-2 …).
 
   nmt-align model=runs/demo src=test.en tgt=test.de > out.links
   paste test.en test.de | nmt-align model=runs/demo > out.links
+  nmt-align model=runs/demo src=train.en tgt=train.de lexicon=en-de.tsv > train.links
 
 Without src= and tgt=, reads pairs from stdin: source, a tab, translation. i-j links source word i to target word j,
 counted from 0. Each target word gets one link, to the source word with the largest weight when the model is forced to
 decode the translation. A pair with an empty side gives an empty line. A source that is too long for the model or the
-machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links."""
+machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links.
+lexicon=FILE writes each source word, a tab and the target word that it is linked to most, at least lexicon_min_count=
+times. nmt-translate search.replace_unknown=true search.lexicon=FILE reads it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,8 @@ class Align(ModelOptions):
     model: str
     src: str | None
     tgt: str | None
+    lexicon: str | None
+    lexicon_min_count: Count
 
     def __post_init__(self) -> None:
         if (self.src is None) != (self.tgt is None):
@@ -42,7 +50,7 @@ class Align(ModelOptions):
 @command(HELP, Align)
 def align(options: Align) -> None:
     """Write the word links of the sentence pairs."""
-    with line_writer(None) as write:
+    with line_writer(None) as write, _lexicon(options) as counts:
         groups = _pair_groups(options)
         translator = load_model(options.model, options.load_settings())
         require_attention(translator, f"model={options.model}")
@@ -55,11 +63,28 @@ def align(options: Align) -> None:
         for sources, targets in groups:
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
             on_lost = partial(lost.add, first=done)
-            write(map(format_pharaoh, forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)))
+            links = forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)
+            write(map(format_pharaoh, links))
+            if counts is not None:
+                sides = (map(translator.change_text, side) for side in (sources, targets))
+                for source, target, pair_links in zip(*sides, links, strict=True):
+                    counts.add(source, target, pair_links)
             done += len(sources)
             progress.show(done)
         progress.close()
         lost.warn()
+
+
+@contextmanager
+def _lexicon(options: Align) -> Iterator[LinkCounts | None]:
+    """Yield the counts of links whose lexicon is written at the end; None without ``lexicon``."""
+    if options.lexicon is None:
+        yield None
+        return
+    counts = LinkCounts()
+    with line_writer(options.lexicon) as write:
+        yield counts
+        write(counts.lexicon_lines(options.lexicon_min_count))
 
 
 def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:

@@ -103,7 +103,7 @@ def _require_shards(options: Translate) -> None:
 def _require_different_files(options: Translate) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
     paths = {"output": options.output, "input": options.input, "memory": options.memory}
-    paths["alignments"] = options.alignments
+    paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
     keys: dict[Path, str] = {}
     for key, path in paths.items():
         if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:

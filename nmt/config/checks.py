@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.init_from import read_yaml, value_at
+from nmt.data.lexicon import read_lexicon
 from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
@@ -68,13 +69,25 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
         yield f"batches.bpe_dropout={dropout}: {tokenizer.kind} pieces have no merges; remove it or set tokenizer=bpe"
     yield from _guide_conflicts(settings)
     yield from _adapt_conflicts(settings, config)
-    if settings.search.coverage_penalty and not _reads_source(settings):
-        yield (
-            f"search.coverage_penalty={settings.search.coverage_penalty:g}: a model without attention covers nothing; "
-            "remove it or choose another attention"
-        )
+    yield from _search_conflicts(settings)
     if isinstance(settings.data, DataSettings):
         yield from source_problems(settings.data, needed=("train", "valid"), trust=trust)
+
+
+def _search_conflicts(settings: Train) -> Iterator[str]:
+    """Yield what the search for the test set needs and does not have."""
+    search = settings.search
+    for name, reason in (("coverage_penalty", "covers nothing"), ("replace_unknown", "aligns no words")):
+        if (value := getattr(search, name)) and not _reads_source(settings):
+            yield (
+                f"search.{name}={str(value).lower()}: a model without attention {reason}; "
+                "remove it or choose another attention"
+            )
+    if search.lexicon is not None:
+        try:
+            read_lexicon(search.lexicon)
+        except UserError as error:
+            yield f"search.lexicon={error}"
 
 
 def _reads_source(settings: Train) -> bool:

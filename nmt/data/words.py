@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+WORD = re.compile("([^ \t]+)([ \t]*)")
 
 
 def split_words(line: str) -> list[str]:
@@ -39,3 +43,27 @@ def missing_words(words: Sequence[int], count: int) -> list[int]:
     """Return the numbers of the ``count`` words of a line that have no piece: its tokenizer removes them."""
     covered = {word for first, last in zip(words, last_words(words), strict=True) for word in range(first, last + 1)}
     return [word for word in range(count) if word not in covered]
+
+
+def replace_words(text: str, pieces: Sequence[int], replacements: Mapping[int, str]) -> tuple[str, PieceWords]:
+    """Return the text with ``replacements`` in place of the words with these numbers, and the new words of its pieces.
+
+    ``pieces`` holds the word of each piece of the text. A replacement may have any number of words: all of them belong
+    to the pieces of the word that it replaces, and pieces of a removed word belong to none. Other spaces stay.
+    """
+    counts = list[int]()
+
+    def substitute(match: re.Match[str]) -> str:
+        new = replacements.get(len(counts), match[1])
+        counts.append(count_words(new))
+        return new + match[2] if counts[-1] else ""
+
+    replaced = WORD.sub(substitute, text)
+    if counts and not counts[-1]:
+        replaced = replaced.rstrip(" \t")
+    start = [0, *accumulate(counts)]
+    spans = [
+        (start[first], start[last + 1] - 1) if first >= 0 and start[first] < start[last + 1] else (-1, -1)
+        for first, last in zip(pieces, last_words(pieces), strict=True)
+    ]
+    return replaced, PieceWords([first for first, _ in spans], [last for _, last in spans])

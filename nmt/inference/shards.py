@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from nmt.data.lexicon import read_lexicon
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import write_bytes
 from nmt.files.checksum import fingerprint
@@ -87,8 +88,17 @@ class TranslateShard:
     """The value of ``translator_fingerprint`` for the model when the command started."""
 
     @classmethod
-    def of(cls, translator: Translator, model: Path, settings: LoadSettings, **how: Any) -> Self:
-        """Return the job for the model of ``translator``, in the folder ``model``, with other fields as ``how``.
+    def of(
+        cls,
+        translator: Translator,
+        model: Path,
+        settings: LoadSettings,
+        *,
+        search: SearchOptions,
+        scores: bool,
+        alignments: bool,
+    ) -> Self:
+        """Return the job for the model of ``translator``, in the folder ``model``.
 
         Workers may have another working directory, and must use the engine of ``translator``.
         """
@@ -99,8 +109,17 @@ class TranslateShard:
             adapter=None if settings.adapter is None else Path(settings.adapter).absolute(),
         )
         model = model.absolute()
-        fingerprint = translator_fingerprint(translator, model, settings.adapter)
-        return cls(model=model, settings=settings, fingerprint=fingerprint, **how)
+        search = translator.search_options(search, alignments=alignments)
+        if search.lexicon is not None:
+            search = replace(search, lexicon=str(Path(search.lexicon).absolute()))
+        return cls(
+            model=model,
+            settings=settings,
+            search=search,
+            scores=scores,
+            alignments=alignments,
+            fingerprint=translator_fingerprint(translator, model, settings.adapter),
+        )
 
     def record(self) -> dict[str, Any]:
         """Return what the translation of a line depends on, as plain data."""
@@ -114,6 +133,7 @@ class TranslateShard:
             "scores": self.scores,
             "alignments": self.alignments,
             **{f"search.{name}": value for name, value in asdict(self.search).items()},
+            "lexicon": None if self.search.lexicon is None else fingerprint(read_lexicon(self.search.lexicon)),
         }
 
     def __call__(self, shard: Shard) -> Done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from nmt.data.lexicon import read_lexicon
 from nmt.data.links import Link, Links, links_from_python
-from nmt.data.words import PieceWords
+from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError, counted
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
+from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
@@ -142,10 +144,16 @@ class Translator(Reader):
         if on_failure is not None and not callable(on_failure):
             raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
         options = self.search_options(options, alignments=alignments)
-        return self._translate_groups(groups, options, on_failure)
+        lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
+        finish = partial(self._finish, options, lexicon, alignments)
+        return self._translate_groups(groups, options, finish, on_failure)
 
     def _translate_groups(
-        self, groups: Iterable[Sequence[str]], options: SearchOptions, on_failure: OnFailure | None
+        self,
+        groups: Iterable[Sequence[str]],
+        options: SearchOptions,
+        finish: Callable[[Translation, str], Translation],
+        on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         bulk = Bulk(
             encode=self._encode_checked,
@@ -159,11 +167,8 @@ class Translator(Reader):
             for lines, results in translated:
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
-                    tokenizer = self.runtime.source
                     translations = [
-                        translation
-                        if translation.alignment is None
-                        else with_source_words(translation, tokenizer.words(self.change_text(line)))
+                        translation if translation.alignment is None else finish(translation, line)
                         for translation, line in zip(translations, lines, strict=True)
                     ]
                 done += len(translations)
@@ -171,6 +176,23 @@ class Translator(Reader):
                     self.conclude_text()
                 yield translations
         self.conclude_text()
+
+    def _finish(
+        self, options: SearchOptions, lexicon: Mapping[str, str], alignments: bool, translation: Translation, line: str
+    ) -> Translation:
+        """Return the aligned translation of ``line`` with source words, and without unknown words.
+
+        Its alignment is removed unless ``alignments`` asks for it.
+        """
+        line = self.change_text(line)
+        translation = with_source_words(translation, self.runtime.source.words(line))
+        if options.replace_unknown:
+            source = split_words(line)
+            n_best = _n_best([replace_unknown(best, source, lexicon) for best in translation.n_best], options)
+            if not alignments:
+                n_best = [replace(best, alignment=None, source_words=[], target_words=[]) for best in n_best]
+            translation = replace(n_best[0], n_best=n_best)
+        return translation
 
     def _encode_checked(self, line: str) -> list[int]:
         source = self.encode(line)
@@ -192,19 +214,27 @@ class Translator(Reader):
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
 
-        Raises UserError if this model does not support an option.
+        Raises UserError if this model does not support an option. A warning names a ``replace_unknown`` without effect.
         """
         if not isinstance(options, SearchOptions | None):
             raise TypeError(
                 f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
             )
-        options = replace(options or SearchOptions(), keep_weights=alignments)
-        if options.coverage_penalty and not self.attention.reads_source:
-            raise UserError(
-                f"search.coverage_penalty={options.coverage_penalty:g}: needs alignments, but this model has no "
-                "attention; remove search.coverage_penalty, or use another model"
+        options = options or SearchOptions()
+        for name in ("coverage_penalty", "replace_unknown"):
+            if (value := getattr(options, name)) and not self.attention.reads_source:
+                raise UserError(
+                    f"search.{name}={str(value).lower()}: needs alignments, but this model has no attention; "
+                    f"remove search.{name}, or use another model"
+                )
+        if options.replace_unknown and self.runtime.target.spells_bytes:
+            warnings.warn(
+                "search.replace_unknown=true: the target tokenizer spells unknown characters in bytes, so there are no "
+                "unknown words; remove search.replace_unknown",
+                stacklevel=2,
             )
-        return options
+            options = replace(options, replace_unknown=False, lexicon=None)
+        return replace(options, keep_weights=alignments or options.replace_unknown)
 
     def to_translation(
         self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
@@ -219,21 +249,23 @@ class Translator(Reader):
         """
         if not hypotheses:
             raise UserError(SCORES_NOT_FINITE)
-        n_best = [self._to_translation(source or [], hypothesis) for hypothesis in hypotheses]
-        if options.method != "sample":
-            first_of_text = {translation.text: translation for translation in reversed(n_best)}
-            n_best = [best for best in n_best if first_of_text[best.text] is best][: options.n_best]
+        unknown = MARK if options.replace_unknown else ""
+        n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
+        n_best = n_best if unknown else _n_best(n_best, options)  # replaced words can make texts equal
         return replace(n_best[0], n_best=n_best)
 
-    def _to_translation(self, source: list[int], hypothesis: Hypothesis) -> Translation:
+    def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str) -> Translation:
+        target = self.runtime.target
         tokens = [*hypothesis.tokens, EOS] if hypothesis.finished else list(hypothesis.tokens)
         return Translation(
-            text=self.runtime.target.decode(hypothesis.tokens),
+            text=target.decode(hypothesis.tokens, unknown=unknown),
             score=hypothesis.score,
             log_prob=hypothesis.log_prob,
             source_tokens=self.runtime.source.pieces(source),
-            tokens=self.runtime.target.pieces(tokens),
-            target_words=[] if hypothesis.alignment is None else self.runtime.target.decoded_words(hypothesis.tokens),
+            tokens=target.pieces(tokens),
+            target_words=[]
+            if hypothesis.alignment is None
+            else target.decoded_words(hypothesis.tokens, unknown=unknown),
             alignment=hypothesis.alignment,
         )
 
@@ -340,6 +372,14 @@ class Translator(Reader):
     def _require_attention(self) -> None:
         if not self.attention.reads_source:
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
+
+
+def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
+    """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
+    if options.method == "sample":
+        return translations
+    first_of_text = {translation.text: translation for translation in reversed(translations)}
+    return [best for best in translations if first_of_text[best.text] is best][: options.n_best]
 
 
 def with_source_words(translation: Translation, words: PieceWords) -> Translation:

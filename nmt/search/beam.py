@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.search.engine import BANNED, Booleans, Engine, Floats, Integers, Source, State
+from nmt.search.engine import Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
 from nmt.search.scoring import Scorer, length_penalty
@@ -40,7 +40,7 @@ def beam_search(
     first_limit = int(limits.min())
     for time in range(int(limits.max()) + 1):
         # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, BANNED)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, options.banned)
         ended, alive = _split_candidates(_extend(live, log_probs), ids, width)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, weights)

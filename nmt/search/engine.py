@@ -32,7 +32,7 @@ State = TypeVar("State")
 """The data that an engine carries from step to step. Search does not look inside; the engine never mutates it."""
 
 BANNED: tuple[int, ...] = (PAD, UNK, BOS)
-"""Ids that no hypothesis may contain."""
+"""Ids that no hypothesis may contain, unless ``SearchOptions.replace_unknown`` allows UNK."""
 
 
 class Engine(Protocol[Source, State]):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from nmt.search.engine import BANNED, Engine, Integers, Source, State
+from nmt.search.engine import Engine, Integers, Source, State
 from nmt.search.history import Endings, History
+from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
 
 
-def greedy_search(engine: Engine[Source, State], source: Source, limits: Integers, history: History) -> Endings:
+def greedy_search(
+    engine: Engine[Source, State], source: Source, limits: Integers, options: SearchOptions, history: History
+) -> Endings:
     """Return one ending per sentence. ``limits`` (B,) are the maximum numbers of target pieces, without ``</s>``."""
     state = engine.init(source)
     rows = np.arange(len(limits))
@@ -18,7 +21,7 @@ def greedy_search(engine: Engine[Source, State], source: Source, limits: Integer
     total = np.zeros(len(rows))
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, BANNED)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, options.banned)
         tokens = ids[:, :, 0]
         gain = log_probs[:, 0, 0].astype(np.float64)
         history.append(rows, parents, tokens, weights)

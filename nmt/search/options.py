@@ -8,10 +8,11 @@ from typing import Annotated, Literal, get_type_hints
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.search.engine import Integers
+from nmt.search.engine import BANNED, Integers
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.bounds import AtLeast, AtMost, Count
 from nmt.settings.build import PYTHON_ONLY
+from nmt.text.specials import UNK
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
@@ -40,6 +41,10 @@ class SearchOptions:
     """Sample from the k most likely pieces only; null: from all."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
+    replace_unknown: bool = False
+    """Allow ``<unk>``, and write the source word that it aligns to in its place. For tokenizers without bytes."""
+    lexicon: str | None = None
+    """File of source words, a tab and a translation, which ``replace_unknown`` writes instead; null: none."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
@@ -56,6 +61,13 @@ class SearchOptions:
             raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
         if self.method != "sample" and self.top_k is not None:
             raise UserError(f"search.top_k={self.top_k}: needs sampling; set search.temperature as well")
+        if self.lexicon is not None and not self.replace_unknown:
+            raise UserError(f"search.lexicon={self.lexicon}: needs search.replace_unknown=true; add it")
+
+    @property
+    def banned(self) -> tuple[int, ...]:
+        """The ids that no hypothesis may contain."""
+        return tuple(piece for piece in BANNED if piece != UNK or not self.replace_unknown)
 
     @property
     def method(self) -> Literal["greedy", "beam", "sample"]:

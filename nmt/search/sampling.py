@@ -8,7 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
-from nmt.search.engine import BANNED, Engine, Floats, Integers, Source, State
+from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
@@ -39,7 +39,7 @@ def sampling_search(
     running = np.ones((len(rows), draws), dtype=np.bool_)
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, BANNED)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned)
         # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
         choice, gain = _sample(log_probs, parents, uniforms[rows, time], options.temperature or 1.0)

@@ -41,7 +41,7 @@ def search_encoded(
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
     scorer = Scorer(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
     if options.method == "greedy":
-        endings = greedy_search(engine, source, limits, history)
+        endings = greedy_search(engine, source, limits, options, history)
     elif options.method == "beam":
         endings = beam_search(engine, source, limits, options, history, scorer)
     else:

@@ -185,8 +185,14 @@ class Tokenizer:
         # SentencePiece would read U+2581 in the text as a space, so another character stands in for it.
         return [text.replace(SPACE, STAND_IN) for text in clean] if self._stand_in_ids else clean
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the pieces as one line with single spaces. PAD, UNK, BOS and EOS are skipped."""
+    def decode(self, ids: Iterable[int], *, unknown: str = "") -> str:
+        """Return the text of the pieces as one line with single spaces. PAD, BOS and EOS are skipped.
+
+        ``unknown`` is the text of UNK.
+        """
+        ids = list(ids)
+        if unknown and UNK in ids:
+            return clean_text("".join(self._surfaces(ids, unknown)))
         model_ids = [self._to_model[i] for i in ids if i >= len(SPECIALS)]
         return " ".join(self._model.decode(model_ids).split())
 
@@ -237,10 +243,10 @@ class Tokenizer:
             last += [numbers[start + word] if word >= 0 else word for word in of_part.last]
         return PieceWords(first, last)
 
-    def decoded_words(self, ids: Iterable[int]) -> PieceWords:
-        """Return the words of ``decode(ids)`` to which each piece belongs.
+    def decoded_words(self, ids: Iterable[int], *, unknown: str = "") -> PieceWords:
+        """Return the words of ``decode(ids, unknown=unknown)`` to which each piece belongs.
 
-        A lone ``▁`` belongs to the word after it, and UNK, which has no text, to the word around it. PAD, BOS and EOS
+        A lone ``▁`` belongs to the word after it, and UNK, if it has no text, to the word around it. PAD, BOS and EOS
         belong to no word. If the text is empty, no piece belongs to a word.
         """
         ids = list(ids)
@@ -248,7 +254,7 @@ class Tokenizer:
         after_space = True  # after a space, the next visible character starts a word
         first = []
         last = []
-        for surface in self._surfaces(ids):
+        for surface in self._surfaces(ids, unknown):
             start = None
             for character in surface:
                 if character.isspace():
@@ -277,8 +283,12 @@ class Tokenizer:
                 yield at, at + 1
             at += not bytes_left
 
-    def _surfaces(self, ids: list[int]) -> list[str]:
+    def _surfaces(self, ids: list[int], unknown: str) -> list[str]:
         """Return the text of each piece. A character that is spelled in bytes belongs to its first byte."""
+        if (
+            unknown and self._model.piece_to_id(SPACE) == self._model.unk_id()
+        ):  # such as a model of whole words: UNK includes the spaces around it
+            unknown = f" {unknown} "
         surfaces: list[str] = []
         pending_bytes = bytearray()
 
@@ -293,7 +303,8 @@ class Tokenizer:
                 pending_bytes.append(self._bytes[i])
                 continue
             decode_pending_bytes()
-            surfaces.append("" if i in self._invisible else self._pieces[i].replace(SPACE, " "))
+            invisible = unknown if i == UNK else ""
+            surfaces.append(invisible if i in self._invisible else self._pieces[i].replace(SPACE, " "))
         decode_pending_bytes()
         return surfaces
 

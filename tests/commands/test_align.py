@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from nmt.alignment.word_weights import word_weights
 from nmt.commands.align import align
+from nmt.data.lexicon import read_lexicon
 from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.translator import Translator
@@ -50,6 +52,23 @@ def test_links_of_files_and_of_stdin_are_those_of_forced_decoding(
     pipe_in("".join(f"{source}\t{target}\n" for source, target in pairs).encode())
     align([f"model={model}"])
     assert read_output() == expected
+
+
+def test_lexicon_has_the_most_frequent_link_of_each_word(model: Path, files: Path, read_output: Read) -> None:
+    counts: dict[str, list[str]] = {}
+    for line, source, target in zip(naive_links(model), SOURCE, TARGET, strict=True):
+        for i, j in (map(int, link.split("-")) for link in line.split()):
+            counts.setdefault(source.split()[i], []).append(target.split()[j])
+    lexicon = files / "lexicon.tsv.gz"
+    arguments = [f"model={model}", f"src={files}/src", f"tgt={files}/tgt", f"lexicon={lexicon}"]
+    for least in (1, 2):
+        align([*arguments, f"lexicon_min_count={least}"])
+        best = {
+            source: min(targets, key=lambda word: (-targets.count(word), word)) for source, targets in counts.items()
+        }
+        expected = {source: best[source] for source, words in counts.items() if words.count(best[source]) >= least}
+        assert read_lexicon(lexicon) == expected if expected else not gzip.decompress(lexicon.read_bytes())
+    assert read_output() == 2 * naive_links(model)
 
 
 def test_empty_input_gives_empty_output(model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Read) -> None:

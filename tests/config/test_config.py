@@ -108,6 +108,8 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["search.n_best=9"], "search.n_best=9: must be at most search.beam_size=5 (conf/search/beam.yaml)"),
         (["search=greedy", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: needs beam search"),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
+        (["attention=none", "search.replace_unknown=true"], "search.replace_unknown=true: a model without attention"),
+        (["search.replace_unknown=true", "search.lexicon=no.tsv"], "search.lexicon=no.tsv: No such file"),
         (
             ["training.decode_sentences=0"],
             "training.decode_sentences=0: training.monitor=valid_bleu needs translations",

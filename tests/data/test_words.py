@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizer_kinds import KINDS, tokenizer_of
 
-from nmt.data.words import PieceWords, count_words, missing_words, split_words
+from nmt.data.words import PieceWords, count_words, missing_words, replace_words, split_words
 from nmt.text.tokenizer import BOS, EOS, PAD
 
 ALPHABET = [*"abdeimnrstNewYork½¼ßx. \t", *"\u00a0\u3000\u2028\u2029\x85\r\n\v\f\x1f"]  # whitespace in Python
@@ -131,6 +131,29 @@ def test_normalisation_keeps_the_numbers_of_words(text: str, words: dict[str, in
     for part, number in words.items():
         assert part.replace("⁄", "") in spelled[number].replace(" ", "").replace("⁄", "")
     assert missing_words(covered, count_words(text)) == lost
+
+
+WORDS = st.lists(st.sampled_from(["a", "bc", "\u00a0", "é"]), max_size=5)
+
+
+@given(WORDS, st.dictionaries(st.integers(0, 4), st.sampled_from(["", "x", "y z", "y  z"])), st.data())
+def test_replaced_words_keep_pieces_and_spaces(
+    words: list[str], replacements: dict[int, str], data: st.DataObject
+) -> None:
+    spaces = [data.draw(st.sampled_from([" ", "\t", "  "])) for _ in words]
+    text = "".join(word + space for word, space in zip(words, spaces, strict=True)).removesuffix((spaces or [""])[-1])
+    first = [data.draw(st.integers(-1, len(words) - 1)) for _ in range(4)]
+    last = [word if word < 0 else data.draw(st.integers(word, len(words) - 1)) for word in first]
+    new, pieces = replace_words(text, PieceWords(first, last), replacements)
+    expected = [replacements.get(number, word) for number, word in enumerate(words)]
+    assert split_words(new) == [word for text in expected for word in split_words(text)]
+    assert new == new.strip(" \t")
+    if not replacements:
+        assert (new, list(pieces), pieces.last) == (text, first, last)
+    owners = [number for number, text in enumerate(expected) for _ in split_words(text)]  # old word of each new one
+    for start, stop, old_start, old_stop in zip(pieces, pieces.last, first, last, strict=True):
+        covered = [new for new, old in enumerate(owners) if 0 <= old_start <= old <= old_stop]
+        assert [*range(start, stop + 1)] == covered if covered else (start, stop) == (-1, -1)
 
 
 def test_words_survive_pickling() -> None:

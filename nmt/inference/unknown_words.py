@@ -1,0 +1,38 @@
+"""Write source words, or their translations in a lexicon, where a translation has unknown words.
+
+Luong, Sutskever, Le, Vinyals & Zaremba (2015), Addressing the Rare Word Problem in Neural Machine Translation,
+arXiv 1410.8206. As in Jean, Cho, Memisevic & Bengio (2015), arXiv 1412.2007, attention says which word to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nmt.alignment.word_weights import argmax_links, word_weights
+from nmt.data.words import replace_words, split_words
+from nmt.inference.translation import Translation
+from nmt.text.specials import UNK
+from nmt.text.tokenizer import SPECIALS
+
+MARK = "\ufffd"
+"""The text of an unknown piece until its word is replaced."""
+
+
+def replace_unknown(translation: Translation, source: Sequence[str], lexicon: Mapping[str, str]) -> Translation:
+    """Return the translation of the words ``source``, without unknown pieces in its text.
+
+    A target word with such a piece is replaced by the source word with the largest weight, or by that word's
+    translation in the ``lexicon``. A word without weight on any source word only loses its unknown pieces.
+    """
+    pieces = zip(translation.target_words, translation.tokens, strict=False)  # tokens may end in </s>
+    unknown = {word for word, piece in pieces if piece == SPECIALS[UNK]}
+    if not unknown:
+        return translation
+    words = split_words(translation.text)
+    replacements = {word: words[word].replace(MARK, "") for word in unknown}
+    for i, j in argmax_links(word_weights(translation)):
+        if j in unknown:
+            replacements[j] = lexicon.get(source[i], source[i])
+    text, target_words = replace_words(translation.text, translation.target_words, replacements)
+    return replace(translation, text=text, target_words=target_words)

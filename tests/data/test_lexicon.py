@@ -1,0 +1,41 @@
+"""Lexicons: what the counts of links write is read back, and lines of another form are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.data.lexicon import LinkCounts, read_lexicon
+from nmt.errors import UserError
+
+
+def test_most_frequent_links_are_written_and_read(tmp_path: Path) -> None:
+    counts = LinkCounts()
+    for target in ("c", "b", "b", "c", "d"):
+        counts.add("x  y", f"{target} e", [(1, 0), (0, 1)])
+    assert [*counts.lexicon_lines(1)] == ["x\te", "y\tb"]  # b and c are linked equally often
+    assert [*counts.lexicon_lines(3)] == ["x\te"]
+    file = tmp_path / "lexicon"
+    file.write_text("\n".join(counts.lexicon_lines(1)) + "\nYork\tNew York \n", "utf-8")
+    assert read_lexicon(file) == {"x": "e", "y": "b", "York": "New York"}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a b", "write one source word, a tab and its translation"),
+        ("a\t", "write one"),
+        ("a b\tc", "write one"),
+        ("\tc", "write one"),
+        ("", "write one"),
+        ("a\tb\tc", "write one"),
+        ("x\tz", "the word has another translation above; keep one of them"),
+    ],
+)
+def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "lexicon"
+    file.write_text(f"x\ty\n{line}\n", "utf-8")
+    with pytest.raises(UserError) as caught:
+        read_lexicon(file)
+    assert str(caught.value).startswith(f"{file}:2: {line!r}: {problem}")
