@@ -1,9 +1,9 @@
 """Try the future work of the paper on memory attention: guided alignments, and K chosen when translating.
 
 Each run trains for the same updates on the same text, and translates the test set with beam search. Memory attention
-with K = 32 is trained plain, guided by gold links, and guided by a Bahdanau model with a weight that falls to 0.
-One nested memory is decoded with several K and compared with a model trained for each K. An interrupted benchmark
-continues where it stopped.
+with K = 32 is trained plain, guided by gold links, and guided by the alignments or the contexts of a Bahdanau model,
+with a weight that falls to 0. One nested memory is decoded with several K and compared with a model trained for each
+K. An interrupted benchmark continues where it stopped.
 
     python -m benchmarks.papers.memory_future --threads 1
     python -m benchmarks.papers.memory_future --data data/multi30k --output benchmarks/results/memory_future_multi30k.md
@@ -52,8 +52,11 @@ def main() -> None:
     lines += ["Guided alignments, memory with K = 32:", "", *table_head("model", *SCORES, "valid loss, nats")]
     memories = {32: run("memory-32", "attention.slots=32")}
     guided = {"bahdanau, the teacher": run("bahdanau", "attention=bahdanau"), "memory": memories[32]}
-    teacher = ["guide=teacher", f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
-    guides = {"teacher": ("a teacher", teacher)}
+    teacher = [f"guide.model={args.runs / 'bahdanau'}", f"guide.decay_steps={args.updates}"]
+    guides = {
+        "teacher": ("a teacher", ["guide=teacher", *teacher]),
+        "contexts": ("the contexts of a teacher", ["guide=contexts", *teacher]),
+    }
     if args.data is None:  # Multi30k has no gold links
         for weight in ("1", "0.1"):
             words = ["guide=links", f"guide.weight={weight}"]

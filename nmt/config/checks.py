@@ -17,6 +17,7 @@ from nmt.settings.build import build
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
+CONTEXTS = "nmt.training.teacher.Contexts"
 MODEL_BLOCKS = ("embeddings", "encoder", "attention", "decoder")
 
 
@@ -110,6 +111,8 @@ def _guide_conflicts(settings: Train) -> Iterator[str]:
         yield f"batches.bpe_dropout={dropout}: guide=links aligns the stored pieces; remove one of them"
     if not _reads_source(settings):
         yield f"guide={block['_target_']}: without attention there are no alignments; remove it or choose an attention"
+    if settings.init_from is not None and block["_target_"] == CONTEXTS:
+        yield f"init_from={settings.init_from}: guide=contexts starts with the teacher's weights; remove one of them"
     yield from guide_problems(block, trust=settings.trust)
 
 

@@ -116,6 +116,8 @@ def _start(config: Train, prepared: Prepared, folder: Path, tracker: Tracker | N
         trained = new_model(config, prepared, checkpoint=last.path if config.resume else None)
         refuse_longer(trained.model.attention, prepared)
         guide = build_guide(config.guide, prepared, trust=config.trust)
+        if guide is not None and not config.resume:
+            guide.start(trained.model)
     if rank() != 0:
         torch.manual_seed(config.seed + (rank() << 32))  # each rank drops out other units
     progress = LiveProgress()

@@ -1,12 +1,14 @@
-"""A second training loss that pulls the alignments of a model towards given ones."""
+"""A second training loss that pulls a model towards given alignments, or towards another model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
+from nmt.model import Seq2Seq
 from nmt.settings.bounds import Count, NonNegative
 from nmt.settings.build import Block
 from nmt.settings.plugins import PluginPoint, construct, locate
@@ -14,6 +16,16 @@ from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 
 SMALLEST = 1e-6  # added to shares, so that the loss of an alignment of 0 stays finite
+
+
+class Guided(NamedTuple):
+    """The loss of a guide for a batch, with the features that the loss of the translation needs too."""
+
+    features: Tensor
+    """The inputs (B, T, F) of the model's output layer."""
+    loss: Tensor
+    pieces: int
+    """The number of target pieces over which the loss is the mean."""
 
 
 class Guide(ABC):
@@ -37,6 +49,15 @@ class Guide(ABC):
     @abstractmethod
     def targets(self, batch: Batch) -> Tensor:
         """Return the share (B, T, S) of each source piece for each target piece; rows of zeros have no target."""
+
+    def start(self, model: Seq2Seq) -> None:  # noqa: B027  (most guides need none)
+        """Prepare a new model before its first update. A resumed run does not call this."""
+
+    def loss(self, model: Seq2Seq, batch: Batch) -> Guided:
+        """Return the features of the model, and by default the cross-entropy between its alignment and the targets."""
+        features, alignment = model.aligned_features(batch.source, batch.source_mask, batch.target_in)
+        targets = self.targets(batch)
+        return Guided(features, alignment_loss(alignment, targets), int(guided_pieces(targets)))
 
     def weight_at(self, update: int) -> float:
         """Return the weight of the loss at this update, counted from 0."""

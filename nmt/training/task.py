@@ -25,7 +25,7 @@ from nmt.text.batches import Batch
 from nmt.text.corpus import Corpus
 from nmt.training.checkpoints import Diverged
 from nmt.training.distributed import gather, join_losses, rank, world_size
-from nmt.training.guide import Guide, alignment_loss, guided_pieces
+from nmt.training.guide import Guide
 from nmt.training.logs import MetricsFile
 from nmt.training.metrics import merit
 from nmt.training.optimizers import REFUSALS, build_optimizer, build_schedule, step_schedule
@@ -106,10 +106,7 @@ class TranslationTask(pl.LightningModule):
         if self.guide is None or not self.guide.weight_at(self.global_step):
             features = self.model.features(*inputs)
         else:
-            features, alignment = self.model.aligned_features(*inputs)
-            given = self.guide.targets(batch)
-            losses["guide_loss"] = alignment_loss(alignment, given)
-            counts["guide_loss"] = int(guided_pieces(given))
+            features, losses["guide_loss"], counts["guide_loss"] = self.guide.loss(self.model, batch)
         targets = (batch.target_out, batch.target_mask)
         smoothing = self.settings.label_smoothing
         loss = output_loss(self.model.decoder.output, features, *targets, smoothing=smoothing)

@@ -139,7 +139,7 @@ def test_links_count_the_words_that_were_written(lexicon: str) -> None:
     assert doubled
 
 
-def test_what_cannot_be_replaced_is_refused_or_said(tmp_path: Path) -> None:
+def test_what_cannot_be_replaced_is_refused_or_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^search\.replace_unknown=true: needs alignments, but this model has no att"):
         make_translator("none").texts(LINES, BEAM)
     translator = make_translator(kind="ours")

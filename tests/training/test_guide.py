@@ -1,4 +1,4 @@
-"""A guide adds a loss on alignments: its value, its gradients and its targets equal naive ones, and 0 is off."""
+"""A guide adds a loss on alignments or contexts: its value, gradients and targets equal naive ones, and 0 is off."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from nmt.data.filters import Filters
 from nmt.data.pair import Pair
 from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder
+from nmt.model import Seq2Seq
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
 from nmt.training.gold_links import GoldLinks
 from nmt.training.guide import SMALLEST, Guide, alignment_loss
-from nmt.training.teacher import Teacher
+from nmt.training.teacher import Contexts, Teacher
 
 LINKED = [*TINY, "data=generated", "data.train_pairs=120", "data.test_pairs=2", "tokenizer.vocab_size=400"]
 TOKENIZER = TokenizerSettings(
@@ -133,10 +134,11 @@ def test_targets_of_a_teacher_are_the_alignment_that_it_used(prepared: Prepared,
     assert all(torch.equal(weight, before[name]) for name, weight in teacher.model.state_dict().items())
 
 
-def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any]) -> Path:
+def save_teacher(prepared: Prepared, folder: Path, attention: dict[str, Any], **settings: Any) -> Path:
     from nmt.inference.model_folder import TrainedModel, save_folder
 
-    config, sizes = tiny_config(attention, shared=False), (len(prepared.source), len(prepared.target))
+    config = tiny_config(attention, shared=False, **settings)
+    sizes = (len(prepared.source), len(prepared.target))
     folder.mkdir()
     model = random_model(config, vocabulary=sizes)
     save_folder(
@@ -157,7 +159,103 @@ def test_student_of_a_copy_of_itself_has_the_smallest_loss(prepared: Prepared, t
     assert alignment_loss(own + torch.rand_like(own) * batch.source_mask[:, None], targets) > entropy
 
 
+BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
+MEMORY = {"_target_": "nmt.attention.MemoryAttention", "slots": 3}
+
+
+def make_student(prepared: Prepared, attention: dict[str, Any], **settings: Any) -> Seq2Seq:
+    config = tiny_config(attention, shared=False, **settings)
+    return random_model(config, vocabulary=(len(prepared.source), len(prepared.target)), seed=5)
+
+
+@pytest.mark.parametrize("slots", [3, 40])
+@pytest.mark.parametrize("feeding", [False, True])
+def test_distance_of_contexts_equals_a_naive_loop(
+    slots: int, feeding: bool, prepared: Prepared, tmp_path: Path
+) -> None:
+    decoder = {"input_feeding": feeding}
+    folder = save_teacher(prepared, tmp_path / "teacher", BAHDANAU, decoder=decoder)
+    guide = Contexts(prepared=prepared, model=str(folder))
+    student = make_student(prepared, {**MEMORY, "slots": slots}, decoder=decoder)
+    guide.start(student)
+    batch = batch_of(prepared)
+    guided = guide.loss(student, batch)
+    model = load_folder(folder).model
+    distances = []
+    for row in range(3):
+        source, target = batch.source[row, batch.source_mask[row]][None], batch.target_in[row, batch.target_mask[row]]
+        states, final = model.encoder(model.embedding(source), source > -1)
+        memory = model.attention.write(states, source > -1)
+        state = model.decoder.init(final, memory)
+        own = student.encode(source, source > -1)[0].slots[0]
+        for t, piece in enumerate(target.tolist()):
+            _, state, weights = model.decoder.step(torch.tensor([[piece]]), state, memory)
+            if t < slots:
+                context = sum(weights[0, 0, s] * states[0, s] for s in range(source.shape[1]))
+                distances.append(sum((own[t, d] - context[d]).item() ** 2 for d in range(len(context))))
+    assert guided.pieces == len(distances)
+    assert guided.loss.item() == pytest.approx(sum(distances) / len(distances), rel=1e-4)
+    inputs = (batch.source, batch.source_mask, batch.target_in)
+    torch.testing.assert_close(guided.features, student.features(*inputs))
+    guided.loss.backward()
+    assert student.attention.W_alpha.weight.grad.any() and student.attention.W_beta.weight.grad is None
+
+
+def test_student_starts_with_the_teacher(prepared: Prepared, tmp_path: Path) -> None:
+    folder = save_teacher(prepared, tmp_path / "teacher", {"_target_": "nmt.attention.LuongAttention"})
+    student = make_student(prepared, MEMORY)
+    before = {name: weight.clone() for name, weight in student.state_dict().items()}
+    Contexts(prepared=prepared, model=str(folder)).start(student)
+    teacher = load_folder(folder).model.state_dict()
+    for name, weight in student.state_dict().items():
+        assert torch.equal(weight, before[name] if "attention." in name else teacher[name]), name
+    wider = make_student(prepared, MEMORY, decoder={"hidden_size": 12})
+    before = {name: weight.clone() for name, weight in wider.state_dict().items()}
+    Contexts(prepared=prepared, model=str(folder)).start(wider)
+    for name, weight in wider.state_dict().items():
+        fits = "attention." not in name and weight.shape == teacher[name].shape
+        assert torch.equal(weight, teacher[name] if fits else before[name]), name
+
+
+@pytest.mark.parametrize(
+    ("teacher", "attention", "settings", "problem"),
+    [
+        (MEMORY, MEMORY, {}, r"^guide\.model=.*: its attention compares no source states; train it with attention=bah"),
+        (BAHDANAU, BAHDANAU, {}, r"^guide=contexts: BahdanauAttention keeps no contexts; choose attention=memory, or"),
+        (BAHDANAU, MEMORY, {"encoder": {"layers": 2}}, r"^guide\.model=.*: encoder\S* is not that of this model; give"),
+        (BAHDANAU, MEMORY, {"size": 12}, r"^guide\.model=.*: encoder\S* is not that of this model; give both"),
+        (
+            *(BAHDANAU, {"_target_": "nmt.attention.MultiHeadAttention", "heads": 2, "inner": MEMORY}, {}),
+            r"its contexts have 8 numbers, and the slots of this model's attention 4; choose attention=memory",
+        ),
+    ],
+)
+def test_models_whose_contexts_cannot_be_compared_are_refused(
+    teacher: dict[str, Any], attention: dict[str, Any], settings: dict[str, Any], problem: str,
+    prepared: Prepared, tmp_path: Path,
+) -> None:  # fmt: skip
+    guide = Contexts(prepared=prepared, model=str(save_teacher(prepared, tmp_path / "teacher", teacher)))
+    with pytest.raises(UserError, match=problem):
+        guide.start(make_student(prepared, attention, **settings))
+
+
 # Whole runs.
+
+
+@pytest.mark.thorough
+def test_runs_guided_by_contexts_start_with_the_teacher_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = run.parent
+    plain = [word for word in LINKED if "slots" not in word]
+    train([*plain, "attention=bahdanau", "name=teacher"])
+    guide = ["guide=contexts", "guide.model=runs/teacher", "guide.decay_steps=20"]
+    guided = [*LINKED, *guide]
+    with pytest.raises(UserError, match="init_from=runs/teacher: guide=contexts starts with the teacher's weights"):
+        train([*plain, *guide, "init_from=runs/teacher", "name=twice"])
+    train([*guided, "name=uninterrupted"])
+    stop_at(8, guided)
+    monkeypatch.setattr(Contexts, "start", Mock(side_effect=AssertionError))
+    train(["resume=true"])
+    assert_same_model(run, runs / "uninterrupted")
 
 
 @pytest.mark.thorough
