@@ -5,13 +5,14 @@ the upper right. Each model learns it in a few seconds.
 
     python docs/figures.py                 writes docs/attentions/KIND.png for all kinds
     python docs/figures.py memory delta    for these kinds only
+    python docs/figures.py positions       the position encodings of memory attention, in memory-positions.png
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch.optim import Adam
 
+from nmt.attention import MemoryAttention
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -48,6 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "gated_delta": {"_target_": "GatedDeltaAttention", "key_size": 16},
     "mesa": {"_target_": "MesaAttention", "key_size": 16},
     "kernel": {"_target_": "KernelAttention", "key_size": 16},
+    "kernel-softmax": {"_target_": "KernelAttention", "key_size": 16, "feature_map": "softmax"},
     "multi_head": {
         "_target_": "MultiHeadAttention",
         "heads": 4,
@@ -58,9 +61,13 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     torch.set_num_threads(1)
-    for kind in sys.argv[1:] or KINDS:
+    folder = Path(__file__).parent / "attentions"
+    for kind in sys.argv[1:] or [*KINDS, "positions"]:
+        if kind == "positions":
+            draw_positions(folder / "memory-positions.png")
+            continue
         model, accuracy = train(KINDS[kind])
-        path = Path(__file__).parent / "attentions" / f"{kind}.png"
+        path = folder / f"{kind}.png"
         draw(*matrices(model), path, note=f"{accuracy:.0%} of the letters are right after {UPDATES:,} updates")
         print(f"{path}: {accuracy:.0%} of the letters right, {path.stat().st_size / 1000:.0f} kB", flush=True)
 
@@ -122,7 +129,10 @@ def matrices(model: Seq2Seq) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     memory, final = model.encode(source, mask, trace=True)
     _, read = model.decoder(target_in, model.decoder.init(final, memory), memory)
     write = memory.trace[0] if memory.trace is not None else torch.eye(LENGTH + 1)
-    return write.numpy(), read[0].numpy(), model.attention.align(read, memory)[0].numpy()
+    alignment = model.attention.align(read, memory)[0]
+    if memory.peak is not None:  # weights of a softmax over the source: the memory keeps them without their divisor
+        write, read = write / memory.mass[0, :, None], read * memory.mass[:, None]
+    return write.numpy(), read[0].numpy(), alignment.numpy()
 
 
 def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path, *, note: str) -> None:
@@ -151,6 +161,37 @@ def draw(write: np.ndarray, read: np.ndarray, alignment: np.ndarray, path: Path,
             set_ticks(range(0, len(labels), step), labels[::step], fontsize=7)
         axes.tick_params(length=0)
     figure.supxlabel(note, fontsize=8, color="dimgrey")
+    save(figure, path)
+
+
+def draw_positions(path: Path) -> None:
+    """Draw the position encodings l of 32 slots, for sources up to the longest, as eq. 12 prints them and rescaled."""
+    slots, longest = 32, 40
+    figure = Figure(figsize=(9.6, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels: list[tuple[str, Literal["mean"] | None, int]] = [
+        (f"as printed, a source of {longest} pieces", None, longest),
+        (f"mean 1, a source of {longest} pieces", "mean", longest),
+        ("mean 1, a source of 15 pieces", "mean", 15),
+    ]
+    for axes, (title, renormalise, length) in zip(figure.subplots(1, 3), panels, strict=True):
+        attention = MemoryAttention(
+            state_size=1, query_size=1, slots=slots, max_length=longest, renormalise=renormalise
+        )
+        mask = torch.ones(1, length, dtype=torch.bool)
+        encoding = attention.positions(mask, torch.zeros(1, dtype=torch.int64), torch.float32)[0]
+        extent = (0.5, length + 0.5, slots + 0.5, 0.5)
+        image = axes.imshow(encoding.T.numpy(), aspect="auto", interpolation="nearest", vmin=0, extent=extent)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("source position s", fontsize=8)
+        axes.set_ylabel("slot k", fontsize=8)
+        axes.tick_params(labelsize=7)
+        figure.colorbar(image).ax.tick_params(labelsize=7)
+    save(figure, path)
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def save(figure: Figure, path: Path) -> None:
     figure.savefig(path, dpi=100)
     with Image.open(path) as picture:
         colours = picture.convert("RGB").quantize(128)  # a third of the size

@@ -152,11 +152,14 @@ def save_figure(figure: Figure, path: Path, *, user_named: bool = False, **setti
 def draw_weights(
     axes: Axes, weights: np.ndarray, scale: Scale, *, gold: Collection[Link] = (), title: str, size: float = FONT_SIZE
 ) -> AxesImage:
-    """Draw each weight as a coloured cell, NaN in grey, with outlines of ``gold`` links (column, row) and a title."""
+    """Draw each weight as a coloured cell, NaN in grey, with outlines of ``gold`` links (column, row) and a title.
+
+    ``weights`` may also be colours (rows, columns, 3), such as those of ``mix_slots``.
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Rectangle
 
-    rows, columns = weights.shape
+    rows, columns = weights.shape[:2]
     image = axes.imshow(
         strongest(weights),
         aspect="auto",
@@ -173,6 +176,28 @@ def draw_weights(
     axes.tick_params(length=0, labelsize=size)
     axes.set_title(xml_safe(title), loc="left", parse_math=False, fontsize=max(size, 9))
     return image
+
+
+def mix_slots(write: np.ndarray, read: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the colours (T, S, 3) of the cells of an alignment, one colour per slot, and its largest weight.
+
+    ``write`` (R, S) is α and ``read`` (T, R) is β, none negative. Slot k contributes β_tk α_ks to the cell of target
+    piece t and source piece s. A cell mixes the colours of its slots; white means 0, and the cell with the largest
+    weight has full colour. The weights of a target piece are divided by their sum.
+    """
+    read = read / np.maximum((read @ write).sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    largest = max(float((read @ write).max()), float(np.finfo(np.float32).tiny))
+    channels = [1 - read @ (write * (1 - channel)[:, None]) / largest for channel in slot_colours(len(write)).T]
+    return np.stack(channels, axis=2).clip(0, 1), largest
+
+
+def slot_colours(slots: int) -> np.ndarray:
+    """Return one colour per slot, as RGB (R, 3): hues from red to violet, in the order of the slots."""
+    from matplotlib.colors import hsv_to_rgb
+
+    hues = np.linspace(0, 0.8, slots)
+    colours: np.ndarray = hsv_to_rgb(np.stack([hues, np.full(slots, 0.9), np.full(slots, 0.75)], axis=1))
+    return colours
 
 
 def draw_bar(figure: Figure, image: AxesImage, scale: Scale, **place: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.alignment.colours import scale_of
+from nmt.alignment.colours import UNIT, scale_of
 from nmt.alignment.figures import (
     OUTLINE,
     POINTS,
@@ -19,9 +19,10 @@ from nmt.alignment.figures import (
     draw_weights,
     fonts_for,
     label_cells,
+    mix_slots,
     new_figure,
     save_figure,
-    xml_safe,
+    slot_colours,
 )
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.data.links import Link
@@ -126,39 +127,24 @@ def _labelled(figure: Figure, axes: Axes, source: Sequence[str], target: Sequenc
 def save_slots(
     write: np.ndarray, read: np.ndarray, source: Sequence[str], target: Sequence[str], path: Path, *, title: str = ""
 ) -> None:
-    """Draw which slot of a memory each cell of the alignment comes from: one colour per slot.
+    """Draw which slot of a memory each cell of the alignment comes from; see ``mix_slots``.
 
-    ``write`` (R, S) is α and ``read`` (T, R) is β, none negative. Slot k contributes β_tk α_ks to the cell of target
-    piece t and source piece s. A cell mixes the colours of its slots; white means 0, and the cell with the largest
-    weight of the sentence has full colour. The files are those of ``save_heatmap``.
+    The files are those of ``save_heatmap``.
     """
-    colours = slot_colours(len(write))
-    read = read / np.maximum((read @ write).sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    largest = max(float((read @ write).max()), np.finfo(np.float32).tiny)
-    channels = [1 - read @ (write * (1 - channel)[:, None]) / largest for channel in colours.T]
+    colours, largest = mix_slots(write, read)
     figure, axes = _new_cells(source, target)
     height = figure.get_size_inches()[1]
     title = "\n".join(textwrap.fill(line, LINE_LENGTH) for line in title.split("\n"))
     with _labelled(figure, axes, source, target, title):
-        axes.imshow(np.stack(channels, axis=2).clip(0, 1), aspect="auto", interpolation="nearest")
-        axes.xaxis.tick_top()
-        axes.tick_params(length=0)
-        axes.set_title(xml_safe(title), loc="left", parse_math=False)
+        draw_weights(axes, colours, UNIT, title=title)
     legend = figure.add_axes((0, -0.45 / height, 1, 0.16 / height))
-    legend.imshow(colours[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1))
+    legend.imshow(
+        slot_colours(len(write))[None], aspect="auto", interpolation="nearest", extent=(0.5, len(write) + 0.5, 0, 1)
+    )
     legend.set_yticks([])
     legend.set_xticks(sorted({1, len(write)}))
     legend.set_xlabel(f"slot; full colour: weight {largest:.2f}")
     save_figure(figure, path, bbox_inches="tight")
-
-
-def slot_colours(slots: int) -> np.ndarray:
-    """Return one colour per slot, as RGB (R, 3): hues from red to violet, in the order of the slots."""
-    from matplotlib.colors import hsv_to_rgb
-
-    hues = np.linspace(0, 0.8, slots)
-    colours: np.ndarray = hsv_to_rgb(np.stack([hues, np.full(slots, 0.9), np.full(slots, 0.75)], axis=1))
-    return colours
 
 
 @dataclass(frozen=True, kw_only=True)

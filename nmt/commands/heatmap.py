@@ -240,7 +240,7 @@ def _draw_slots(
         targets = [translation.text for translation in translations]
     for row, pair in _with_words(_align(translator, options, sources, targets), options):
         slots = slot_weights(translator, sources[row], targets[row])
-        if slots is None or translator.attention.signed:
+        if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
             reason = "keeps every source state" if slots is None else "has negative weights"
             raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")
         file = folder / f"{row + 1:04}.{options.format}"

@@ -34,7 +34,7 @@ Curves = Mapping[str, Sequence[Mapping[str, Sequence[tuple[int, float]]]]]
 class Panel(NamedTuple):
     """A heatmap: weights with the labels of its rows and columns (none: numbers), and gold links (column, row).
 
-    Panels of one ``quantity`` share a scale.
+    Panels of one ``quantity`` share a scale. Colours (rows, columns, 3) in place of weights have none.
     """
 
     title: str
@@ -182,10 +182,15 @@ def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
         figure.set_size_inches(
             max(4.6, width) * count, max(2.2, height) * lines
         )  # the layout needs room for the labels
-        if len({*scales}) == 1:
-            draw_bar(figure, images[0], scales[0], ax=[axes for axes, _ in used], shrink=0.8, aspect=30)
+        bars = [
+            (axes, image, scale)
+            for (axes, panel), image, scale in zip(used, images, scales, strict=True)
+            if panel.weights.ndim == 2
+        ]
+        if len({scale for *_, scale in bars}) == 1:
+            draw_bar(figure, bars[0][1], bars[0][2], ax=[axes for axes, *_ in bars], shrink=0.8, aspect=30)
         else:
-            for (axes, _), image, scale in zip(used, images, scales, strict=True):
+            for axes, image, scale in bars:
                 draw_bar(figure, image, scale, ax=axes)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
@@ -199,7 +204,7 @@ def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> list[f
     """Label cells of ``pitch`` points, or of their present size. Return the size of cells and labels in points."""
     box = axes.get_window_extent()
     points = POINTS / axes.figure.dpi
-    rows, columns = panel.weights.shape
+    rows, columns = panel.weights.shape[:2]
     across = min(columns, MAX_LABELS) * CELL
     down = min(rows, MAX_LABELS) * CELL
     if panel.columns and columns <= MAX_LABELS:

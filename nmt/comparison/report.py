@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nmt.alignment.figures import mix_slots
 from nmt.comparison.alignments import load_translator, measure_alignments
 from nmt.comparison.figures import Panel, draw_curves, draw_heatmaps, draw_lengths, draw_pareto, save_figure
 from nmt.comparison.measures import Bucket, Measurements, length_buckets, spread_rows
@@ -42,6 +43,11 @@ COLOURS = (
     "References, force-decoded: target down, source across. Alignments show the share of each source word by absolute "
     "value; darker is larger. In α and β with negative weights, blue is positive and red negative. The bars show the "
     "scales. Orange outlines are gold links."
+)
+
+MIXED = (
+    "β_tk α_ks between pieces, target down, source across: one colour per slot, from red (the first) to violet (the "
+    "last). A cell mixes the colours of its slots."
 )
 
 
@@ -161,7 +167,10 @@ def _pictures(
 def _sentences(
     folder: Path, drawn: Mapping[str, Sequence[Mapping[str, Any]]], test: TestSet, rows: Sequence[int]
 ) -> list[Block]:
-    """Draw each sentence once for all models: their alignments, then α and β of those that write into slots."""
+    """Draw each sentence once for all models: their alignments, then α and β of those that write into slots.
+
+    A last picture shows β_tk α_ks, unless weights are negative.
+    """
     blocks: list[Block] = []
     for number, row in enumerate(rows):
         gold = test.golds[row].possible if test.golds else ()
@@ -180,7 +189,19 @@ def _sentences(
             path = save_figure(draw_heatmaps(panels, columns=2), folder / f"slots-{number + 1}")
             text = "α (written): each source piece in each slot. β (read): each slot for each target piece."
             blocks.append(Picture(path, text))
+        if mixed := [panel for label, example in slots.items() for panel in _mixed_slots(label, example)]:
+            path = save_figure(draw_heatmaps(mixed), folder / f"slot-colours-{number + 1}")
+            blocks.append(Picture(path, MIXED))
     return blocks
+
+
+def _mixed_slots(label: str, example: Mapping[str, Any]) -> Iterator[Panel]:
+    """Yield the panel that shows which slot each weight comes from; none for negative weights, which have no colour."""
+    write, read = (np.array(example[side]) for side in ("write", "read"))
+    if min(write.min(), read.min()) >= 0:
+        colours, largest = mix_slots(write, read)
+        title = f"{label}: full colour is {largest:.2f}"
+        yield Panel(title, colours, example["target_pieces"], example["source_pieces"], quantity="βα")
 
 
 def _slots(label: str, example: Mapping[str, Any]) -> list[Panel]:

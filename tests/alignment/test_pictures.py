@@ -19,10 +19,19 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from nmt.alignment.colours import UNIT, Scale, scale_of, scales_of
-from nmt.alignment.figures import MAX_LABEL_LENGTH, MAX_MARKS, is_visible, short_label, strongest
-from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap, save_slots, slot_colours
+from nmt.alignment.figures import (
+    MAX_LABEL_LENGTH,
+    MAX_MARKS,
+    is_visible,
+    mix_slots,
+    short_label,
+    slot_colours,
+    strongest,
+)
+from nmt.alignment.heatmap import MAX_LABELS, draw_heatmap, save_heatmap, save_slots
 from nmt.alignment.page import Example, alignment_page, alignment_table
 from nmt.comparison.figures import Panel, draw_heatmaps
+from nmt.comparison.report import _mixed_slots
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
@@ -306,6 +315,19 @@ def test_page_of_signed_weights_has_one_hue_per_sign() -> None:
     assert '<td title="-40" style="background:#67001f;color:#fff">-40</td>' in page
     assert '<td title="10" style="background:#9ecae1;color:#000">10</td>' in page
     assert "Blue weights are positive, red ones negative." in page
+
+
+def test_report_colours_slots_without_negative_weights() -> None:
+    example = {"write": [[1.0, 0], [0, 1]], "read": [[0.5, 0], [1, 1]], "source_pieces": ["a", "b"]}
+    example |= {"target_pieces": ["x", "y"]}
+    (panel,) = _mixed_slots("memory", example)
+    colours, largest = mix_slots(np.array(example["write"]), np.array(example["read"]))
+    assert panel.title == f"memory: full colour is {largest:.2f}" == "memory: full colour is 1.00"
+    figure = draw_heatmaps([panel, Panel("α", np.eye(2), [], [])])
+    assert len(figure.axes) == 3  # one bar, of α
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), colours)
+    assert len(draw_heatmaps([panel]).axes) == 1
+    assert not [*_mixed_slots("kernel", example | {"write": [[1.0, -0.1], [0, 1]]})]
 
 
 def test_cells_of_slots_mix_the_colours_of_their_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,6 +268,30 @@ def test_lines_without_words_have_no_picture_of_slots(
     assert f"warning: {files}/src: 1 of 3 pairs not drawn: the line or its translation is empty" in printed.err
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("attention", "drawn"),
+    [
+        ({"_target_": "nmt.attention.KernelAttention", "feature_map": "softmax"}, True),
+        ({"_target_": "nmt.attention.KernelAttention", "feature_map": "taylor"}, False),  # only their sums are positive
+        ({"_target_": "nmt.attention.CovarianceAttention"}, False),
+    ],
+)
+def test_slots_of_other_attentions_are_drawn_unless_negative(
+    attention: dict[str, str],
+    drawn: bool,
+    make_model: Callable[..., Path],
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [f"model={make_model(attention)}", f"src={files}/src", f"tgt={files}/tgt", f"output={files}/a"]
+    if drawn:
+        assert [file.name for file in printed_files([*words, "slots=true", "limit=1"], capsys)] == ["0001.png"]
+    else:
+        with pytest.raises(UserError, match="slots=true: .* attention has negative weights; use a model with slots"):
+            heatmap([*words, "slots=true"])
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -304,7 +304,7 @@ def test_page_needs_no_other_file(report: Path) -> None:
     assert places and all(place.startswith("data:image/png;base64,") for place in places)
     assert {"script", "link", "iframe", "object", "embed"}.isdisjoint(re.findall(r"<(\w+)", text))
     assert not re.search(r"url\(|@import|https?:", text)
-    for name in ("learning-curves", "pareto", "lengths", "alignments-1", "slots-1"):
+    for name in ("learning-curves", "pareto", "lengths", "alignments-1", "slots-1", "slot-colours-1"):
         for form in ("png", "svg", "pdf"):
             assert (report / "figures" / f"{name}.{form}").is_file()
 
