@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import torch
 from torch.optim import Adam
 
 from nmt.files.private import MARK
-from nmt.inference.model_folder import TrainedModel
+from nmt.inference.engines import OnnxEngineName
+from nmt.inference.model_folder import TrainedModel, save_folder
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
@@ -91,6 +92,27 @@ def trained_model(
 ) -> TrainedModel:
     """Return the model with this tokenizer on both sides."""
     return TrainedModel(model=model, source=tokenizer, target=tokenizer, config=config, longest_source=longest_source)
+
+
+def save_random(
+    folder: Path,
+    config: dict[str, Any],
+    tokenizer: Tokenizer,
+    *,
+    engines: Collection[OnnxEngineName] = (),
+    longest_source: int = 40,
+    **options: Any,
+) -> TrainedModel:
+    """Save an untrained model with this tokenizer on both sides in ``folder``, and export it for ``engines``."""
+    from nmt.inference.onnx.export import export
+
+    model = random_model(config, vocabulary=len(tokenizer), longest_source=longest_source, **options)
+    trained = trained_model(config, tokenizer, model, longest_source=longest_source)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_folder(folder, trained)
+    if engines:
+        export(trained, folder, engines=engines)
+    return trained
 
 
 def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[float]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import save_random, tiny_config
 from safetensors.torch import load_file, save_file
 
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
-from nmt.inference.model_folder import Base, TrainedModel, load_folder, model_fingerprint, save_adapter, save_folder
+from nmt.inference.model_folder import Base, TrainedModel, load_folder, model_fingerprint, save_adapter
 from nmt.inference.shards import translator_fingerprint
 from nmt.inference.translator import Translator
 from nmt.model import Seq2Seq
@@ -29,9 +29,7 @@ CONFIG = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, 
 
 
 def save_base(folder: Path, *, seed: int = 1) -> Path:
-    folder.mkdir(parents=True)
-    model = random_model(CONFIG, vocabulary=280, seed=seed, scale=2)
-    save_folder(folder, trained_model(CONFIG, TOKENIZER, model))
+    save_random(folder, CONFIG, TOKENIZER, seed=seed, scale=2)
     return folder
 
 
@@ -119,16 +117,29 @@ def test_runs_can_be_moved_together(base: Path, adapter: Path, tmp_path: Path, m
     assert equal(load_folder(Path()).model, expected)
 
 
+def replace_by_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize(
-    ("place", "problem"),
+    ("damage", "problem"),
     [
-        ("a", "has no adapter.safetensors; name a run of nmt-train adapt=lora"),
-        ("missing", "no such folder; name a run"),
+        (lambda file: shutil.rmtree(file.parent), "no such folder; name a run"),
+        (lambda file: file.unlink(), "has no adapter.safetensors; name a run of nmt-train adapt=lora"),
+        (replace_by_pipe, "has no adapter.safetensors"),
+        *(
+            (lambda file, data=data: file.write_bytes(data), "cannot be read as an adapter .*; train the adapter")
+            for data in (b"", b"x" * 100, struct.pack("<Q", 1 << 40) + b"{}", struct.pack("<Q", 2) + b"{}")
+        ),
     ],
 )
-def test_folder_without_an_adapter_is_refused(base: Path, place: str, problem: str) -> None:
-    with pytest.raises(UserError, match=f"^adapter={base.parent / place}: {problem}"):
-        load_folder(base, adapter=base.parent / place)
+def test_folder_without_a_readable_adapter_is_refused(
+    base: Path, adapter: Path, damage: Callable[[Path], object], problem: str
+) -> None:
+    damage(adapter / "adapter.safetensors")
+    with pytest.raises(UserError, match=rf"^(adapter=)?{adapter}(/adapter\.safetensors)?: {problem}"):
+        load_folder(base, adapter=adapter)
 
 
 def test_exported_graphs_are_not_used_with_an_adapter(base: Path, adapter: Path) -> None:
@@ -198,22 +209,6 @@ def test_path_of_the_base_cannot_lead_astray(adapter: Path, place: str) -> None:
     forge(adapter, lambda about, _: about.update(base_folder=place, base="0" * 64))
     with pytest.raises(UserError, match=f"^model={adapter}: an adapter of the model in .*; give that model"):
         load_folder(adapter)
-
-
-@pytest.mark.attack("forged adapter")
-@pytest.mark.parametrize("content", [b"", b"x" * 100, struct.pack("<Q", 1 << 40) + b"{}", struct.pack("<Q", 2) + b"{}"])
-def test_other_file_is_refused(base: Path, adapter: Path, content: bytes) -> None:
-    (adapter / "adapter.safetensors").write_bytes(content)
-    with pytest.raises(UserError, match=r"adapter\.safetensors: cannot be read as an adapter .*; train the adapter"):
-        load_folder(base, adapter=adapter)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_named_pipe_is_refused(base: Path, adapter: Path) -> None:
-    (adapter / "adapter.safetensors").unlink()
-    os.mkfifo(adapter / "adapter.safetensors")
-    with pytest.raises(UserError, match="has no adapter.safetensors"):
-        load_folder(base, adapter=adapter)
 
 
 def test_shards_of_another_adapter_have_another_identity(base: Path, adapter: Path) -> None:

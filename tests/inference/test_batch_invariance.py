@@ -10,15 +10,14 @@ from random import Random
 import pytest
 import torch
 from attack_table import Trials
-from builders import random_model, tiny_config, trained_model
+from builders import save_random, tiny_config
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from nmt.config import compose_train
 from nmt.inference import bulk
 from nmt.inference.engines import EngineName
-from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.export import export
+from nmt.inference.onnx.export import ENGINES
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
@@ -85,10 +84,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         config["data"]["lowercase"] = False
     else:
         config = tiny_config(ATTENTIONS[request.param], size=16, encoder={"layers": 2})
-    model = random_model(config, vocabulary=300, longest_source=200, seed=1, scale=3.0, eos_bias=1.0)
-    trained = trained_model(config, tokenizer, model, longest_source=200)
-    save_folder(folder, trained)
-    export(trained, folder, None)
+    options = {"longest_source": 200, "seed": 1, "scale": 3.0, "eos_bias": 1.0}
+    save_random(folder, config, tokenizer, engines=ENGINES, **options)
     return folder
 
 

@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import save_random, tiny_config
 
-from nmt.inference.model_folder import save_folder
-from nmt.inference.onnx.export import export
 from nmt.text.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,10 +110,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fork") / "run"
     tokenizer = Tokenizer.train([" ".join(LINES)], vocab_size=290)
     config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=64, embeddings=64)
-    trained = trained_model(config, tokenizer, random_model(config, scale=3.0))
-    folder.mkdir()
-    save_folder(folder, trained)
-    export(trained, folder, engines=["onnx", "onnx-int8"])
+    save_random(folder, config, tokenizer, engines=["onnx", "onnx-int8"], scale=3.0)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -11,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import random_model, save_random, tiny_config, trained_model
 
 from nmt.attention.multi_head import MultiHeadAttention
 from nmt.errors import UserError
 from nmt.files.checkpoint import write_checkpoint
-from nmt.inference.model_folder import load_folder, non_finite, pack, save_folder
+from nmt.inference.model_folder import load_folder, non_finite, pack
 from nmt.inference.translator import Translator
 from nmt.model.build import SkipInitialisation, build_model
 from nmt.model.decoder import LSTMDecoder
@@ -242,17 +241,9 @@ def test_wrong_types_are_named(tmp_path: Path, stored: dict[str, Any], key: str,
     assert message in problem(tmp_path, stored)
 
 
-def test_a_pipe_is_not_a_model(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "model.pt")
-    with pytest.raises(UserError, match=r"has no model\.pt"):
-        load_folder(tmp_path)
-
-
 def test_loading_gives_back_what_was_saved(tmp_path: Path, tokenizer: Tokenizer) -> None:
     for attention in (MULTI_HEAD, LOW_RANK):
-        config = tiny_config(attention)
-        model = random_model(config, vocabulary=len(tokenizer), longest_source=12)
-        save_folder(tmp_path, trained_model(config, tokenizer, model, longest_source=12))
+        model = save_random(tmp_path, tiny_config(attention), tokenizer, longest_source=12).model
         assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
         assert (trained := load_folder(tmp_path)).target is trained.source and trained.longest_source == 12
         loaded = trained.model.state_dict()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -65,7 +64,11 @@ def exported(
     trained = trained_model(config, TOKENIZER, model, longest_source=longest_source)
     save_folder(folder, trained)
     export(trained, folder, lists, engines=engines)
-    return Translator(trained), Translator(open_onnx(folder, LoadSettings(engine="onnx", threads=1)))
+    return Translator(trained), by_onnx(folder)
+
+
+def by_onnx(folder: Path, engine: OnnxEngineName = "onnx", **settings: Any) -> Translator:
+    return Translator(open_onnx(folder, LoadSettings(engine=engine, threads=1, **settings)))
 
 
 def assert_equal_translations(expected: Translator, actual: Translator, options: SearchOptions) -> None:
@@ -93,28 +96,47 @@ SLOW = {
     "none",
     "sparse",
 }
-KINDS = [pytest.param([name], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
+KINDS = [pytest.param([name, "decoder.layers=2"], marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES]
 
 
-BOTH = pytest.param(["gated_delta", "attention.directions=both"], marks=pytest.mark.slow)
+def transformer(part: str, self_attention: str) -> list[str]:
+    """Return settings that make the encoder or decoder a Transformer."""
+    sizes = [f"{part}.layers=1", f"{part}.feedforward_size=24"]
+    return [f"{part}=transformer", *sizes, f"{part}.self_attention={self_attention}"]
 
 
-@pytest.mark.parametrize("words", [*KINDS, BOTH, ["luong", "decoder.input_feeding=true"]], ids=",".join)
+LINEAR = [*transformer("encoder", "linear"), *transformer("decoder", "linear")]
+FEEDING = "decoder.input_feeding=true"
+OTHERS = [
+    ["luong", FEEDING, "decoder.layers=2"],
+    *(
+        ["memory", f"decoder.output_layer={layer}", FEEDING, "encoder=lstm", "encoder.layers=2"]
+        for layer in ("attentional", "direct")
+    ),
+    ["memory", *transformer("encoder", "softmax"), *transformer("decoder", "linear")],
+    ["memory", "encoder=lstm", *transformer("decoder", "softmax")],
+    ["memory", *LINEAR, "encoder.feature_map=hedgehog", "decoder.feature_map=features"],
+]
+OTHERS_SLOW = [
+    ["gated_delta", "attention.directions=both", "decoder.layers=2"],
+    ["memory", *transformer("encoder", "linear"), *transformer("decoder", "softmax")],
+    ["memory", "encoder=bilstm", *transformer("decoder", "linear")],
+    ["memory", *LINEAR, "encoder.feature_map=features", "decoder.feature_map=hedgehog"],
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*KINDS, *OTHERS, *(pytest.param(words, marks=pytest.mark.slow) for words in OTHERS_SLOW)],
+    ids=lambda words: ",".join(word for word in words if "layers" not in word and "size" not in word),
+)
 def test_engines_agree(words: list[str], tmp_path: Path) -> None:
-    pair = exported(tmp_path, f"attention={words[0]}", *words[1:], "decoder.layers=2")
+    pair = exported(tmp_path, f"attention={words[0]}", *words[1:])
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
     assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
     assert_equal_translations(*pair, SearchOptions(temperature=1.2, n_best=2, max_length=9))
     if words[0] != "none":
         assert_equal_translations(*pair, SearchOptions(beam_size=3, coverage_penalty=0.3, max_length=9))
-
-
-@pytest.mark.parametrize("output_layer", ["attentional", "direct"])
-def test_engines_agree_with_every_output_layer(output_layer: str, tmp_path: Path) -> None:
-    words = [f"decoder.output_layer={output_layer}", "decoder.input_feeding=true", "encoder=lstm", "encoder.layers=2"]
-    assert_equal_translations(
-        *exported(tmp_path, "attention=memory", *words), SearchOptions(beam_size=4, n_best=4, max_length=9)
-    )
 
 
 @pytest.mark.parametrize(
@@ -130,8 +152,8 @@ def test_engines_agree_for_grus(words: list[str], tmp_path: Path, monkeypatch: p
     pair = exported(tmp_path, *words, engines=ENGINES)
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
     assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
-    by_int8 = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx-int8"))).translate(LINES)
-    for left, right in zip(pair[1].translate(LINES), by_int8, strict=True):
+    results = pair[1].translate(LINES), by_onnx(tmp_path, "onnx-int8").translate(LINES)
+    for left, right in zip(*results, strict=True):
         assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
     monkeypatch.setattr(graphs, "MAX_TABLE", 0)
     assert_equal_translations(*exported(tmp_path, *words), SearchOptions(beam_size=4, max_length=9))
@@ -155,48 +177,6 @@ def test_export_changes_neither_the_model_nor_the_logging_of_its_caller(tmp_path
     finally:
         logging.disable(logging.NOTSET)
     assert {weight.dtype for weight in trained.model.parameters()} == {torch.float64} and trained.model.training
-
-
-def transformer(part: str, self_attention: str) -> list[str]:
-    """Return settings that make the encoder or decoder a Transformer."""
-    return [
-        f"{part}=transformer",
-        f"{part}.layers=1",
-        f"{part}.feedforward_size=24",
-        f"{part}.self_attention={self_attention}",
-    ]
-
-
-LINEAR = [*transformer("encoder", "linear"), *transformer("decoder", "linear")]
-
-
-def feature_maps(encoder: str, decoder: str) -> list[str]:
-    return [f"encoder.feature_map={encoder}", f"decoder.feature_map={decoder}"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [*transformer("encoder", "softmax"), *transformer("decoder", "linear")],
-        ["encoder=lstm", *transformer("decoder", "softmax")],
-        [*LINEAR, *feature_maps("hedgehog", "features")],
-        *(
-            pytest.param(words, marks=pytest.mark.slow)
-            for words in (
-                [*transformer("encoder", "linear"), *transformer("decoder", "softmax")],
-                ["encoder=bilstm", *transformer("decoder", "linear")],
-                [*LINEAR, *feature_maps("features", "hedgehog")],
-            )
-        ),
-    ],
-    ids=lambda words: ",".join(word for word in words if "layers" not in word and "size" not in word),
-)
-def test_engines_agree_for_transformers(words: list[str], tmp_path: Path) -> None:
-    words = ["attention=memory", *words]
-    pair = exported(tmp_path, *words)
-    assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
-    assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))
-    assert_equal_translations(*pair, SearchOptions(temperature=1.2, n_best=2, max_length=9))
 
 
 def test_engines_agree_without_the_embedding_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,20 +251,40 @@ class TestShortlist:
         pair = exported(
             tmp_path, f"attention={words[0]}", *words[1:], lists=(best, np.arange(4, dtype=np.int32)), engines=ENGINES
         )
-        short = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1, shortlist=True)))
+        short = by_onnx(tmp_path, shortlist=True)
         for options in (SearchOptions(beam_size=4, n_best=4, max_length=9), SearchOptions(beam_size=1, max_length=9)):
             assert_equal_translations(pair[0], short, options)
-            integers = [
-                Translator(open_onnx(tmp_path, LoadSettings(engine="onnx-int8", threads=1, shortlist=restricted)))
-                for restricted in (False, True)
-            ]
+            integers = [by_onnx(tmp_path, "onnx-int8", shortlist=restricted) for restricted in (False, True)]
             assert_equal_translations(*integers, options)
 
+    @pytest.mark.parametrize("damage", ["truncated", b"", b"nonsense", "other rows"])
+    def test_damaged_or_missing_shortlist_is_reported(
+        self, short_run: Path, tmp_path: Path, damage: bytes | str
+    ) -> None:
+        run = shutil.copytree(short_run, tmp_path / "copy")
+        file = run / "onnx" / "shortlist.npz"
+        forged = "shortlist.npz: cannot be read"
+        if damage == "other rows":
+            with np.load(file) as stored:
+                arrays = {**stored, "weight": np.zeros((290, 5), np.float32)}
+            np.savez(file, **arrays)
+            forged = r"graphs that do not fit together \('output.weight'\); write them again"
+        else:
+            file.write_bytes(file.read_bytes()[:2000] if isinstance(damage, str) else damage)
+        with pytest.raises(UserError, match=r"shortlist.npz: cannot be read as a shortlist \(wrong checksum\)"):
+            by_onnx(run, shortlist=True).texts(LINES)
+        record_checksum(file)  # as in a forged folder
+        with pytest.raises(UserError, match=forged):
+            by_onnx(run, shortlist=True).texts(LINES)
+        file.unlink()
+        missing = "shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=50"
+        with pytest.raises(UserError, match=missing):
+            open_onnx(run, LoadSettings(engine="onnx", shortlist=True))
+        with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
+            Translator.load(run, engine="torch", shortlist=True)
+
     def test_translations_use_the_shortlist_only(self, short_run: Path) -> None:
-        unrestricted, restricted = (
-            Translator(open_onnx(short_run, LoadSettings(engine="onnx", threads=1, shortlist=shortlist)))
-            for shortlist in (False, True)
-        )
+        unrestricted, restricted = (by_onnx(short_run, shortlist=shortlist) for shortlist in (False, True))
         allowed = {*TOKENIZER.pieces([*range(4, 8), *range(270, 290)]), "</s>"}
         options = SearchOptions(beam_size=30, n_best=5, max_length=9)
 
@@ -294,35 +294,6 @@ class TestShortlist:
 
         assert used_pieces(restricted) <= allowed and len(used_pieces(restricted)) > 5
         assert not used_pieces(unrestricted) <= allowed  # so the shortlist made a difference
-
-    def test_rows_of_another_size_are_refused(self, short_run: Path, tmp_path: Path) -> None:
-        run = shutil.copytree(short_run, tmp_path / "copy")
-        file = run / "onnx" / "shortlist.npz"
-        with np.load(file) as stored:
-            arrays = {**stored, "weight": np.zeros((290, 5), np.float32)}
-        np.savez(file, **arrays)
-        record_checksum(file)  # as in a forged folder
-        with pytest.raises(UserError, match=r"graphs that do not fit together \('output.weight'\); write them again"):
-            Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
-
-    def test_missing_or_damaged_shortlist_is_reported(self, short_run: Path, tmp_path: Path) -> None:
-        run = shutil.copytree(short_run, tmp_path / "copy")
-        file = run / "onnx" / "shortlist.npz"
-        content = file.read_bytes()
-        for damage in (content[:2000], b"", b"nonsense"):
-            file.write_bytes(damage)
-            with pytest.raises(UserError, match=r"shortlist.npz: cannot be read as a shortlist \(wrong checksum\)"):
-                Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
-            record_checksum(file)  # as in a forged folder
-            with pytest.raises(UserError, match="shortlist.npz: cannot be read"):
-                Translator(open_onnx(run, LoadSettings(engine="onnx", shortlist=True))).texts(LINES)
-        file.unlink()
-        with pytest.raises(
-            UserError, match="shortlist=true: .* has no shortlist; write one with nmt-export .* shortlist=50"
-        ):
-            open_onnx(run, LoadSettings(engine="onnx", shortlist=True))
-        with pytest.raises(UserError, match="shortlist=true: engine=torch has no shortlist; use engine=onnx"):
-            Translator.load(run, engine="torch", shortlist=True)
 
 
 @pytest.mark.parametrize(
@@ -378,6 +349,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     exported(folder, "attention=memory", engines=ENGINES)
     return folder
+
+
+@pytest.fixture
+def copy(run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(run, tmp_path / "copy")
 
 
 def test_memories_are_translated_by_the_torch_model(run: Path) -> None:
@@ -462,9 +438,8 @@ class TestFolder:
             assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
-        by_onnx = Translator(open_onnx(run, LoadSettings(engine="onnx"))).translate(LINES)
-        by_int8 = Translator(open_onnx(run, LoadSettings(engine="onnx-int8"))).translate(LINES)
-        for left, right in zip(by_onnx, by_int8, strict=True):
+        results = by_onnx(run).translate(LINES), by_onnx(run, "onnx-int8").translate(LINES)
+        for left, right in zip(*results, strict=True):
             assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
 
     @pytest.mark.parametrize("graph", ["encode", "step"])
@@ -477,75 +452,55 @@ class TestFolder:
         assert len(integers) >= 2
         assert 2 * 255 * max(int(np.abs(weight.astype(int)).max()) for weight in integers) <= np.iinfo(np.int16).max
 
-    def test_graphs_of_another_model_are_refused(self, run: Path, tmp_path: Path) -> None:
-        assert exported_engines(run) == ["onnx", "onnx-int8"]
-        other = shutil.copytree(run, tmp_path / "copy")
-        assert exported_engines(other) == ["onnx", "onnx-int8"]  # a copy of a model counts as the same model
-        content = bytearray((other / "model.pt").read_bytes())
+    def test_graphs_of_another_model_are_refused(self, copy: Path) -> None:
+        assert exported_engines(copy) == ["onnx", "onnx-int8"]  # a copy of a model counts as the same model
+        content = bytearray((copy / "model.pt").read_bytes())
         content[-100] ^= 1
-        (other / "model.pt").write_bytes(content)
-        assert exported_engines(other) == []
+        (copy / "model.pt").write_bytes(content)
+        assert exported_engines(copy) == []
         with pytest.raises(UserError, match="engine=onnx: .* has graphs of another model.* nmt-export model="):
-            open_onnx(other, LoadSettings(engine="onnx"))
+            open_onnx(copy, LoadSettings(engine="onnx"))
 
-    def test_graphs_with_other_inputs_are_refused(self, run: Path, tmp_path: Path) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
+    def test_graphs_with_other_inputs_are_refused(self, copy: Path) -> None:
         for name in ("step.onnx", "align.onnx"):
-            file, about = other / "onnx" / name, other / "onnx" / "about.json"
-            content, recorded = file.read_bytes(), about.read_text()
+            file = copy / "onnx" / name
+            content = file.read_bytes()
             file.write_bytes(content.replace(b"length", b"len'th"))
-            stored = json.loads(recorded)
-            stored["checksums"][name] = checksum(file)
-            about.write_text(json.dumps(stored))
+            record_checksum(file)
             with pytest.raises(UserError, match=r"copy/onnx: graphs that do not fit together \(.*\); write them again"):
-                Translator(open_onnx(other, LoadSettings(engine="onnx"))).translate(LINES)
+                by_onnx(copy).translate(LINES)
             file.write_bytes(content)
-            about.write_text(recorded)
+            record_checksum(file)
 
     @pytest.mark.parametrize("name", ["encode.onnx", "step.onnx", "align.onnx", "source.model"])
     def test_no_graph_is_opened_before_all_files_are_verified(
-        self, name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, name: str, copy: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        content = bytearray((other / "onnx" / name).read_bytes())
+        content = bytearray((copy / "onnx" / name).read_bytes())
         content[len(content) // 2] ^= 1
-        (other / "onnx" / name).write_bytes(content)
+        (copy / "onnx" / name).write_bytes(content)
         opened: list[str] = []
         for function in ("open_session", "graph_encoder"):
             monkeypatch.setattr(f"nmt.inference.onnx.engine.{function}", lambda *given: opened.append(given[0]))
         with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(wrong checksum\); write it again"):
-            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
+            by_onnx(copy).texts(LINES)
         assert opened == []
-        (other / "onnx" / name).unlink()
-        os.mkfifo(other / "onnx" / name)
+        (copy / "onnx" / name).unlink()
+        os.mkfifo(copy / "onnx" / name)
         with pytest.raises(UserError, match=rf"{name}: cannot be read as a \w+ \(not a regular file\)|has graphs of"):
-            Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(LINES)
+            by_onnx(copy).texts(LINES)
 
     @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "null", '"x"', "{", None])
-    def test_unreadable_about_json_counts_as_not_exported(self, run: Path, tmp_path: Path, content: str | None) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        about = other / "onnx" / "about.json"
+    def test_unreadable_about_json_counts_as_not_exported(self, copy: Path, content: str | None) -> None:
+        about = copy / "onnx" / "about.json"
         about.unlink()
         if content is None:
             os.mkfifo(about)
         else:
             about.write_text(content)
-        assert exported_engines(other) == []
+        assert exported_engines(copy) == []
         with pytest.raises(UserError, match="has no graphs|has graphs of another model"):
-            open_onnx(other, LoadSettings(engine="onnx"))
-
-    @pytest.mark.parametrize("name", ["checksums", "attention", "encoder", "model", "lowercase", "format"])
-    @pytest.mark.parametrize("value", [None, "abc", -1, 1.5, [], {}, {"a": [1]}], ids=str)
-    def test_every_replaced_value_of_about_json_is_refused_or_harmless(
-        self, run: Path, tmp_path: Path, name: str, value: Any
-    ) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        file = other / "onnx" / "about.json"
-        about = json.loads(file.read_text())
-        for changed in ({name: value}, {"attention": {**about["attention"], "max_source_length": value}}):
-            file.write_text(json.dumps({**about, **changed}))
-            with contextlib.suppress(UserError):
-                Translator(open_onnx(other, LoadSettings(engine="onnx"))).texts(["a dog"])
+            open_onnx(copy, LoadSettings(engine="onnx"))
 
     @pytest.mark.parametrize(
         "change",
@@ -557,17 +512,16 @@ class TestFolder:
             {"lowercase": ...},
         ],
     )
-    def test_invalid_about_json_is_refused(self, run: Path, tmp_path: Path, change: dict[str, object]) -> None:
-        other = shutil.copytree(run, tmp_path / "copy")
-        file = other / "onnx" / "about.json"
+    def test_invalid_about_json_is_refused(self, copy: Path, change: dict[str, object]) -> None:
+        file = copy / "onnx" / "about.json"
         about = {**json.loads(file.read_text()), **change}
         file.write_text(json.dumps({name: value for name, value in about.items() if value is not ...}))
         with pytest.raises(UserError, match="about.json: not a file that nmt-export writes; write it again"):
-            open_onnx(other, LoadSettings(engine="onnx"))
+            open_onnx(copy, LoadSettings(engine="onnx"))
         file.write_text("[]")
-        assert exported_engines(other) == []
-        (other / "model.pt").unlink()
-        assert exported_engines(other) == []
+        assert exported_engines(copy) == []
+        (copy / "model.pt").unlink()
+        assert exported_engines(copy) == []
 
     def test_missing_graphs_are_reported(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="has no graphs; write them with nmt-export model="):

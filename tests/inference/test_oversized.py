@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import trained_model
+from builders import random_model, trained_model
 
 from nmt.config import compose_train
 from nmt.inference import forced_decoding, translator
@@ -15,9 +15,7 @@ from nmt.inference.bulk import SourceTooLong, run_in_halves
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.inference.translator import Translator
-from nmt.model.build import build_model
 from nmt.search.options import SearchOptions
-from nmt.settings.build import ModelSettings
 from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
@@ -44,9 +42,7 @@ def make_translator(attention: str) -> Translator:
     sizes = ["encoder.hidden_size=8", "decoder.hidden_size=8", "embeddings.size=8"]
     config = compose_train([f"attention={attention}", *sizes])
     config["data"]["lowercase"] = False
-    torch.manual_seed(11)
-    model = build_model(ModelSettings.of(config), source_vocabulary=290, target_vocabulary=290, longest_source=40)
-    return Translator(trained_model(config, TOKENIZER, model.eval()))
+    return Translator(trained_model(config, TOKENIZER, random_model(config)))
 
 
 @pytest.fixture(params=["not enough memory", "can't allocate memory"])  # torch on Windows, and on Linux
@@ -130,6 +126,9 @@ def test_rows_are_counted_over_all_groups(failures: Failures, on_failure: Callab
 
 
 def test_encoding_an_oversized_line_raises_source_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (None, 64):
+        with pytest.raises(SourceTooLong, match="reads at most 40"):
+            encode_line(make_translator("low_rank"), LONG, piece_length=size)
     monkeypatch.setattr(Translator, "encode", lambda self, line: torch.empty(10**15))  # torch's own error
     with pytest.raises(SourceTooLong, match="^not enough memory for this line of 60 words$"):
         encode_line(make_translator("bahdanau"), LONG)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import save_random, tiny_config
 from torch import Tensor, nn, tanh
 
 from nmt.errors import UserError
@@ -23,7 +23,7 @@ from nmt.inference.memories import (
     translate_encoded,
     weights_fingerprint,
 )
-from nmt.inference.model_folder import load_folder, save_folder
+from nmt.inference.model_folder import load_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.translator import Translator
 from nmt.model.encoder import Final
@@ -101,10 +101,8 @@ def case(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def translator(case: str, mine: Any, tmp_path: Path) -> Translator:
     """A model with these parts, saved and loaded again."""
-    tokenizer = Tokenizer.train(LINES, vocab_size=275)
     config = {**tiny_config(**CASES[case]), "trust": ["mine"]}
-    model = random_model(config, vocabulary=len(tokenizer), scale=4)
-    save_folder(tmp_path, trained_model(config, tokenizer, model))
+    save_random(tmp_path, config, Tokenizer.train(LINES, vocab_size=275), scale=4)
     return Translator(load_folder(tmp_path, trust=["mine"]))
 
 

@@ -143,20 +143,7 @@ def test_ter_of_a_text_without_spaces_counts_characters() -> None:
 def test_scores_and_signature_are_those_of_the_command_sacrebleu(tokenizer: str, tmp_path: Path) -> None:
     for name, lines in (("guess", GUESSES), ("reference", CHINESE)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "sacrebleu",
-        "reference",
-        "-i",
-        "guess",
-        "-tok",
-        tokenizer,
-        "-f",
-        "json",
-        "-w",
-        "6",
-    ]
+    command = [sys.executable, "-m", *f"sacrebleu reference -i guess -tok {tokenizer} -f json -w 6".split()]
     result = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout)
     scores = corpus_scores(GUESSES, CHINESE, tokenizer=tokenizer)
     assert scores.bleu == pytest.approx(result["score"], abs=1e-5)

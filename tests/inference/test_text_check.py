@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -96,36 +94,36 @@ def test_text_of_the_other_side_is_named(translator: Translator) -> None:
         translator.texts(FRENCH * 20, GREEDY)
 
 
-def test_given_translations_are_checked_too(translator: Translator) -> None:
-    with pytest.warns(UserWarning, match="^target text: .*Cyrillic"):
-        force_decode(translator, ENGLISH, [RUSSIAN] * 3)
-    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        forced_links(translator, [RUSSIAN] * 3, FRENCH)
-
-
-def test_stored_memories_are_checked(translator: Translator) -> None:
-    encode_line(translator, RUSSIAN)
-    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        translator.conclude_text()
-
-
-def test_a_column_is_checked(run: Path) -> None:
-    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})
-
-
-def test_the_input_of_workers_is_checked(run: Path, tmp_path: Path) -> None:
+def encode_memory(run: Path, _: Path) -> None:
     translator = Translator(load_folder(run))
+    encode_line(translator, RUSSIAN)
+    translator.conclude_text()
+
+
+def cut_into_shards(run: Path, file: Path) -> None:
+    translator = Translator(load_folder(run))
+    reading = (translator.source_check, translator.change_text, translator.runtime.source)
+    assert sum(len(shard.lines) for shard in shards._shards(full_groups(str(file)), *reading)) == 600
+
+
+WAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
+    "forced decoding": ("target", lambda run, _: force_decode(Translator(load_folder(run)), ENGLISH, [RUSSIAN] * 3)),
+    "forced links": ("source", lambda run, _: forced_links(Translator(load_folder(run)), [RUSSIAN] * 3, FRENCH)),
+    "memory": ("source", encode_memory),
+    "column": ("source", lambda run, _: Translate(model=run, search=GREEDY)({"text": [RUSSIAN, None]})),
+    "workers": ("source", cut_into_shards),
+    "command": (
+        "source",
+        lambda run, file: translate_command([f"model={run}", f"input={file}", "search=greedy", "search.max_length=1"]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("side", "way"), WAYS.values(), ids=WAYS)
+def test_text_is_checked_in_every_way_of_translating(
+    run: Path, tmp_path: Path, side: str, way: Callable[[Path, Path], object], capfd: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n" * 600, encoding="utf-8")
-    with pytest.warns(UserWarning, match="^source text: .*Cyrillic"):
-        reading = (translator.source_check, translator.change_text, translator.runtime.source)
-        groups = full_groups(str(tmp_path / "in.txt"))
-        assert sum(len(shard.lines) for shard in shards._shards(groups, *reading)) == 600
-
-
-def test_the_command_names_the_text(run: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    (tmp_path / "in.txt").write_text(f"{RUSSIAN}\n", encoding="utf-8")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        translate_command([f"model={run}", f"input={tmp_path / 'in.txt'}", "search=greedy", "search.max_length=3"])
-    assert [bool(re.match("source text: .*Cyrillic", str(warning.message))) for warning in caught] == [True]
+    with pytest.warns(UserWarning, match=f"^{side} text: .*Cyrillic") as caught:
+        way(run, tmp_path / "in.txt")
+    assert len(caught) == 1

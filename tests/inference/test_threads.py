@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import save_random, tiny_config
 
 from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName
-from nmt.inference.model_folder import save_folder
 from nmt.inference.translator import Translator
 from nmt.text.tokenizer import Tokenizer
 
@@ -31,11 +30,7 @@ def restore_threads() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    config = tiny_config({"_target_": "nmt.attention.LuongAttention"})
-    save_folder(
-        folder,
-        trained_model(config, TOKENIZER, random_model(config, vocabulary=280)),
-    )
+    save_random(folder, tiny_config({"_target_": "nmt.attention.LuongAttention"}), TOKENIZER)
     (folder / "text").write_text("a dog\n")
     return folder
 
