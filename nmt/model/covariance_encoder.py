@@ -23,7 +23,7 @@ class CovarianceGRUEncoder(nn.Module):
 
     h_t = GRU([x_t; r_t], h_{t−1}) with r_t = C_{t−1} h_{t−1} and C_t = C_{t−1} + f_t f_tᵀ (de Brébisson & Vincent 2016,
     §6). The paper prints C_t h_t, which would depend on h_t. f_t is h_t or, ``gated``, σ(W h_t + b) ∘ h_t (§4). r_t
-    grows with t and saturates the gates, so with ``scaled`` it is divided by √(1 + ‖r_t‖²).
+    grows with t, and untrained gradients explode, so with ``scaled`` it is divided by √(1 + ‖r_t‖²).
 
     Within a chunk, C h = C₀ h + Σ_j f_j (f_jᵀ h) is a sum over the states since the chunk's start, so that training
     keeps one C per chunk, not per state.
