@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,34 @@ def save_random(
     if engines:
         export(trained, folder, engines=engines)
     return trained
+
+
+def write_lines(path: Path | str, lines: Iterable[str]) -> Path:
+    """Write a text file, and return its path."""
+    path = Path(path)
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def write_parts(folder: Path, parts: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
+    """Write the pairs of each part into two files. Return the settings that name them."""
+    words = []
+    for part, pairs in parts.items():
+        for side, texts in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
+            file = write_lines(folder / f"{part}.{side}", texts)
+            words.append(f"data.{part}.{side}={file}")
+    return words
+
+
+def call_before(patch: pytest.MonkeyPatch, owner: Any, name: str, action: Callable[..., Any]) -> None:
+    """Let each call of this method first call ``action`` with the same arguments."""
+    original = getattr(owner, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        action(*arguments, **options)
+        return original(*arguments, **options)
+
+    patch.setattr(owner, name, call)
 
 
 def loss_curve(model: Seq2Seq, *, updates: int = 40, seed: int = 3) -> list[float]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -24,16 +24,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was stopped at its first update of the second epoch. Only for copying."""
-    from tiny import TINY, interrupt_at
+    from tiny import TINY, stop_at
 
-    from nmt.commands.train import train
-
-    folder = tmp_path_factory.mktemp("stopped")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        interrupt_at(patch, step=25, signal_number=signal.SIGTERM)
-        with pytest.raises(KeyboardInterrupt):
-            train([*TINY, "batches.max_tokens=300"])
+    with chdir(folder := tmp_path_factory.mktemp("stopped")):
+        stop_at(25, [*TINY, "batches.max_tokens=300"])
     return folder / "runs" / "demo"
 
 
@@ -51,9 +45,7 @@ def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from nmt.commands.train import train
 
-    folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder := tmp_path_factory.mktemp("finished")):
         train(SMALL)
     return folder / "runs" / "demo"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, joined_gradients
-from two_ranks import NO_REPORT
+from builders import call_before
+from tiny import NO_REPORT, SMALL, joined_gradients
 
 from nmt.commands.train import train
 from nmt.training.task import TranslationTask
@@ -23,11 +23,10 @@ def test_gradients_are_those_of_the_joined_batch(
 ) -> None:
     rows: list[list[int]] = [[]]
     updates: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
-    step, optimizer_step = TranslationTask.training_step, TranslationTask.optimizer_step
+    optimizer_step = TranslationTask.optimizer_step
 
-    def training_step(self: TranslationTask, batch: Any, index: int) -> torch.Tensor:
+    def record_rows(task: TranslationTask, batch: Any, index: int) -> None:
         rows[-1] += batch.index.tolist()
-        return step(self, batch, index)
 
     def keep(self: TranslationTask, epoch: int, index: int, optimizer: Any, closure: Any) -> None:
         weights = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
@@ -35,7 +34,7 @@ def test_gradients_are_those_of_the_joined_batch(
         updates.append((weights, {name: weight.grad.clone() for name, weight in self.model.named_parameters()}))  # type: ignore[union-attr]
         rows.append([])
 
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    call_before(monkeypatch, TranslationTask, "training_step", record_rows)
     monkeypatch.setattr(TranslationTask, "optimizer_step", keep)
     monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
     train([*WORDS, f"training.clip_norm={'null' if clip_norm is None else clip_norm}"])

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny import TINY, summary
+from builders import write_parts
+from tiny import MODEL, summary
 
 from nmt.alignment.aer import AER_METHOD
 from nmt.commands.evaluate import evaluate
@@ -21,24 +22,20 @@ SOURCES = ["Ban des gin kor", "des Kor", "gin gin ban des", "kor", "ban Gin kor 
 def test_a_run_and_nmt_evaluate_report_the_same_aer(
     run: Path, capsys: pytest.CaptureFixture[str], base: int, prepared: bool
 ) -> None:
-    folder = run.parents[1]
-    for side, lines in {"src": SOURCES, "tgt": [line[::-1] for line in SOURCES]}.items():
-        for part, times in {"train": 8, "valid": 1, "test": 1}.items():
-            (folder / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines * times))
+    folder = Path()
+    pairs = [(line, line[::-1]) for line in SOURCES]
+    files = write_parts(folder, {"train": pairs * 8, "valid": pairs, "test": pairs})
     sizes = [len(line.split()) for line in SOURCES]
     sure = [f"{base}-{base}" for _ in sizes]
     possible = [" ".join(f"{i + base}p{j + base}" for i in range(size) for j in range(size)) for size in sizes]
     (folder / "sure.links").write_text("".join(f"{line}\n" for line in sure))
     (folder / "test.links").write_text("".join(f"{a} {b}\n" for a, b in zip(sure, possible, strict=True)))
-
-    files = [f"data.{part}.{side}={part}.{side}" for part in ("train", "valid", "test") for side in ("src", "tgt")]
     data = [*files, "data.test.links=test.links", f"data.test.links_base={base}", "tokenizer.vocab_size=276"]
-    settings = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
+    data += ["data=text"]
     if prepared:
-        prepare([*data, "data=text", "output=corpus"])
-        train([*settings, "data=prepared", "data.folder=corpus", "name=demo"])
-    else:
-        train([*settings, "data=text", *data, "name=demo"])
+        prepare([*data, "output=corpus"])
+        data = ["data=prepared", "data.folder=corpus"]
+    train([*MODEL, *data])
     content = summary(run)
 
     def evaluated(links: str) -> dict[str, float]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TINY, interrupt_at
+from builders import write_parts
+from tiny import MODEL, interrupt_at, refuse
 
 import nmt
 import nmt.text.prepare
@@ -15,8 +17,8 @@ from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.errors import Interrupted, UserError
 
-MODEL = [word for word in TINY if not word.startswith(("data", "tokenizer", "attention"))]
-MODEL += ["attention=none", "tokenizer.vocab_size=300", "training.max_epochs=1", "export=false"]
+WORDS = [word for word in MODEL if not word.startswith("attention")]
+WORDS += ["attention=none", "tokenizer.vocab_size=300", "training.max_epochs=1"]
 PAIRS = [(f"Ban des {'Gin ' * (n % 9)}kor{n}", f"Ban des {'Gni ' * (n % 9)}kor{n}") for n in range(60)]
 PARTS = {"train": PAIRS[:40], "valid": PAIRS[40:50], "test": PAIRS[50:]}
 Convert = Callable[[list[tuple[str, str]]], Any]
@@ -57,15 +59,8 @@ def flat(pairs: list[tuple[str, str]]) -> Any:
 @pytest.fixture(scope="module")
 def from_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run on the same pairs in files."""
-    folder = tmp_path_factory.mktemp("files")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        words = []
-        for part, pairs in PARTS.items():
-            for side, name in enumerate(("src", "tgt")):
-                Path(f"{part}.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
-                words.append(f"data.{part}.{name}={part}.{name}")
-        train([*MODEL, "data=text", *words])
+    with chdir(folder := tmp_path_factory.mktemp("files")):
+        train([*WORDS, "data=text", *write_parts(folder, PARTS)])
     return folder / "runs" / "demo"
 
 
@@ -79,7 +74,7 @@ def test_run_equals_that_on_files(
     run: Path, from_files: Path, convert: Convert, columns: tuple[str, str] | None
 ) -> None:
     parts = {part: convert(pairs) for part, pairs in PARTS.items()}
-    result = nmt.train(*MODEL, **parts, columns=columns)
+    result = nmt.train(*WORDS, **parts, columns=columns)
     for file in ("data/train.arrow", "data/valid.arrow", "data/test.arrow", "data/source.model"):
         assert (run / file).read_bytes() == (from_files / file).read_bytes()
     assert (run / "test.translations.txt").read_text() == (from_files / "test.translations.txt").read_text()
@@ -91,17 +86,16 @@ def test_run_equals_that_on_files(
 
 def test_settings_of_the_text_apply(run: Path) -> None:
     pairs = [*PARTS["train"], ("A B", "C D"), ("x " * 200, "y")]
-    nmt.train(*MODEL, "data.lowercase=true", "data.max_length=150", train=pairs, valid=PARTS["valid"])
+    nmt.train(*WORDS, "data.lowercase=true", "data.max_length=150", train=pairs, valid=PARTS["valid"])
     prepared = nmt.text.prepare.open_prepared(run / "data")
     assert len(prepared.corpora["train"]) == len(pairs) - 1
     assert "a b" in prepared.corpora["train"].sources() and "test" not in prepared.corpora
 
 
 def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, step=1)
-        with pytest.raises(Interrupted):
-            nmt.train(*MODEL, "batches.max_tokens=200", **PARTS)
+    interrupt_at(monkeypatch, step=1)
+    with pytest.raises(Interrupted):
+        nmt.train(*WORDS, "batches.max_tokens=200", **PARTS)
     with pytest.raises(UserError, match="resume=true: a run continues with its stored text; remove train=, valid="):
         nmt.train("resume=true", **PARTS)
     assert nmt.train("resume=true").summary["epochs"] == 1
@@ -109,17 +103,16 @@ def test_interrupted_run_resumes_from_its_stored_text(run: Path, monkeypatch: py
 
 @pytest.mark.thorough
 def test_run_starts_from_another_model(run: Path, from_files: Path) -> None:
-    words = [word for word in MODEL if word.startswith(("training", "export", "search", "device", "threads"))]
+    words = [word for word in WORDS if word.startswith(("training", "export", "search", "device", "threads"))]
     nmt.train(*words, f"init_from={from_files}", **PARTS)
     assert (run / "data" / "source.model").read_bytes() == (from_files / "data" / "source.model").read_bytes()
-    with pytest.raises(
-        UserError, match="data=python: the text of such a run is in its program.*data=prepared data.fol"
-    ):
-        nmt.train(*words, f"init_from={run}", "name=next")
+    message = "data=python: the text of such a run is in its program.*data=prepared data.fol"
+    refuse([*words, f"init_from={run}", "name=next"], message)
     nmt.train(*words, f"init_from={run}", "name=next", "data=prepared", f"data.folder={run}/data")
 
 
 BAD_ROW = [*PAIRS[:2], ("a", 3)]
+FLAT = flat(PAIRS)
 
 
 @pytest.mark.parametrize(
@@ -130,36 +123,23 @@ BAD_ROW = [*PAIRS[:2], ("a", 3)]
         ({"train": PAIRS}, "valid=: must be given, with the sentence pairs of this part"),
         ({"valid": PAIRS}, "train=: must be given"),
         ({"train": nested(PAIRS), "valid": PAIRS}, "data: pair 1 of part train has the columns "),
-        (
-            {"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "fr")},
-            "pair 1 of part train has no column fr; choose",
-        ),
-        (
-            {"train": flat(PAIRS), "valid": PAIRS, "columns": ("de", "note")},
-            "data: column note of part train has no text",
-        ),
-        (
-            {"train": PAIRS, "valid": PAIRS, "columns": ("de",)},
-            "columns=['de']: must be the names of source",
-        ),
-        (
-            {"train": PAIRS, "valid": PAIRS, "columns": ("de", "de")},
-            "columns=['de', 'de']: must be the names of source",
-        ),
+        ({"train": FLAT, "valid": PAIRS, "columns": ("de", "fr")}, "pair 1 of part train has no column fr; choose"),
+        ({"train": FLAT, "valid": PAIRS, "columns": ("de", "note")}, "data: column note of part train has no text"),
+        ({"train": PAIRS, "valid": PAIRS, "columns": ("de",)}, "columns=['de']: must be the names of source"),
+        ({"train": PAIRS, "valid": PAIRS, "columns": ("de", "de")}, "columns=['de', 'de']: must be the names of"),
         ({"columns": ("de", "en")}, "columns=: needs train= and valid= too; give them"),
         ({"train": [], "valid": PAIRS}, "the training text contains no words"),
     ],
 )
 def test_wrong_text_is_reported_and_leaves_no_folder(run: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as caught:
-        nmt.train(*MODEL, **given)
+        nmt.train(*WORDS, **given)
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not run.exists()
 
 
 def test_text_is_given_once(run: Path) -> None:
     with pytest.raises(UserError, match="data=text: the text is given as train=, valid=, test=; remove one"):
-        nmt.train(*MODEL, "data=text", **PARTS)
-    with pytest.raises(UserError, match="data=python: the text of such a run is in its program"):
-        train([*MODEL, "data=python"])
+        nmt.train(*WORDS, "data=text", **PARTS)
+    refuse([*WORDS, "data=python"], "data=python: the text of such a run is in its program")
     assert not run.exists()

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, summary
+from tiny import ONE_EPOCH, TINY, summary
 
 import nmt
 import nmt.api
 import nmt.training.run
 from nmt.commands.train import train
 from nmt.errors import UserError
-
-ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
 def test_only_training_flushes_denormal_numbers(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

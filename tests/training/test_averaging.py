@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from builders import call_before
 from pytorch_lightning.plugins.precision import MixedPrecision
-from tiny import SMALL, summary
+from tiny import WITHOUT_ATTENTION, metrics, stored_weights, summary
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -23,18 +23,11 @@ from nmt.training.task import TranslationTask
 from nmt.training.weights import Average, average_weights, describe_average, validate_weights
 
 Weights = dict[str, torch.Tensor]
-# Without attention, a run ends sooner: it draws no alignments.
-WORDS = [*(word for word in SMALL if word != "attention.slots=3"), "attention=none", "batches.max_tokens=300"]
+WORDS = [*WITHOUT_ATTENTION, "batches.max_tokens=300"]
 
 
 def weights_of(task: TranslationTask) -> Weights:
     return {name: weight.detach().clone() for name, weight in task.model.state_dict().items()}
-
-
-def stored_weights(file: Path) -> Weights:
-    stored = torch.load(file, weights_only=True)
-    named = stored.get("weights") or stored["state_dict"]
-    return {name.removeprefix("model."): weight for name, weight in named.items()}
 
 
 def assert_close(first: Weights, second: Weights) -> None:
@@ -47,23 +40,14 @@ def test_moving_average_is_validated_and_stored(run: Path, monkeypatch: pytest.M
     updates: list[Weights] = []
     validated: list[Weights] = []
     translated: list[Weights] = []
-    values, translate = TranslationTask.validation_values, TranslationTask._translate
 
-    def record_update(self: TranslationTask, *arguments: Any) -> None:
-        if self.global_step > len(updates):
-            updates.append(weights_of(self))
-
-    def record_validation(self: TranslationTask, batch: Any) -> Any:
-        validated.append(weights_of(self))
-        return values(self, batch)
-
-    def record_translation(self: TranslationTask, sources: list[str]) -> list[str]:
-        translated.append(weights_of(self))
-        return translate(self, sources)
+    def record_update(task: TranslationTask, *arguments: Any) -> None:
+        if task.global_step > len(updates):
+            updates.append(weights_of(task))
 
     monkeypatch.setattr(TranslationTask, "on_train_batch_end", record_update)
-    monkeypatch.setattr(TranslationTask, "validation_values", record_validation)
-    monkeypatch.setattr(TranslationTask, "_translate", record_translation)
+    for name, recorded in (("validation_values", validated), ("_translate", translated)):
+        call_before(monkeypatch, TranslationTask, name, lambda task, _, to=recorded: to.append(weights_of(task)))
     train([*WORDS, "training.ema_decay=0.6", "training.monitor=valid_loss"])
     assert len(updates) > 4
     averages: list[Weights] = []
@@ -93,8 +77,7 @@ def test_average_of_the_best_checkpoints_is_kept_if_it_validates_as_well(
 
     def validate(task: TranslationTask, weights: Weights, batches: Any, precision: Any) -> dict[str, float]:
         best = original(task, stored_weights(max((run / "checkpoints").glob("best-epoch=2*"))), batches, precision)
-        with (run / "metrics.csv").open(newline="") as file:
-            logged = [row for row in csv.DictReader(file) if row["valid_loss"]][2]
+        logged = metrics(run, "valid_loss")[2]
         for name in ("valid_loss", "valid_accuracy", "valid_bleu"):
             assert best[name] == pytest.approx(float(logged[name]), rel=1e-5)
         return original(task, weights, batches, precision) | {"valid_loss": 0.5 if better else 99.0}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
+from tiny import metrics
 
 from nmt.commands.train import train
 from nmt.config import config_dir
@@ -27,8 +27,7 @@ def accuracy(settings: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch)
     """Return the share of pieces that the model ranks first, given the true prefix, in unseen sentences."""
     monkeypatch.chdir(folder)
     train([*TASK, *settings, "name=copy"])
-    with open("runs/copy/metrics.csv", newline="") as file:
-        return max(float(row["valid_accuracy"]) for row in csv.DictReader(file) if row["valid_accuracy"])
+    return max(float(row["valid_accuracy"]) for row in metrics(Path("runs/copy"), "valid_accuracy"))
 
 
 @pytest.mark.slow

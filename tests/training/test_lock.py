@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import leave_private_folder
-from tiny import TINY
+from builders import call_before, leave_private_folder
+from tiny import ONE_EPOCH, refuse
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -19,7 +19,6 @@ from nmt.training.logs import MetricsFile
 from nmt.training.task import TranslationTask
 
 pytestmark = pytest.mark.attack("two processes on one run")
-ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 
 
 @pytest.mark.thorough
@@ -35,8 +34,7 @@ def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
             assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
             before = {file: file.stat().st_mtime_ns for file in stopped.rglob("*")}
             message = f"runs/demo: process {holder.pid} is training into it; wait until it ends, or choose another"
-            with pytest.raises(UserError, match=message):
-                train(["resume=true"])
+            refuse(["resume=true"], message)
             assert {file: file.stat().st_mtime_ns for file in stopped.rglob("*")} == before
         finally:
             holder.kill()  # a dead process holds no lock
@@ -47,15 +45,13 @@ def test_second_process_is_refused_and_changes_nothing(stopped: Path) -> None:
 @pytest.mark.thorough
 def test_new_run_is_locked_while_it_trains(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = []
-    plain = TranslationTask.on_train_start
 
-    def on_train_start(self: TranslationTask) -> None:
+    def lock_it_too(task: TranslationTask) -> None:
         with pytest.raises(UserError, match=f"process {os.getpid()} is training"), lock_folder(run):
             pass
         refused.append(True)
-        plain(self)
 
-    monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
+    call_before(monkeypatch, TranslationTask, "on_train_start", lock_it_too)
     train(ONE_EPOCH)
     assert refused == [True]
     with lock_folder(run):
@@ -70,15 +66,8 @@ def test_unfinished_files_of_a_killed_process_are_removed(stopped: Path) -> None
 
 
 def test_run_that_is_deleted_during_training_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = TranslationTask.on_train_start
-
-    def on_train_start(self: TranslationTask) -> None:
-        shutil.rmtree(run)
-        plain(self)
-
-    monkeypatch.setattr(TranslationTask, "on_train_start", on_train_start)
-    with pytest.raises(UserError, match="runs/demo: was deleted or moved"):
-        train(ONE_EPOCH)
+    call_before(monkeypatch, TranslationTask, "on_train_start", lambda task: shutil.rmtree(run))
+    refuse(ONE_EPOCH, "runs/demo: was deleted or moved")
 
 
 def test_run_that_is_deleted_between_two_checkpoints_is_an_error_at_the_next_metrics(tmp_path: Path) -> None:

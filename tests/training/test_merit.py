@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,15 +12,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TINY, weights
+from tiny import WITHOUT_ATTENTION, same_weights, stop_at, stored_weights, summary
 
 from nmt.commands.train import train
 from nmt.config import train_config
 from nmt.training.checkpoints import BestCheckpoints, Patience
 from nmt.training.task import TranslationTask
 
-WORDS = [*TINY, "data.train_pairs=100", "data.test_pairs=1", "attention=none"]
-WORDS = [word for word in WORDS if "slots" not in word]
 # BLEU and loss of each epoch, and the epoch (from 0) whose model must be kept.
 CASES = {
     "near zero": ([0.02, 0.01], [5.79, 5.17], 1),
@@ -61,49 +58,44 @@ def test_model_with_the_lower_loss_is_kept_where_scores_cannot_decide(
 ) -> None:
     bleu, loss, kept = CASES[case]
     script_validations(monkeypatch, bleu, loss)
-    train([*WORDS, f"training.max_epochs={len(bleu)}"])
+    train([*WITHOUT_ATTENTION, f"training.max_epochs={len(bleu)}"])
     assert kept_epochs(run) == [kept]
-    stored = torch.load(next((run / "checkpoints").glob("best-*")))["state_dict"]
-    assert all(torch.equal(stored[f"model.{name}"], weight) for name, weight in weights(run).items())
+    (best,) = (run / "checkpoints").glob("best-*")
+    assert same_weights(stored_weights(best), stored_weights(run / "model.pt"))
 
 
 def test_resumed_run_keeps_the_same_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script_validations(monkeypatch, [0.02, 0.01, 0.03], [5.1, 5.7, 5.2])
-    for epoch in (1, 2):
-        with monkeypatch.context() as patch:
-            patch.setattr(TranslationTask, "training_step", stop_in_epoch(epoch))
-            with pytest.raises(KeyboardInterrupt):
-                train([*WORDS, "training.max_epochs=3"] if epoch == 1 else ["resume=true"])
-    train(["resume=true"])
+    words = [*WITHOUT_ATTENTION, "batches.max_tokens=300", "training.max_epochs=3"]
+    for step in (6, 12):  # in the second and the third epoch
+        stop_at(step, words)
+        words = ["resume=true"]
+    train(words)
     assert kept_epochs(run) == [0]
 
 
-def stop_in_epoch(epoch: int) -> Any:
-    original = TranslationTask.training_step
-    pending = [signal.SIGINT]
-
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.current_epoch == epoch and pending:
-            signal.raise_signal(pending.pop())
-        return original(self, batch, index)
-
-    return training_step
-
-
 @pytest.mark.parametrize(
-    ("bleu", "loss", "epochs"),
+    ("patience", "bleu", "loss", "epochs"),
     [
-        ([0.5, 0.4, 0.3, 0.2, 0.1], [5.0, 4.0, 3.0, 2.0, 1.0], 5),  # the loss falls: progress
-        ([0.1, 0.2, 0.3, 0.4, 0.5], [1.0, 2.0, 3.0, 4.0, 5.0], 3),  # only chance improves the score
+        (2, [0.5, 0.4, 0.3, 0.2, 0.1], [5.0, 4.0, 3.0, 2.0, 1.0], 5),  # the loss falls: progress
+        (2, [0.1, 0.2, 0.3, 0.4, 0.5], [1.0, 2.0, 3.0, 4.0, 5.0], 3),  # only chance improves the score
+        ("null", [0.5] * 5, [1.0] * 5, 5),
     ],
 )
 def test_patience_counts_the_same_progress(
-    run: Path, bleu: list[float], loss: list[float], epochs: int, monkeypatch: pytest.MonkeyPatch
+    run: Path,
+    patience: int | str,
+    bleu: list[float],
+    loss: list[float],
+    epochs: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     script_validations(monkeypatch, bleu, loss)
-    train([*WORDS, "training.max_epochs=5", "training.patience=2"])
-    steps = [line for line in (run / "metrics.csv").read_text().splitlines()[1:] if line.split(",")[3]]
-    assert len(steps) == epochs
+    train([*WITHOUT_ATTENTION, "training.max_epochs=5", f"training.patience={patience}"])
+    assert summary(run)["epochs"] == epochs
+    early = "stopped early: valid_bleu did not improve in 2 validations (training.patience); the model of epoch 1 is"
+    assert (early in capsys.readouterr().err) is (epochs == 3)
 
 
 SCORES = st.floats(0, 100, width=32) | st.sampled_from([0.0, 0.5, 0.99, 1.0, 1.004, 50.0, 50.001])

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, joined_gradients, record_batches, stop_at
+from tiny import (
+    NO_REPORT,
+    SMALL,
+    joined_gradients,
+    last_step,
+    record_batches,
+    same_weights,
+    stop_at,
+    stored_weights,
+)
 from torch.nn import functional
-from two_ranks import NO_REPORT, train_on_two_ranks
+from two_ranks import train_on_two_ranks
 
 from nmt.commands.train import train
 from nmt.config import train_config
@@ -25,15 +36,11 @@ STOP_AT = 3
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The records of two ranks that train without dropout, with it, stop, and resume."""
-    folder = tmp_path_factory.mktemp("ranks")
     once = [*WORDS, "training.max_epochs=1"]
     jobs = [EXACT, [*once, "name=whole"], [*once, "name=stopped"], ["name=stopped", "resume=true"]]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        return [
-            {**record, "folder": folder}
-            for record in train_on_two_ranks(jobs, stop_at={"name=stopped": STOP_AT}, rank_to_stop=1)
-        ]
+    with chdir(folder := tmp_path_factory.mktemp("ranks")):
+        ranks = train_on_two_ranks(jobs, stop_at={"name=stopped": STOP_AT}, rank_to_stop=1)
+    return [{**record, "folder": folder} for record in ranks]
 
 
 def job(records: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
@@ -90,28 +97,21 @@ def test_signal_to_one_rank_stops_both_and_the_resumed_run_is_the_same(records: 
         assert stopped["rows"] + resumed["rows"] == uninterrupted["rows"]
         assert len(stopped["rows"]) == STOP_AT + 1
     assert job(records, 2)[0]["error"] == "Interrupted"
-    first, second = (torch.load(runs / name / "checkpoints" / "last.ckpt") for name in ("whole", "stopped"))
-    assert all(torch.equal(second["state_dict"][name], weight) for name, weight in first["state_dict"].items())
-    weights = job(records, 1)
-    assert all(torch.equal(weights[0]["weights"][-1][name], value) for name, value in weights[1]["weights"][-1].items())
+    assert same_weights(*(stored_weights(runs / name / "checkpoints" / "last.ckpt") for name in ("whole", "stopped")))
+    assert same_weights(*(rank["weights"][-1] for rank in job(records, 1)))
 
 
 def test_one_process_repeats_the_epoch_of_two(
-    records: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    records: list[dict[str, Any]], float64: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is interrupted itself, and then continues its own epoch. Updates count on from those of the two."""
     monkeypatch.chdir(records[0]["folder"])
     monkeypatch.setattr("nmt.training.run.report", lambda *_: NO_REPORT)
     batches = record_batches(monkeypatch)
-    torch.set_default_dtype(torch.float64)
     words = ["name=alone", "resume=true"]
-    try:
-        stop_at(STOP_AT + 3, words)
-        train(words)
-    finally:
-        torch.set_default_dtype(torch.float32)
+    stop_at(STOP_AT + 3, words)
+    train(words)
     assert sorted(row for batch in batches for row in batch) == list(range(60))
     message = "epoch 1 starts again, because it was interrupted with 2 processes and continues with 1\n"
     assert capsys.readouterr().err.count(message) == 1
-    last = torch.load("runs/alone/checkpoints/last.ckpt")
-    assert (last["epoch"], last["global_step"]) == (0, STOP_AT + 1 + len(batches))
+    assert last_step(Path("runs/alone")) == STOP_AT + 1 + len(batches)

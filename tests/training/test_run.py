@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import subprocess
 import sys
@@ -11,8 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import require_bfloat16_lstm
-from tiny import TINY, on_prepared, summary, weights
+from builders import call_before, require_bfloat16_lstm, write_parts
+from tiny import (
+    MODEL,
+    ONE_EPOCH,
+    SMALL,
+    TINY,
+    WITHOUT_ATTENTION,
+    metrics,
+    on_prepared,
+    refuse,
+    stored_weights,
+    summary,
+)
 
 from nmt import Translator
 from nmt.commands.train import describe_setting, train
@@ -25,13 +35,10 @@ from nmt.training.task import TranslationTask
 
 
 def test_sources_too_long_for_the_attention_stop_a_run_before_training(run: Path, tmp_path: Path) -> None:
-    for part, lines in {"train": ["a b c"] * 300, "valid": ["a", "a b c d e f g h"]}.items():
-        for side in ("src", "tgt"):
-            (tmp_path / f"{part}.{side}").write_text("".join(f"{line}\n" for line in lines))
-    files = [f"data.{part}.{side}={tmp_path}/{part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
-    words = [word for word in TINY if not word.startswith(("data", "tokenizer", "attention"))]
-    with pytest.raises(UserError, match="data.valid: pair 2: source of .* LowRankAttention holds at most"):
-        train([*words, "data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank", "name=demo"])
+    files = write_parts(tmp_path, {"train": [("a b c", "a")] * 300, "valid": [("a", "a"), ("a b c d e f g h", "a")]})
+    words = [word for word in MODEL if not word.startswith("attention")]
+    words += ["data=text", *files, "tokenizer.vocab_size=265", "attention=low_rank"]
+    refuse(words, "data.valid: pair 2: source of .* LowRankAttention holds at most")
 
 
 def test_describe_setting_shows_class_and_settings() -> None:
@@ -43,223 +50,170 @@ def test_describe_setting_shows_class_and_settings() -> None:
     assert describe_setting({"_target_": "nmt.attention.NoAttention"}) == "NoAttention"
 
 
-class TestRun:
-    def test_run_writes_all_files(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        train([*TINY, "name=demo"])
-        printed = capsys.readouterr()
-        content = summary(run)
-        assert set(content["test"]) == {"bleu", "chrf", "aer"}
-        assert 0 <= content["test"]["aer"] <= 1
-        assert content["tokens_per_s"] > 0 and content["seconds"] > 0
-        assert {"bleu", "chrf", "aer"} <= set(content["signatures"])
-        assert content["attention"] == "MemoryAttention"
-        for name in ("source", "references", "translations", "translations.links", "references.links", "gold.links"):
-            assert len((run / f"test.{name}.txt").read_text().split("\n")) == 8 + 1, name
-            assert f"runs/demo/test.{name}.txt" in printed.out
-        assert len(list((run / "heatmaps").glob("*.png"))) == 6
-        for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv"):
-            assert (run / name).stat().st_size > 0, name
-        assert list((run / "tensorboard").glob("events.*"))
-        assert (run / "checkpoints" / "last.ckpt").is_file()
-        assert "MemoryAttention(slots=3," in printed.out
-        assert "version:" in printed.out and "translating the test set …" in printed.err
+def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train([*TINY, "name=demo"])
+    printed = capsys.readouterr()
+    content = summary(run)
+    assert set(content["test"]) == {"bleu", "chrf", "aer"} <= set(content["signatures"])
+    assert 0 <= content["test"]["aer"] <= 1
+    assert content["tokens_per_s"] > 0 and content["seconds"] > 0
+    assert content["attention"] == "MemoryAttention"
+    for name in ("source", "references", "translations", "translations.links", "references.links", "gold.links"):
+        assert len((run / f"test.{name}.txt").read_text().split("\n")) == 8 + 1, name
+        assert f"runs/demo/test.{name}.txt" in printed.out
+    assert len(list((run / "heatmaps").glob("*.png"))) == 6
+    for name in ("config.yaml", "model.pt", "curve.png", "alignments.html", "metrics.csv", "checkpoints/last.ckpt"):
+        assert (run / name).stat().st_size > 0, name
+    assert list((run / "tensorboard").glob("events.*"))
+    assert not (run / "onnx").exists()  # export=false
+    assert "MemoryAttention(slots=3," in printed.out and "version:" in printed.out
+    assert "translating the test set …" in printed.err
 
-    def test_run_without_test_set_translates_nothing(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        train([*on_prepared("mine"), "training.max_epochs=1"])
-        assert summary(run)["test"] is None
-        assert "test set" not in capsys.readouterr().err
 
-    def test_model_without_attention_has_no_alignments(self, run: Path) -> None:
-        train([*(word for word in TINY if "slots" not in word), "attention=none"])
-        assert summary(run)["test"]["aer"] is None
-        assert (run / "test.translations.txt").is_file()
-        for name in ("test.references.links.txt", "test.translations.links.txt", "alignments.html", "heatmaps"):
-            assert not (run / name).exists(), name
+def test_run_without_test_set_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train([*on_prepared("mine"), "training.max_epochs=1"])
+    assert summary(run)["test"] is None
+    assert "test set" not in capsys.readouterr().err
 
-    @pytest.mark.thorough
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            [
-                "precision=bf16",
-                "batches.accumulate=3",
-                "schedule=constant",
-                "training.keep_best=2",
-                "training.monitor=valid_chrf",
-            ],
-            ["tokenizer.joint=false", "embeddings.shared=false", "decoder.output_layer=direct", "search=greedy"],
-            ["encoder=bigru", "decoder=gru", "decoder.layers=2", "precision=bf16"],
-            ["encoder=lstm", "encoder.layers=2", "decoder.layers=3", "schedule=plateau", "tokenizer=unigram"],
-            [
-                "decoder.tied=true",
-                "decoder.input_feeding=true",
-                "optimizer=adamw",
-                "schedule=linear",
-            ],
-        ],
-        ids=lambda settings: settings[0],
-    )
-    def test_settings_can_be_combined(self, run: Path, settings: list[str]) -> None:
-        if "precision=bf16" in settings:
-            require_bfloat16_lstm()
-        train([*TINY, *settings])
-        assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
-    def test_only_products_are_bfloat16(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Weights, gradients and the optimizer's state stay float32."""
+def test_model_without_attention_has_no_alignments(run: Path) -> None:
+    train(WITHOUT_ATTENTION)
+    assert summary(run)["test"]["aer"] is None
+    assert (run / "test.translations.txt").is_file()
+    for name in ("test.references.links.txt", "test.translations.links.txt", "alignments.html", "heatmaps"):
+        assert not (run / name).exists(), name
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "precision=bf16 batches.accumulate=3 schedule=constant training.keep_best=2 training.monitor=valid_chrf",
+        "tokenizer.joint=false embeddings.shared=false decoder.output_layer=direct search=greedy",
+        "encoder=bigru decoder=gru decoder.layers=2 precision=bf16",
+        "encoder=lstm encoder.layers=2 decoder.layers=3 schedule=plateau tokenizer=unigram",
+        "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] schedule=linear",
+    ],
+)
+def test_settings_can_be_combined(run: Path, settings: str) -> None:
+    if "precision=bf16" in settings:
         require_bfloat16_lstm()
-        dtypes: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "gradients": set()}
+    train([*TINY, *settings.split()])
+    assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
-        def step(self: TranslationTask, batch: Batch, _: int) -> torch.Tensor:
-            dtypes["features"].add(self.model.features(batch.source, batch.source_mask, batch.target_in).dtype)
-            return original(self, batch, _)
 
-        def record_dtypes(self: TranslationTask, optimizer: torch.optim.Optimizer) -> None:
-            weights = list(self.parameters())
-            dtypes["weights"] |= {weight.dtype for weight in weights}
-            dtypes["gradients"] |= {weight.grad.dtype for weight in weights if weight.grad is not None}
+def test_only_products_are_bfloat16(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights, gradients and the optimizer's state stay float32."""
+    require_bfloat16_lstm()
+    dtypes: dict[str, set[torch.dtype]] = {"features": set(), "weights": set(), "gradients": set()}
 
-        original = TranslationTask.training_step
-        monkeypatch.setattr(TranslationTask, "training_step", step)
-        monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", record_dtypes)
-        train([*TINY, "precision=bf16", "training.max_epochs=1", "training.clip_norm=0.5"])
-        assert dtypes == {"features": {torch.bfloat16}, "weights": {torch.float32}, "gradients": {torch.float32}}
-        state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
-        assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
+    def record_features(task: TranslationTask, batch: Batch, _: int) -> None:
+        dtypes["features"].add(task.model.features(batch.source, batch.source_mask, batch.target_in).dtype)
 
-    def test_user_is_warned_if_bfloat16_is_slow(
-        self, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        require_bfloat16_lstm()
-        for times in (3.04, 0.5):
-            monkeypatch.setattr("nmt.training.run.slowdown", lambda times=times: times)
-            train([*TINY, "precision=bf16", "training.max_epochs=1", f"name=slow{times:.0f}"])
-            assert ("take 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
+    def record_weights(task: TranslationTask, _: torch.optim.Optimizer) -> None:
+        dtypes["weights"] |= {weight.dtype for weight in task.parameters()}
+        dtypes["gradients"] |= {weight.grad.dtype for weight in task.parameters() if weight.grad is not None}
 
-    def test_cpu_without_bfloat16_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("nmt.training.run.has_bfloat16_lstm", lambda: False)
-        with pytest.raises(UserError, match="precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16"):
-            train([*TINY, "precision=bf16"])
+    call_before(monkeypatch, TranslationTask, "training_step", record_features)
+    monkeypatch.setattr(TranslationTask, "on_before_optimizer_step", record_weights)
+    train([*ONE_EPOCH, "precision=bf16", "training.clip_norm=0.5"])
+    assert dtypes == {"features": {torch.bfloat16}, "weights": {torch.float32}, "gradients": {torch.float32}}
+    state = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["optimizer_states"][0]["state"]
+    assert {weight["exp_avg"].dtype for weight in state.values()} == {torch.float32}
 
-    @pytest.mark.thorough
-    def test_ties_keep_the_later_epoch_and_an_early_stop_is_reported(
-        self, run: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        words = ["optimizer.lr=1e-30", "training.monitor=valid_loss", "training.patience=1", "training.keep_best=2"]
-        train([*TINY, *words, "training.max_epochs=3"])
-        text = "stopped early: valid_loss did not improve in 1 validation (training.patience); the model of epoch 2 is"
-        assert text in capsys.readouterr().err
-        train([*TINY, *words])
-        assert "early" not in capsys.readouterr().err
 
-    @pytest.mark.thorough
-    def test_without_patience_a_run_never_stops_early(self, run: Path) -> None:
-        train(
-            [
-                *TINY,
-                "optimizer.lr=1e-30",
-                "training.monitor=valid_loss",
-                "training.patience=null",
-                "training.max_epochs=4",
-            ]
-        )
-        assert summary(run)["epochs"] == 4
+def test_user_is_warned_if_bfloat16_is_slow(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_bfloat16_lstm()
+    for times in (3.04, 0.5):
+        monkeypatch.setattr("nmt.training.run.slowdown", lambda times=times: times)
+        train([*ONE_EPOCH, "precision=bf16", f"name=slow{times:.0f}"])
+        assert ("take 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
 
-    def test_runs_started_at_the_same_time_get_separate_folders(self, tmp_path: Path) -> None:
-        with ThreadPoolExecutor(8) as pool:
-            folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
-        assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
-        (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
-        with pytest.raises(UserError, match="gone: a symbolic link to .*unmounted, which is not a folder; remove it"):
-            new_folder(tmp_path / "gone", "demo")
 
-    def test_prepared_folder_without_validation_part_is_rejected(self, run: Path) -> None:
-        words = on_prepared("mine", parts=["train"])
-        with pytest.raises(UserError, match="data.folder=mine: has no valid.arrow; .* add data.valid.src=FILE"):
-            train(words)
-        assert not run.exists()
+def test_cpu_without_bfloat16_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.training.run.has_bfloat16_lstm", lambda: False)
+    refuse([*TINY, "precision=bf16"], "precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
 
-    def test_shared_embeddings_are_rejected_with_two_existing_vocabularies(self, run: Path) -> None:
-        words = on_prepared("mine", "tokenizer.joint=false")
-        with pytest.raises(UserError, match="embeddings.shared=true: .* but data.folder=mine has two; set"):
-            train(words)
-        assert not run.exists()
-        train([*words, "training.max_epochs=1", "embeddings.shared=false"])
-        second = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
-        second.append("embeddings.shared=true")
-        with pytest.raises(UserError, match=f"embeddings.shared=true: .* but init_from={run} has two; set"):
-            train(second)
-        assert not (run.parent / "next").exists()
 
-    @pytest.mark.thorough
-    @pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
-    def test_separate_tables_of_init_from_cannot_become_one(self, run: Path, key: str) -> None:
-        train([*TINY, "training.max_epochs=1", f"{key}=false"])
-        with pytest.raises(UserError, match=f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"):
-            train([*TINY, f"{key}=true", f"init_from={run}"])
+def test_runs_started_at_the_same_time_get_separate_folders(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        folders = set(pool.map(lambda _: new_folder(tmp_path / "runs", "demo"), range(8)))
+    assert len(folders) == 8 and tmp_path / "runs" / "demo" in folders
+    (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(UserError, match="gone: a symbolic link to .*unmounted, which is not a folder; remove it"):
+        new_folder(tmp_path / "gone", "demo")
 
-    @pytest.mark.thorough
-    def test_init_from_starts_with_the_weights_of_that_run(self, run: Path) -> None:
-        train([*TINY, "training.max_epochs=1"])
-        train([*TINY, "training.max_epochs=1", "optimizer.lr=1e-9", f"init_from={run}", "name=next"])
-        before, after = (weights(run.parent / name) for name in ("demo", "next"))
-        for name, weight in before.items():
-            torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
-        with pytest.raises(UserError, match="other sizes"):
-            train([*TINY, f"init_from={run}", "decoder.hidden_size=6"])
-        with pytest.raises(UserError, match="vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from="):
-            train([*TINY, f"init_from={run}", "tokenizer.vocab_size=290"])
 
-    @pytest.mark.thorough
-    def test_init_from_keeps_settings_that_are_not_overridden(self, run: Path) -> None:
-        """These are model, tokenizers and case. Text and training settings are those of the new run."""
-        first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
-        train([*first, "tokenizer=unigram", "encoder=lstm", "attention=luong", "training.max_epochs=1"])
-        second = [word for word in TINY if not word.startswith(("tokenizer", "emb", "enc", "att", "dec"))]
-        train([*second, "training.max_epochs=1", f"init_from={run}", "name=next", "decoder.dropout=0.5"])
-        before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
-        assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
-        assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
-        assert Translator.load(run.parent / "next").lowercase
-        interpolated = (run / "config.yaml").read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}")
-        (run / "config.yaml").write_text(interpolated)
-        with pytest.raises(UserError, match=r"init_from=.*demo: its config\.yaml is damaged"):
-            train([*second, f"init_from={run}"])
-        (run / "config.yaml").write_text("a: [")
-        with pytest.raises(UserError, match=r"init_from=.*demo: its config\.yaml is damaged; name a folder"):
-            train([*second, f"init_from={run}"])
-        with pytest.raises(UserError, match=r"init_from=nowhere: no such folder; name a folder"):
-            train([*second, "init_from=nowhere"])
+def test_prepared_folder_without_validation_part_is_rejected(run: Path) -> None:
+    words = on_prepared("mine", parts=["train"])
+    refuse(words, "data.folder=mine: has no valid.arrow; .* add data.valid.src=FILE")
+    assert not run.exists()
 
-    def test_nan_loss_stops_the_run(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        nan = torch.tensor(float("nan"), requires_grad=True)
-        monkeypatch.setattr(TranslationTask, "losses", lambda *_: ({"train_loss": nan}, {"train_loss": 1}))
-        with pytest.raises(UserError, match=r"loss is nan at update 0.*optimizer\.lr"):
-            train([*TINY])
 
-    @pytest.mark.thorough
-    def test_validation_counts_each_piece_once(self, run: Path) -> None:
-        train([*TINY, "training.max_epochs=1"])
-        translator = Translator.load(run)
-        corpus = Corpus.open(run / "data" / "valid.arrow")
-        loss, correct, pieces = 0.0, 0, 0
-        for row in range(len(corpus)):  # one sentence at a time: no padding, no batches
-            batch = collate(corpus, [row])
-            features = translator.trained.model.features(batch.source, batch.source_mask, batch.target_in)
-            log_probs = translator.trained.model.decoder.output(features)[0].detach().log_softmax(1)
-            loss -= float(log_probs.gather(1, batch.target_out.T).sum())
-            correct += int((log_probs.argmax(1) == batch.target_out[0]).sum())
-            pieces += len(log_probs)
-        with (run / "metrics.csv").open() as file:
-            logged = next(line for line in csv.DictReader(file) if line["valid_loss"])
-        assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
-        assert float(logged["valid_accuracy"]) == pytest.approx(correct / pieces, rel=1e-6)
+def test_shared_embeddings_are_rejected_with_two_existing_vocabularies(run: Path) -> None:
+    words = on_prepared("mine", "tokenizer.joint=false")
+    refuse(words, "embeddings.shared=true: .* but data.folder=mine has two; set")
+    assert not run.exists()
+    train([*words, "training.max_epochs=1", "embeddings.shared=false"])
+    second = [*(word for word in TINY if not word.startswith("tokenizer")), f"init_from={run}", "name=next"]
+    refuse([*second, "embeddings.shared=true"], f"embeddings.shared=true: .* but init_from={run} has two; set")
+    assert not (run.parent / "next").exists()
 
-    @pytest.mark.parametrize("word", ["tokenizer.vocab_size=100000", "device=tpu", "device=meta"])
-    def test_failed_preparation_leaves_no_folder(self, run: Path, word: str) -> None:
-        with pytest.raises(UserError, match=word):
-            train([*TINY, word])
-        assert not run.exists()
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("key", ["embeddings.shared", "decoder.tied"])
+def test_separate_tables_of_init_from_cannot_become_one(run: Path, key: str) -> None:
+    train([*ONE_EPOCH, f"{key}=false"])
+    message = f"init_from={run}: .*{key}=true.*remove the embeddings and decoder"
+    refuse([*TINY, f"{key}=true", f"init_from={run}"], message)
+
+
+@pytest.mark.thorough
+def test_init_from_starts_with_the_weights_of_that_run(finished: Path) -> None:
+    words = [*SMALL, f"init_from={finished}", "name=next"]
+    train([*words, "optimizer.lr=1e-9"])
+    before, after = (stored_weights(finished.parent / name / "model.pt") for name in ("demo", "next"))
+    for name, weight in before.items():
+        torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=0)
+    refuse([*words, "decoder.hidden_size=6"], "other sizes")
+    refuse([*words, "tokenizer.vocab_size=290"], "vocab_size=290: differs from tokenizer.vocab_size=280 .* init_from=")
+
+
+@pytest.mark.thorough
+def test_init_from_keeps_settings_that_are_not_overridden(run: Path) -> None:
+    """These are model, tokenizers and case. Text and training settings are those of the new run."""
+    first = [*(word for word in TINY if "slots" not in word), "data.lowercase=true", "decoder.dropout=0.25"]
+    train([*first, "tokenizer=unigram", "encoder=lstm", "attention=luong", "training.max_epochs=1"])
+    second = [word for word in TINY if not word.startswith(("tokenizer", "emb", "enc", "att", "dec"))]
+    train([*second, "training.max_epochs=1", f"init_from={run}", "name=next", "decoder.dropout=0.5"])
+    before, after = (read_yaml(run.parent / name / "config.yaml") for name in ("demo", "next"))
+    assert [name for name in before if before[name] != after[name]] == ["decoder", "name", "init_from"]
+    assert after["decoder"] == {**before["decoder"], "dropout": 0.5}
+    assert Translator.load(run.parent / "next").lowercase
+    stored = run / "config.yaml"
+    for damaged in (stored.read_text().replace("dropout: 0.25", "dropout: ${oc.env:HOME}"), "a: ["):
+        stored.write_text(damaged)
+        refuse([*second, f"init_from={run}"], r"init_from=.*demo: its config\.yaml is damaged; name a folder")
+    refuse([*second, "init_from=nowhere"], r"init_from=nowhere: no such folder; name a folder")
+
+
+@pytest.mark.thorough
+def test_validation_counts_each_piece_once(finished: Path) -> None:
+    model = Translator.load(finished).trained.model
+    corpus = Corpus.open(finished / "data" / "valid.arrow")
+    loss, correct, pieces = 0.0, 0, 0
+    for row in range(len(corpus)):  # one sentence at a time: no padding, no batches
+        batch = collate(corpus, [row])
+        features = model.features(batch.source, batch.source_mask, batch.target_in)
+        log_probs = model.decoder.output(features)[0].detach().log_softmax(1)
+        loss -= float(log_probs.gather(1, batch.target_out.T).sum())
+        correct += int((log_probs.argmax(1) == batch.target_out[0]).sum())
+        pieces += len(log_probs)
+    logged = metrics(finished, "valid_loss")[summary(finished)["kept_epoch"] - 1]
+    assert float(logged["valid_loss"]) == pytest.approx(loss / pieces, rel=1e-5)
+    assert float(logged["valid_accuracy"]) == pytest.approx(correct / pieces, rel=1e-6)
 
 
 @pytest.mark.thorough

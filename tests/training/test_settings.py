@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,12 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from builders import call_before
 from pytorch_lightning.callbacks import Timer
-from tiny import TINY, record_batches, weights
+from tiny import ONE_EPOCH, SMALL, record_batches
 
 from nmt.commands.train import train
 from nmt.config import train_config
-from nmt.text.batches import Batch
 from nmt.training import task as module
 from nmt.training.fit import build_trainer
 from nmt.training.metrics import merit
@@ -134,67 +135,33 @@ def test_trainer_gets_its_settings(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_label_smoothing_reaches_the_loss(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    smoothings, original = set(), module.output_loss
-
-    def loss(*tensors: Any, smoothing: float) -> torch.Tensor:
-        smoothings.add(smoothing)
-        return original(*tensors, smoothing=smoothing)
-
-    monkeypatch.setattr(module, "output_loss", loss)
-    train([*TINY, "training.label_smoothing=0.3", "training.max_epochs=1"])
+    smoothings: set[float] = set()
+    call_before(monkeypatch, module, "output_loss", lambda *_, smoothing: smoothings.add(smoothing))
+    train([*ONE_EPOCH, "training.label_smoothing=0.3"])
     assert smoothings == {0.3}
 
 
 @pytest.mark.thorough
 def test_each_epoch_has_new_batches(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = record_batches(monkeypatch)
-    train([*TINY, "batches.max_tokens=300"])
+    train([*SMALL, "batches.max_tokens=300"])
     rows = [row for batch in batches for row in batch]
-    assert sorted(rows) == sorted([*range(300), *range(300)])
-    assert sorted(rows[:300]) == list(range(300)) and rows[:300] != rows[300:]
+    assert sorted(rows[:60]) == sorted(rows[60:]) == list(range(60)) and rows[:60] != rows[60:]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("monitor", "values"),
-    [("valid_accuracy", (0.1, 0.3, 0.2, 0.2, 0.2)), ("valid_loss", (3.0, 1.0, 2.0, 2.0, 2.0))],
+    ("factor", "rates"),
+    [
+        (warm_up(10), {0: 0.1, 4: 0.5, 9: 1.0, 1000: 1.0}),
+        (warm_up(0), {0: 1.0}),
+        (inverse_sqrt(10), {0: 0.1, 4: 0.5, 9: 1.0, 39: 0.5}),  # four times the warm-up: half the rate
+        (inverse_sqrt(0), {0: 1.0}),
+        (linear(10, 110), {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0, 60: 0.5, 110: 0.0, 500: 0.0}),
+        (linear(0, 100), {0: 1.0}),
+    ],
 )
-def test_best_epoch_is_kept_and_patience_counts_from_it(
-    run: Path, monitor: str, values: tuple[float, ...], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    epochs: list[dict[str, torch.Tensor]] = []  # weights at the end of each epoch
-
-    def validate(self: TranslationTask, batch: Batch, _: int) -> None:
-        epoch = self.current_epoch
-        if len(epochs) == epoch:
-            epochs.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
-        metrics = {"valid_loss": 1.0, monitor: values[epoch]}
-        self.log_dict(metrics, batch_size=1, on_step=False, on_epoch=True)
-
-    monkeypatch.setattr(TranslationTask, "validation_step", validate)
-    words = [f"training.monitor={monitor}", "training.patience=2", "training.max_epochs=5"]
-    train([*TINY, *words])
-    assert "2 validations (training.patience); the model of epoch 2 is kept" in capsys.readouterr().err
-    assert len(epochs) == 4
-    stored = weights(run)
-    assert all(torch.equal(stored[name], weight) for name, weight in epochs[1].items())
-
-
-def test_every_schedule_warms_up_linearly_to_the_base_rate() -> None:
-    for factor in (warm_up(10), inverse_sqrt(10), linear(10, 100)):
-        assert [factor(step) for step in (0, 4, 9)] == pytest.approx([0.1, 0.5, 1.0])
-
-
-def test_without_warm_up_the_first_rate_is_the_base_rate() -> None:
-    for factor in (warm_up(0), inverse_sqrt(0), linear(0, 100)):
-        assert factor(0) == 1.0
-
-
-def test_rates_after_the_warm_up() -> None:
-    assert warm_up(10)(1000) == 1.0
-    assert inverse_sqrt(10)(39) == pytest.approx(0.5)  # four times the warm-up: half the rate
-    factor = linear(10, 110)
-    assert [factor(step) for step in (10, 60, 110, 500)] == pytest.approx([1.0, 0.5, 0.0, 0.0])
+def test_rates_of_schedules(factor: Callable[[int], float], rates: dict[int, float]) -> None:
+    assert [factor(step) for step in rates] == pytest.approx([*rates.values()])
 
 
 def test_linear_rate_falls_even_if_the_run_is_shorter_than_the_warm_up() -> None:

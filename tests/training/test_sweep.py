@@ -5,36 +5,35 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from tiny import TINY, record_batches, stop_at, summary
+from builders import write_parts
+from tiny import MODEL, SENTENCES, WITHOUT_ATTENTION, on_prepared, record_batches, refuse, stop_at, summary
 
-from nmt.commands.prepare import prepare
 from nmt.commands.sweep import _valid_loss, group_by_seed
 from nmt.commands.train import train
 from nmt.comparison.measures import mean_and_deviation
 from nmt.config import read_yaml
 from nmt.errors import UserError
-from nmt.files.atomic import write_lines
 from nmt.files.locks import lock_folder
 
 pytestmark = pytest.mark.thorough
 
-SMALL = [word for word in TINY if "slots" not in word]
-SMALL += ["data.train_pairs=100", "data.test_pairs=2", "training.max_epochs=1", "training.decode_sentences=0"]
-SWEPT = [*SMALL, "training.monitor=valid_loss", "attention=luong,none", "seed=1,2", "name=kinds"]
+ONCE = ["training.max_epochs=1", "training.decode_sentences=0", "training.monitor=valid_loss"]
+WORDS = [*WITHOUT_ATTENTION, *ONCE]
+SWEPT = [*WORDS, "attention=luong,none", "seed=1,2", "name=kinds"]
 JOBS = [f"attention={kind},seed={seed}" for kind in ("luong", "none") for seed in (1, 2)]
 
 
 @pytest.fixture(scope="module")
 def swept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which a sweep of four jobs has finished. Only for reading, or for calls that train nothing."""
-    folder = tmp_path_factory.mktemp("swept")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder := tmp_path_factory.mktemp("swept")):
         train(["-m", *SWEPT])
     return folder
 
@@ -46,23 +45,15 @@ def swept(swept_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return swept_once / "runs" / "kinds"
 
 
-def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fit(*_: Any, **__: Any) -> None:
-        raise AssertionError("a finished job was trained again")
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a finished job is trained again."""
+    monkeypatch.setattr("nmt.training.run.fit", Mock(side_effect=AssertionError))
 
-    monkeypatch.setattr("nmt.training.run.fit", fit)
 
-
-def prepared_text(folder: Path, seed: int) -> str:
-    """Write generated text with nmt-prepare; replaces a folder."""
-    rng = np.random.default_rng(seed)
-    for side in ("src", "tgt"):
-        lines = [" ".join(rng.choice(["red", "green", "blue", "big"], 4)) for _ in range(60)]
-        write_lines(folder / f"{side}.txt", lines)
-    files = [f"data.{part}.{side}={folder}/{side}.txt" for part in ("train", "valid") for side in ("src", "tgt")]
-    shutil.rmtree(folder / "text", ignore_errors=True)
-    prepare([*files, "tokenizer.vocab_size=280", f"output={folder}/text"])
-    return str(folder / "text")
+def sweep_table(sweep: Path) -> list[dict[str, str]]:
+    with (sweep / "sweep.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
@@ -71,15 +62,13 @@ def test_each_job_is_the_single_run_with_its_settings(swept: Path) -> None:
         config = read_yaml(swept / job / "config.yaml")
         kind = {"LuongAttention": "luong", "NoAttention": "none"}[config["attention"]["_target_"].rpartition(".")[2]]
         assert f"attention={kind},seed={config['seed']}" == job
-    single = [word for word in SWEPT if not word.startswith(("attention", "seed", "name"))]
-    train([*single, "attention=luong", "seed=2", "name=single"])
+    train([*WORDS, "attention=luong", "seed=2", "name=single"])
     job, expected = summary(swept / "attention=luong,seed=2"), summary(Path("runs/single"))
     assert (job["test"], job["valid_best"]) == (expected["test"], expected["valid_best"])
 
 
 def test_table_has_mean_and_sample_deviation_over_the_seeds(swept: Path) -> None:
-    with (swept / "sweep.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = sweep_table(swept)
     assert [row["attention"] for row in rows] == ["luong", "none"]
     for row in rows:
         summaries = [summary(swept / f"attention={row['attention']},seed={seed}") for seed in (1, 2)]
@@ -94,70 +83,51 @@ def test_table_has_mean_and_sample_deviation_over_the_seeds(swept: Path) -> None
     assert [job["objective"] for job in jobs] == [summary(swept / job)["valid_best"] for job in JOBS]
 
 
-def test_second_call_trains_nothing_and_prints_the_same_table(
-    swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_second_call_trains_nothing_and_prints_the_same_table(swept: Path, no_training: None, capsys: Any) -> None:
     before = (swept / "sweep.csv").read_text()
-    forbid_training(monkeypatch)
+    file = swept / "attention=none,seed=1" / "summary.json"
+    file.write_text(json.dumps({**summary(file.parent), "toolkit": {"version": "0.0.1"}}))
     train(["-m", *SWEPT])
     output = capsys.readouterr()
-    assert output.err.count("has finished already; skipped") == 4
+    assert output.err.count("has finished already; skipped") == 3
+    assert output.err.count("attention=none,seed=1: has finished already, trained by version 0.0.1 (this is") == 1
     assert (swept / "sweep.csv").read_text() == before
     assert "runs/kinds: mean ± standard deviation over n jobs" in output.out
     for name in ("luong", "none", "BLEU", "valid loss"):
         assert name in output.out
 
 
-def test_run_of_another_version_is_skipped_with_a_word(
-    swept: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    file = swept / "attention=none,seed=1" / "summary.json"
-    stored = json.loads(file.read_text())
-    stored["toolkit"]["version"] = "0.0.1"
-    file.write_text(json.dumps(stored))
-    forbid_training(monkeypatch)
-    train(["-m", *SWEPT])
-    words = "attention=none,seed=1: has finished already, trained by version 0.0.1 (this is"
-    assert capsys.readouterr().err.count(words) == 1
-
-
-def test_changed_setting_is_refused_before_any_job_starts(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forbid_training(monkeypatch)
-    with pytest.raises(UserError) as caught:
-        train(["-m", *SWEPT, "attention=luong", "search.beam_size=2"])
+def test_sweep_that_cannot_continue_starts_no_job(swept: Path, no_training: None) -> None:
     message = "runs/kinds/attention=luong,seed=1: was trained with search.beam_size=5, not search.beam_size=2; choose"
-    assert message in str(caught.value)
+    refuse(["-m", *SWEPT, "attention=luong", "search.beam_size=2"], message)
+    with lock_folder(swept):
+        refuse(["-m", *SWEPT], "runs/kinds: process [0-9]+ is training into it; wait until")
 
 
 def test_interrupted_sweep_continues(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    words = [*SMALL, "training.monitor=valid_loss", "attention=none", "batches.max_tokens=300"]
+    words = [*WORDS, "batches.max_tokens=300"]
     stop_at(2, ["-m", *words, "seed=1,2"])
     assert "stopped; 0 of 2 jobs have finished; repeat the command" in capsys.readouterr().err
-    assert not (run.parent / "sweep" / "seed=2").exists()
+    sweep = run.parent / "sweep"
+    assert not (sweep / "seed=2").exists()
     steps = record_batches(monkeypatch)
     train(["-m", *words, "seed=1,2"])
     batches = len(steps)
     train([*words, "seed=1", "name=whole"])
-    one_run = len(steps) - batches
-    assert batches < 2 * one_run
-    assert summary(run.parent / "sweep" / "seed=1")["test"] == summary(run.parent / "whole")["test"]
-    assert (run.parent / "sweep" / "seed=2" / "summary.json").is_file()
+    assert batches < 2 * (len(steps) - batches)
+    assert summary(sweep / "seed=1")["test"] == summary(run.parent / "whole")["test"]
+    assert (sweep / "seed=2" / "summary.json").is_file()
 
 
-def test_failed_job_is_named_and_the_others_go_on(run: Path, capsys: Any) -> None:
-    words = [*SMALL, "training.monitor=valid_loss", "name=sizes"]
+def test_failed_job_is_named_and_the_others_go_on(run: Path) -> None:
+    sizes = "tokenizer.vocab_size=20000"
     with pytest.raises(UserError) as caught:
-        train(["-m", *words, "tokenizer.vocab_size=20000,280"])
-    sweep = run.parent / "sizes"
+        train(["-m", *WORDS, "name=sizes", f"{sizes},280"])
     assert "1 of 2 jobs failed" in str(caught.value)
-    assert "sizes/tokenizer.vocab_size=20000: tokenizer.vocab_size=20000: this text yields at" in str(caught.value)
-    assert (sweep / "tokenizer.vocab_size=280" / "summary.json").is_file()
-    with (sweep / "sweep.csv").open(newline="") as file:
-        rows = {row["tokenizer.vocab_size"]: row for row in csv.DictReader(file)}
-    assert {size: (row["n"], row["unfinished"]) for size, row in rows.items()} == {
-        "280": ("1", "0"),
-        "20000": ("0", "1"),
-    }
+    assert f"sizes/{sizes}: {sizes}: this text yields at" in str(caught.value)
+    assert (run.parent / "sizes" / "tokenizer.vocab_size=280" / "summary.json").is_file()
+    rows = {row["tokenizer.vocab_size"]: (row["n"], row["unfinished"]) for row in sweep_table(run.parent / "sizes")}
+    assert rows == {"280": ("1", "0"), "20000": ("0", "1")}
 
 
 def test_joblib_launcher_has_the_results_of_the_sequential_one(swept: Path, tmp_path: Path) -> None:
@@ -189,15 +159,9 @@ def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean() -> None:
 @pytest.mark.filterwarnings("ignore")  # Optuna 2 raises deprecation warnings of SQLAlchemy 2
 def test_optuna_minimises_the_loss_and_survives_failed_trials(run: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", reason="hydra-optuna-sweeper is not installed")
-    words = [word for word in SMALL if "vocab_size" not in word]
-    words += [
-        "hydra/sweeper=optuna",
-        "hydra/sweeper/sampler=grid",
-        "hydra.sweeper.n_trials=3",
-        "training.patience=null",
-    ]
-    with pytest.raises(UserError, match="1 of 3 jobs failed"):
-        train(["-m", *words, "training.monitor=valid_loss", "attention=none", "tokenizer.vocab_size=20000,280,300"])
+    words = [word for word in WORDS if "vocab_size" not in word] + ["training.patience=null"]
+    words += ["hydra/sweeper=optuna", "hydra/sweeper/sampler=grid", "hydra.sweeper.n_trials=3"]
+    refuse(["-m", *words, "tokenizer.vocab_size=20000,280,300"], "1 of 3 jobs failed")
     sweep = run.parent / "sweep"
     losses = {size: summary(sweep / f"tokenizer.vocab_size={size}")["valid_best"] for size in (280, 300)}
     best = read_yaml(sweep / "optimization_results.yaml")
@@ -212,62 +176,30 @@ def test_valid_loss_is_that_of_the_kept_epoch(tmp_path: Path) -> None:
     assert _valid_loss(tmp_path / "missing", 1) is None
 
 
-def test_sweep_runs_once_at_a_time(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forbid_training(monkeypatch)
-    with (
-        lock_folder(swept),
-        pytest.raises(UserError, match="runs/kinds: process [0-9]+ is training into it; wait until"),
-    ):
-        train(["-m", *SWEPT])
-
-
-def test_finished_job_whose_text_was_prepared_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = prepared_text(tmp_path, seed=1)
-    monkeypatch.chdir(tmp_path)
-    small = [word for word in SMALL if not word.startswith(("data.", "tokenizer."))]
-    words = [
-        "-m",
-        *small,
-        "training.monitor=valid_loss",
-        "data=prepared",
-        f"data.folder={text}",
-        "seed=1",
-        "name=kinds",
-    ]
+def test_finished_job_whose_text_was_prepared_again_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["-m", *on_prepared("text"), *ONCE, "seed=1", "name=kinds"]
     train(words)
-    forbid_training(monkeypatch)
-    prepared_text(tmp_path, seed=1)  # the same text with the same settings
+    monkeypatch.setattr("nmt.training.run.fit", Mock(side_effect=AssertionError))
+    shutil.rmtree("text")
+    on_prepared("text")  # the same text with the same settings
     train(words)
-    prepared_text(tmp_path, seed=2)
-    with pytest.raises(UserError, match=rf"^runs/kinds/run: was trained before data\.folder={text} was prepared again"):
-        train(words)
-    shutil.rmtree(text)
+    shutil.rmtree("text")
+    on_prepared("text", pairs=[pair[::-1] for pair in SENTENCES])
+    refuse(words, r"^runs/kinds/run: was trained before data\.folder=text was prepared again")
+    shutil.rmtree("text")
     train(words)
 
 
-def test_finished_job_whose_files_were_edited_is_refused(
-    tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = Path("text")
-    text.mkdir()
-    for name in ("a.src", "a.tgt", "b.src", "b.tgt"):
-        (text / name).write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
-    files = [
-        f"data.{part}.{side}={name}.{side}"
-        for part, name in (("train", "a"), ("valid", "b"))
-        for side in ("src", "tgt")
-    ]
-    small = [word for word in SMALL if not word.startswith(("data", "tokenizer"))]
-    words = ["-m", *small, "data=text", f"init_from={finished}", *files, "data.folder=text", "seed=1", "name=kinds"]
-    train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
-    forbid_training(monkeypatch)
-    train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
-    for edited in (text / "b.tgt", text / "a.src", finished / "model.pt"):
+def test_finished_job_whose_files_were_edited_is_refused(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parts(Path(), {"train": SENTENCES, "valid": SENTENCES})
+    names = [f"data.{part}.{side}={part}.{side}" for part in ("train", "valid") for side in ("src", "tgt")]
+    words = ["-m", *MODEL, *ONCE, "data=text", f"init_from={finished}", *names, "data.folder=.", "name=kinds"]
+    train(words)
+    monkeypatch.setattr("nmt.training.run.fit", Mock(side_effect=AssertionError))
+    train(words)
+    for edited, named in ((Path("valid.tgt"),) * 2, (Path("train.src"),) * 2, (finished / "model.pt", finished)):
         before = edited.read_bytes()
-        edited.write_bytes(before + b"one more\n" if edited.suffix != ".pt" else before[:-1])
-        named = finished if edited.suffix == ".pt" else edited.name
-        with pytest.raises(UserError, match=rf"^runs/kinds/run: {named} changed since it was trained; choose another"):
-            train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
+        edited.write_bytes(before[:-1])
+        refuse(words, rf"^runs/kinds/run: {named} changed since it was trained; choose another")
         edited.write_bytes(before)
-        train([*words, "training.monitor=valid_loss", "training.max_epochs=1"])
+        train(words)

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import torch
-from tiny import SMALL
+from tiny import SMALL, same_model
 from two_ranks import torchrun_environment
 
 from nmt.config import train_config
@@ -29,16 +29,25 @@ SRUN = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE
 SRUN |= {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_NAME": "translate"}
 
 
-def test_launchers_are_recognised() -> None:
-    assert detect_launch({}) is None
-    batch_script = {name: value for name, value in SRUN.items() if name != "SLURM_STEP_NUM_TASKS"}
-    assert detect_launch(batch_script) is None
-    assert detect_launch({**SRUN, "SLURM_JOB_NAME": "interactive"}) is None
-    launch = detect_launch(SRUN)
-    assert launch is not None and (launch.rank, launch.world_size, launch.local_rank, launch.nodes) == (5, 8, 1, 2)
-    assert launch.restarts == 2
-    launch = detect_launch(torchrun_environment(1, 2, 29500))
-    assert launch is not None and (launch.rank, launch.world_size, launch.nodes, launch.restarts) == (1, 2, 1, 0)
+BATCH_SCRIPT = {name: value for name, value in SRUN.items() if name != "SLURM_STEP_NUM_TASKS"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "launch"),
+    [
+        ({}, None),
+        (BATCH_SCRIPT, None),
+        ({**SRUN, "SLURM_JOB_NAME": "interactive"}, None),
+        (SRUN, {"rank": 5, "world_size": 8, "local_rank": 1, "nodes": 2, "restarts": 2}),
+        (torchrun_environment(1, 2, 29500), {"rank": 1, "world_size": 2, "local_rank": 1, "nodes": 1, "restarts": 0}),
+    ],
+)
+def test_launchers_are_recognised(environment: dict[str, str], launch: dict[str, int] | None) -> None:
+    detected = detect_launch(environment)
+    assert launch == (detected and {name: getattr(detected, name) for name in launch or {}})
+
+
+def test_numbers_of_srun_that_do_not_fit_are_rejected() -> None:
     with pytest.raises(UserError, match="^SLURM_NTASKS=2: not a multiple of SLURM_NTASKS_PER_NODE=4; give srun"):
         detect_launch({**SRUN, "SLURM_NTASKS": "2"})
     with pytest.raises(UserError, match="SLURM_NTASKS_PER_NODE: not set; give --ntasks-per-node"):
@@ -53,21 +62,20 @@ def test_one_device_for_several_processes_is_rejected() -> None:
     require_device(train_config(["device=cuda:1"]), None)
 
 
-@pytest.mark.parametrize("word", ["devices=2", "nodes=2", "num_gpus=2"])
-def test_number_of_processes_belongs_to_the_launcher(word: str) -> None:
-    with pytest.raises(UserError, match=f"^{word.partition('=')[0]}: no such key; use torchrun --nproc-per-node=2"):
-        train_config([word])
+def leave_run(folder: Path, launcher: str, *, age: int = 0, files: Sequence[str] = ("checkpoints/last.ckpt",)) -> None:
+    """Make the folder that this launcher has started, with these files."""
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / LAUNCH_FILE).write_text(f"{launcher}\n")
+    os.utime(folder / LAUNCH_FILE, (age, age))
+    for file in files:
+        (folder / file).touch()
 
 
 def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
-    for age, (name, launcher, saved) in enumerate(
-        [("demo", "other", True), ("demo-2", "mine", True), ("demo-3", "mine", False), ("demo-long", "mine", True)]
-    ):
-        (tmp_path / name / "checkpoints").mkdir(parents=True)
-        (tmp_path / name / LAUNCH_FILE).write_text(f"{launcher}\n")
-        os.utime(tmp_path / name / LAUNCH_FILE, (age, age))
-        if saved:
-            (tmp_path / name / "checkpoints" / "last.ckpt").touch()
+    leave_run(tmp_path / "demo", "other", age=0)
+    leave_run(tmp_path / "demo-2", "mine", age=1)
+    leave_run(tmp_path / "demo-3", "mine", age=2, files=[])
+    leave_run(tmp_path / "demo-long", "mine", age=3)
     assert restarted_arguments(tmp_path, "demo", "unknown", ["seed=2"]) == ["seed=2"]
     # The newest one has no checkpoint: it starts again in the same folder.
     assert restarted_arguments(tmp_path, "demo", "mine", ["seed=2"]) == ["seed=2"]
@@ -76,11 +84,8 @@ def test_restarted_processes_find_their_run(tmp_path: Path) -> None:
 
 
 def test_run_that_another_step_is_training_is_left_alone(tmp_path: Path) -> None:
-    for name in ("demo", "demo-2"):
-        (tmp_path / name / "checkpoints").mkdir(parents=True)
-        (tmp_path / name / LAUNCH_FILE).write_text("mine\n")
-    os.utime(tmp_path / "demo" / LAUNCH_FILE, (1, 1))
-    (tmp_path / "demo" / "checkpoints" / "last.ckpt").touch()
+    leave_run(tmp_path / "demo", "mine", age=1)
+    leave_run(tmp_path / "demo-2", "mine", age=2, files=[])
     with lock_folder(tmp_path / "demo-2"):
         assert restarted_arguments(tmp_path, "demo", "mine", []) == ["name=demo", "resume=true"]
         with lock_folder(tmp_path / "demo"):
@@ -90,10 +95,7 @@ def test_run_that_another_step_is_training_is_left_alone(tmp_path: Path) -> None
 
 def test_restarted_processes_complete_a_run_that_looks_finished(tmp_path: Path) -> None:
     """Its summary is written before its graphs. Without a restart, the same launcher starts a second run."""
-    (tmp_path / "demo" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "demo" / LAUNCH_FILE).write_text("mine\n")
-    for file in ("summary.json", "checkpoints/last.ckpt"):
-        (tmp_path / "demo" / file).touch()
+    leave_run(tmp_path / "demo", "mine", files=["summary.json", "checkpoints/last.ckpt"])
     assert restarted_arguments(tmp_path, "demo", "mine", []) == []
     assert restarted_arguments(tmp_path, "demo", "other", [], restarted=True) == []
     assert restarted_arguments(tmp_path, "demo", "mine", [], restarted=True) == ["name=demo", "resume=true"]
@@ -157,8 +159,7 @@ def test_killed_workers_are_restarted_by_torchrun_and_nothing_is_lost(kills: int
     assert killed > kills // 2
     assert "run: runs/demo, resumed" in (tmp_path / "messages").read_text()
     folders = [tmp_path / "runs" / name for name in ("whole", "demo")]
-    first, second = (torch.load(folder / "model.pt", weights_only=True)["weights"] for folder in folders)
-    assert all(torch.equal(first[name], weight) for name, weight in second.items())
+    assert same_model(*folders)
     assert sorted(file.name for file in (tmp_path / "runs").iterdir()) == ["demo", "whole"]
     graphs = [sorted(file.name for file in (folder / "onnx").iterdir()) for folder in folders]
     assert graphs[0] == graphs[1]

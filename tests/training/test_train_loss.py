@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TINY
-from two_ranks import NO_REPORT
+from tiny import NO_REPORT, TINY, metrics
 
 from nmt.commands.train import train
 from nmt.training.task import POINT_EVERY, IntervalMeans, TranslationTask
 
 WORDS = [*TINY, "data.train_pairs=200", "batches.max_tokens=100"]
-
-
-def points(folder: Path) -> list[tuple[int, float]]:
-    """Return (step, train_loss) of each row with a loss."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [(int(row["step"]), float(row["train_loss"])) for row in csv.DictReader(file) if row["train_loss"]]
 
 
 @pytest.fixture
@@ -52,7 +44,7 @@ def test_point_is_the_mean_of_all_pieces_since_the_last_one(
     run: Path, batches: list[tuple[int, float, int]], accumulate: int
 ) -> None:
     train([*WORDS, f"batches.accumulate={accumulate}", f"training.max_epochs={2 * accumulate}"])
-    logged = points(run)
+    logged = [(int(row["step"]), float(row["train_loss"])) for row in metrics(run, "train_loss")]
     assert len(logged) >= 3 and [step for step, _ in logged] == [19 + 20 * number for number in range(len(logged))]
     for step, loss in logged:
         assert loss == pytest.approx(naive(batches, step), rel=1e-6)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from builders import call_before, write_parts
 from torch.nn import functional
 
 from nmt import Translator
 from nmt.commands.prepare import prepare
 from nmt.commands.train import train
 from nmt.config import train_config
+from nmt.errors import UserError
 from nmt.text.batches import collate
 from nmt.text.prepare import open_prepared
 from nmt.training.guide import build_guide, normalise
@@ -29,70 +31,92 @@ TINY = [
     *("training.max_epochs=2", "training.decode_sentences=5", "search.max_length=8", "device=cpu", "threads=1"),
     "export=false",
 ]
-
+ONE_EPOCH = [*TINY, "training.max_epochs=1"]
 SMALL = [*TINY, "data.train_pairs=60", "data.test_pairs=2"]
+MODEL = [word for word in TINY if not word.startswith(("data", "tokenizer"))]  # for other text
+WITHOUT_ATTENTION = [*(word for word in SMALL if "slots" not in word), "attention=none"]  # ends sooner: draws nothing
+SENTENCES = [(f"Ban des {'Gin ' * n}kor", f"Ban des {'Gni ' * n}kor") for n in range(30)]
+NO_REPORT = {"test": None, "tokens_per_s": 0, "epochs": 0, "updates": 0}  # drawing alignments takes seconds
 
 
-def on_prepared(folder: str, *settings: str, parts: Sequence[str] = ("train", "valid")) -> list[str]:
+def refuse(words: Sequence[str], message: str) -> None:
+    """Assert that training with these arguments is an error with this message, a regular expression."""
+    with pytest.raises(UserError, match=message):
+        train([*words])
+
+
+def on_prepared(
+    folder: str,
+    *settings: str,
+    parts: Sequence[str] = ("train", "valid"),
+    pairs: Sequence[tuple[str, str]] = SENTENCES,
+) -> list[str]:
     """Run nmt-prepare with these settings into ``folder``, and return the arguments of a tiny run on it."""
-    Path("a.src").write_text("".join(f"Ban des {'Gin ' * n}kor\n" for n in range(30)))
-    Path("a.tgt").write_text("".join(f"Ban des {'Gni ' * n}kor\n" for n in range(30)))
-    files = [f"data.{part}.{side}=a.{side}" for part in parts for side in ("src", "tgt")]
+    files = write_parts(Path(), dict.fromkeys(parts, pairs))
     prepare([*files, "tokenizer.vocab_size=276", *settings, f"output={folder}"])
-    model = [word for word in TINY if not word.startswith(("data", "tokenizer"))]
-    return [*model, "data=prepared", f"data.folder={folder}"]
+    return [*MODEL, "data=prepared", f"data.folder={folder}"]
 
 
-def record_batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def record_batches(patch: pytest.MonkeyPatch) -> list[list[int]]:
     """Return a list that collects the rows of every training batch, in order."""
     batches: list[list[int]] = []
-    original = TranslationTask.training_step
-
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        batches.append(batch.index.tolist())
-        return original(self, batch, index)
-
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    call_before(patch, TranslationTask, "training_step", lambda _, batch, index: batches.append(batch.index.tolist()))
     return batches
 
 
-def validations(run: Path) -> list[tuple[str, str]]:
-    """Return (step, epoch) of each validation."""
+def metrics(run: Path, column: str) -> list[dict[str, str]]:
+    """Return the rows of metrics.csv with a value in this column."""
     with (run / "metrics.csv").open(newline="") as file:
-        return [(row["step"], row["epoch"]) for row in csv.DictReader(file) if row["valid_loss"]]
+        return [row for row in csv.DictReader(file) if row[column]]
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, *, step: int, signal_number: int = signal.SIGINT) -> None:
-    """Send Ctrl-C, or the signal ``signal_number``, once during the update number ``step``."""
-    original = TranslationTask.training_step
-    pending = [signal_number]
+def interrupt_at(patch: pytest.MonkeyPatch, *, step: int, signal_number: int = signal.SIGINT, times: int = 1) -> None:
+    """Send Ctrl-C, or the signal ``signal_number``, during the update number ``step``."""
+    pending = [signal_number] * times
 
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step and pending:
+    def send(task: TranslationTask, batch: Any, index: int) -> None:
+        while task.global_step == step and pending:
             signal.raise_signal(pending.pop())
-        return original(self, batch, index)
 
-    monkeypatch.setattr(TranslationTask, "training_step", training_step)
+    call_before(patch, TranslationTask, "training_step", send)
 
 
-def stop_at(step: int, words: Sequence[str], *, signal_number: int = signal.SIGINT) -> None:
-    """Train with these arguments until the signal stops the run during this update."""
+def stop_at(step: int, words: Sequence[str]) -> None:
+    """Train with these arguments until Ctrl-C stops the run during this update."""
     with pytest.MonkeyPatch.context() as patch:
-        interrupt_at(patch, step=step, signal_number=signal_number)
+        interrupt_at(patch, step=step)
         with pytest.raises(KeyboardInterrupt):
             train([*words])
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of the model of a run."""
-    stored: dict[str, torch.Tensor] = torch.load(run / "model.pt", weights_only=True)["weights"]
-    return stored
+def kill_at(step: int, words: Sequence[str]) -> None:
+    """Train with these arguments until the run dies during this update, without saving anything."""
+
+    def die(task: TranslationTask, batch: Any, index: int) -> None:
+        if task.global_step == step:
+            raise SystemExit
+
+    with pytest.MonkeyPatch.context() as patch:
+        call_before(patch, TranslationTask, "training_step", die)
+        with pytest.raises(SystemExit):
+            train([*words])
 
 
-def assert_same_model(run: Path, other: Path) -> None:
-    """Assert that the models of two runs have the same weights, bit for bit."""
-    first, second = weights(run), weights(other)
-    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+def stored_weights(file: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a model or a checkpoint, by their names in the model."""
+    stored = torch.load(file, weights_only=True)
+    named = stored.get("weights") or stored["state_dict"]
+    return {name.removeprefix("model."): weight for name, weight in named.items()}
+
+
+def same_weights(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> bool:
+    """Return whether both have the same tensors, bit for bit."""
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def same_model(run: Path, other: Path) -> bool:
+    """Return whether the models of two runs have the same weights, bit for bit."""
+    return same_weights(stored_weights(run / "model.pt"), stored_weights(other / "model.pt"))
 
 
 def summary(run: Path) -> dict[str, Any]:
@@ -101,49 +125,46 @@ def summary(run: Path) -> dict[str, Any]:
     return content
 
 
+def last_step(run: Path) -> int:
+    """Return the number of updates before the last checkpoint."""
+    step: int = torch.load(run / "checkpoints" / "last.ckpt", weights_only=True)["global_step"]
+    return step
+
+
 def assert_same_run(run: Path, other: Path) -> None:
     """Assert that two runs have the same model, metrics, checkpoints and scores, and no files that the other lacks."""
-    assert_same_model(run, other)
+    assert same_model(run, other)
     assert (run / "metrics.csv").read_text() == (other / "metrics.csv").read_text()
-    first, second = ({file.name: file for file in (folder / "checkpoints").iterdir()} for folder in (run, other))
-    assert first.keys() == second.keys()
+    names = {file.name for file in (run / "checkpoints").iterdir()}
+    assert names == {file.name for file in (other / "checkpoints").iterdir()}
     assert {file.name for file in run.iterdir()} == {file.name for file in other.iterdir()}
-    for name in first:
-        states = [torch.load(files[name], weights_only=True)["state_dict"] for files in (first, second)]
-        assert all(torch.equal(weight, states[1][key]) for key, weight in states[0].items()), name
+    for name in names:
+        assert same_weights(*(stored_weights(folder / "checkpoints" / name) for folder in (run, other))), name
     keys = ("epochs", "updates", "kept_epoch", "averaged_epochs", "valid_best", "test")
     assert [summary(run)[key] for key in keys] == [summary(other)[key] for key in keys]
 
 
-def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed: bool = False) -> None:
-    """Check that a run equals the uninterrupted one although it is stopped, or killed, during these updates."""
+def check_resumed(words: Sequence[str], stops: Sequence[int], *, killed_after: int | None = None) -> None:
+    """Check that a run equals the uninterrupted one although it is stopped during these updates.
+
+    With ``killed_after`` it is killed instead, and its last checkpoint is that after ``killed_after`` updates.
+    """
+    run = Path("runs/demo")
     with pytest.MonkeyPatch.context() as patch:
         batches = record_batches(patch)
         train([*words, "name=whole"])
         expected = batches.copy()
         batches.clear()
         for number, step in enumerate(stops):
-            (kill_at if killed else stop_at)(step, words if number == 0 else ["resume=true"])
+            (stop_at if killed_after is None else kill_at)(step, words if number == 0 else ["resume=true"])
         assert 0 < len(batches) <= len(expected)
-        assert killed or Translator.load(Path("runs/demo")).translate(["ban"])  # it has a model already
+        if killed_after is None:
+            assert Translator.load(run).translate(["ban"])  # it has a model already
+        else:
+            assert last_step(run) == killed_after
         train(["resume=true"])
-    assert killed or batches == expected
-    assert_same_run(Path("runs/demo"), Path("runs/whole"))
-
-
-def kill_at(step: int, words: Sequence[str]) -> None:
-    """Train with these arguments until the run dies during this update, without saving anything."""
-    original = TranslationTask.training_step
-
-    def training_step(self: TranslationTask, batch: Any, index: int) -> Any:
-        if self.global_step == step:
-            raise SystemExit
-        return original(self, batch, index)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TranslationTask, "training_step", training_step)
-        with pytest.raises(SystemExit):
-            train([*words])
+    assert killed_after is not None or batches == expected
+    assert_same_run(run, Path("runs/whole"))
 
 
 def joined_gradients(

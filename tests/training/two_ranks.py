@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 import torch
+from builders import call_before
 from kills import SERVER
+from tiny import NO_REPORT
 
 from nmt.commands.train import train
 from nmt.errors import UserError
@@ -25,7 +27,6 @@ from nmt.training.task import TranslationTask
 
 TIMEOUT_S = 400  # after which the two processes certainly wait for each other
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-NO_REPORT = {"test": None, "tokens_per_s": 0, "epochs": 0, "updates": 0}  # drawing alignments takes seconds
 
 
 def torchrun_environment(rank: int, world_size: int, port: int, *, restarts: int = 0) -> dict[str, str]:
@@ -98,14 +99,13 @@ def _record_write(event: str, values: tuple[Any, ...], folder: Path, written: li
 def _train(words: list[str], stop_at: dict[str, int]) -> dict[str, Any]:
     """Train, and return batches, weights, gradients, validations and the error of this rank."""
     job: dict[str, Any] = {"rows": [], "weights": [], "gradients": [], "validations": [], "best": "", "error": None}
-    step, stop = TranslationTask.training_step, next((stop_at[word] for word in words if word in stop_at), None)
+    stop = next((stop_at[word] for word in words if word in stop_at), None)
 
-    def training_step(self: TranslationTask, batch: Any, index: int) -> torch.Tensor:
-        job["rows"].append((self.current_epoch, batch.index.tolist()))
-        job["weights"].append({name: weight.detach().clone() for name, weight in self.model.named_parameters()})
-        if self.global_step == stop:
+    def keep_batch(task: TranslationTask, batch: Any, index: int) -> None:
+        job["rows"].append((task.current_epoch, batch.index.tolist()))
+        job["weights"].append({name: weight.detach().clone() for name, weight in task.model.named_parameters()})
+        if task.global_step == stop:
             signal.raise_signal(signal.SIGTERM)
-        return step(self, batch, index)
 
     def keep_gradients(self: TranslationTask, optimizer: Any) -> None:
         job["gradients"].append({name: weight.grad.clone() for name, weight in self.model.named_parameters()})
@@ -117,7 +117,7 @@ def _train(words: list[str], stop_at: dict[str, int]) -> dict[str, Any]:
         job["best"] = self.best.best_model_path
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TranslationTask, "training_step", training_step)
+        call_before(patch, TranslationTask, "training_step", keep_batch)
         patch.setattr(TranslationTask, "on_before_optimizer_step", keep_gradients)
         patch.setattr(LastCheckpoint, "on_validation_end", keep_scores)
         patch.setattr(run, "report", lambda *_: NO_REPORT)
