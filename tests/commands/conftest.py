@@ -1,4 +1,4 @@
-"""Tiny models with random weights, and fixtures for stdin and stdout."""
+"""Tiny models with random weights, a folder with two texts, and a function that calls a command."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import random_model, tiny_config, trained_model, write_lines
+from commands.texts import SOURCE, TARGET, Call, Printed
 
 from nmt.inference.model_folder import save_folder
 from nmt.text.tokenizer import Tokenizer
@@ -24,18 +26,18 @@ SENTENCES = [
 
 
 def save_model(
-    folder: Path, attention: dict[str, object], *, lowercase: bool = False, bidirectional: bool = True
+    folder: Path, attention: str, *, lowercase: bool = False, bidirectional: bool = True, **settings: Any
 ) -> Path:
     """Save a model with random weights in ``folder``. How commands treat lines does not depend on training."""
     torch.set_num_threads(1)
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
-    config = tiny_config(attention, size=16, encoder={"bidirectional": bidirectional})
+    block = {"_target_": f"nmt.attention.{attention}", **settings}
+    config = tiny_config(block, size=16, encoder={"bidirectional": bidirectional})
     config["data"]["lowercase"] = lowercase
     # The scale makes hypotheses and lines differ. The bias keeps translations from being empty.
     model = random_model(config, vocabulary=300, longest_source=20, seed=1, scale=3.0, eos_bias=-1.5)
     with torch.no_grad():
         model.decoder.output.bias[4:260] -= 20  # no byte pieces: random ones rarely form a valid character
-    folder.mkdir(parents=True)
     save_folder(folder, trained_model(config, tokenizer, model, longest_source=20))
     return folder
 
@@ -43,57 +45,65 @@ def save_model(
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model with Bahdanau attention."""
-    attention = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
-    return save_model(tmp_path_factory.mktemp("models") / "bahdanau", attention)
+    return save_model(tmp_path_factory.mktemp("bahdanau", numbered=False), "BahdanauAttention", attention_size=8)
 
 
 @pytest.fixture(scope="session")
 def model_without_attention(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model without attention, trained on lower-cased text."""
-    attention: dict[str, object] = {"_target_": "nmt.attention.NoAttention"}
-    return save_model(tmp_path_factory.mktemp("models") / "none", attention, lowercase=True)
+    return save_model(tmp_path_factory.mktemp("none"), "NoAttention", lowercase=True)
 
 
 @pytest.fixture(scope="session")
 def short_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model whose attention reads sources of at most 20 pieces."""
-    attention: dict[str, object] = {"_target_": "nmt.attention.LowRankAttention", "slots": 3}
-    return save_model(tmp_path_factory.mktemp("models") / "low_rank", attention)
+    return save_model(tmp_path_factory.mktemp("low_rank"), "LowRankAttention", slots=3)
 
 
 @pytest.fixture(scope="session")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a model whose number of slots, up to 6, is chosen when it translates."""
-    attention: dict[str, object] = {"_target_": "nmt.attention.NestedMemoryAttention", "slots": 6}
-    return save_model(tmp_path_factory.mktemp("models") / "nested", attention)
+    return save_model(tmp_path_factory.mktemp("nested"), "NestedMemoryAttention", slots=6)
 
 
 @pytest.fixture
-def make_model(tmp_path: Path) -> Callable[..., Path]:
-    """Function that saves a model with the given attention block and returns its folder."""
-    return lambda attention, **options: save_model(tmp_path / "models" / attention["_target_"], attention, **options)
+def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Function that saves a model with the given attention and returns its folder."""
+    return lambda attention, **options: save_model(tmp_path_factory.mktemp("model"), attention, **options)
 
 
 @pytest.fixture
-def pipe_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
-    """Function that makes bytes the content of stdin."""
-
-    def put(data: bytes) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
-
-    return put
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with the files src and tgt."""
+    monkeypatch.chdir(tmp_path)
+    write_lines("src", SOURCE)
+    write_lines("tgt", TARGET)
+    return tmp_path
 
 
 @pytest.fixture
-def read_output(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[[], list[str]]:
-    """Function that returns the lines written to stdout since its last call."""
+def printed(capfd: pytest.CaptureFixture[str]) -> Callable[[], Printed]:
+    """Function that returns what was printed since its last call."""
 
-    def read() -> list[str]:
-        out = capfdbinary.readouterr().out.decode()
+    def read() -> Printed:
+        out, error = capfd.readouterr()
         assert out.endswith("\n") or not out
-        return out.split("\n")[:-1]
+        return Printed(out.split("\n")[:-1], error)
 
     return read
+
+
+@pytest.fixture
+def call(printed: Callable[[], Printed], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Function that calls a command with arguments, and with this stdin, and returns what it printed."""
+
+    def call(command: Callable[[list[str]], Any], *arguments: str, stdin: bytes = b"") -> Printed:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="ascii"))
+        printed()
+        command([*arguments])
+        return printed()
+
+    return call
 
 
 @pytest.fixture(scope="session")

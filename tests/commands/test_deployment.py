@@ -6,18 +6,15 @@ import importlib.metadata
 import json
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands.processes import finish
+from commands.texts import TEXT
 
-from nmt.commands.encode import encode
 from nmt.commands.export import export
-from nmt.commands.heatmap import heatmap
-from nmt.commands.translate import translate
 from nmt.errors import UserError
 from nmt.inference.onnx.export import PACKAGES
 from nmt.inference.onnx.model import exported_engines
@@ -25,7 +22,6 @@ from nmt.inference.translator import Translator
 
 pytestmark = pytest.mark.thorough
 
-LINES = ["the dog sees a cat", "", "a red house"]
 # Runs a command with sys.argv, and prints the distributions whose modules it imported, one per line, to stderr.
 COMMAND = """
 import importlib.metadata, sys
@@ -43,19 +39,17 @@ finally:
 HIDE_TORCH = "sys.modules['torch'] = None"
 
 
-def run_translate(*arguments: str, hide: str = "") -> subprocess.CompletedProcess[str]:
-    text = "".join(f"{line}\n" for line in LINES)
-    command = [sys.executable, "-c", COMMAND.format(hide=hide), *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True)
+def run_translate(*words: str, hide: str = "") -> tuple[int, list[str], str]:
+    """Return exit code, lines of stdout, and stderr."""
+    code, out, error = finish(COMMAND.format(hide=hide), words, text=TEXT)
+    return code, out.decode().splitlines(), error.decode()
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     """A deployment in a folder without the run."""
-    run = shutil.copytree(model, tmp_path_factory.mktemp("source") / "run")
     folder = tmp_path_factory.mktemp("deployments") / "mine"
-    export([f"model={run}", f"output={folder}"])
-    shutil.rmtree(run)
+    export([f"model={model}", f"output={folder}"])
     return folder
 
 
@@ -64,11 +58,11 @@ def test_a_copied_deployment_translates_with_the_listed_packages(
     deployed: Path, model: Path, tmp_path: Path, engine: str
 ) -> None:
     place = shutil.copytree(deployed, tmp_path / "elsewhere")
-    process = run_translate(f"model={place}", f"engine={engine}")
-    assert process.returncode == 0, process.stderr
+    code, lines, error = run_translate(f"model={place}", f"engine={engine}")
+    assert code == 0, error
     if engine != "onnx-int8":
-        assert process.stdout.splitlines() == Translator.load(model, engine="torch").texts(LINES)
-    imported = {name.lower() for name in process.stderr.splitlines() if not name.startswith("engine: ")}
+        assert lines == Translator.load(model, engine="torch").texts(TEXT.decode().splitlines())
+    imported = {name.lower() for name in error.splitlines() if not name.startswith("engine: ")}
     assert imported - {"nmt-memory-attention", "setuptools", "packaging"} == {*listed(place)}
 
 
@@ -105,54 +99,25 @@ def test_readme_names_the_folder_and_its_engines(deployed: Path) -> None:
     assert "`engine=onnx` (default), `engine=onnx-int8`" in readme and "shortlist" not in readme
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments", "message"),
-    [
-        (translate, ["engine=torch"], "wrote it for engine=onnx and engine=onnx-int8 only; name the folder of the tra"),
-        (translate, ["memory=memories"], "wrote it for engine=onnx and engine=onnx-int8 only"),
-        (translate, ["device=cuda"], "device=cuda: .* holds only ONNX graphs, which run on the CPU; remove device="),
-        (translate, ["shortlist=true"], "shortlist=true: .* has no shortlist; write one with nmt-export"),
-        (encode, ["output=memories"], "wrote it for engine=onnx and engine=onnx-int8 only"),
-        (export, ["output=again"], "wrote it for engine=onnx and engine=onnx-int8 only"),
-        (heatmap, ["src=text", "tgt=text", "output=pictures"], "wrote it for engine=onnx and engine=onnx-int8 only"),
-    ],
-)
-def test_what_a_deployment_cannot_do_is_refused(
-    deployed: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: Callable[[list[str]], None],
-    arguments: list[str],
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text").write_text("a cat\n")
-    with pytest.raises(UserError, match=message):
-        command([f"model={deployed}", *arguments])
-    assert [file.name for file in tmp_path.iterdir()] == ["text"]
-
-
 def test_scores_from_python_are_refused(deployed: Path) -> None:
-    from nmt import Translator
-
     with pytest.raises(UserError, match="name the folder of the training run"):
         Translator.load(deployed).score([("a cat", "a")])
 
 
 def test_missing_torch_is_reported_with_its_installation(deployed: Path, model: Path) -> None:
-    process = run_translate(f"model={model}", hide=HIDE_TORCH)
     fix = "install torch with pip install nmt-memory-attention"
-    assert process.stderr.startswith(f"error: engine=torch: torch is not installed; {fix}, or use engine=onnx\n")
-    process = run_translate(f"model={deployed}", "engine=torch", hide=HIDE_TORCH)
-    assert process.stderr.startswith(f"error: model={deployed}: ") and f"training run, and {fix}\n" in process.stderr
-    assert process.returncode == 2
+    code, _, error = run_translate(f"model={model}", hide=HIDE_TORCH)
+    assert code == 2
+    assert error.startswith(f"error: engine=torch: torch is not installed; {fix}, or use engine=onnx\n")
+    code, _, error = run_translate(f"model={deployed}", "engine=torch", hide=HIDE_TORCH)
+    assert code == 2
+    assert error.startswith(f"error: model={deployed}: ") and f"training run, and {fix}\n" in error
 
 
 def test_a_missing_package_is_one_line() -> None:
-    code = "import sys; from nmt.commands.shell import run; run(lambda arguments: __import__('absent.part'))"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    code = "from nmt.commands.shell import run; run(lambda arguments: __import__('absent.part'))"
     fix = "install the toolkit with its dependencies: pip install nmt-memory-attention"
-    assert (process.returncode, process.stderr) == (2, f"error: the package absent is not installed; {fix}\n")
+    assert finish(code) == (2, b"", f"error: the package absent is not installed; {fix}\n".encode())
 
 
 def test_damage_in_a_deployment_is_an_error_not_a_fallback(deployed: Path, tmp_path: Path) -> None:
@@ -167,15 +132,8 @@ def test_damage_in_a_deployment_is_an_error_not_a_fallback(deployed: Path, tmp_p
     assert exported_engines(place) == []
 
 
-def test_export_into_an_existing_folder_changes_nothing(deployed: Path, model: Path) -> None:
-    before = {file.name: file.read_bytes() for file in deployed.iterdir()}
-    with pytest.raises(UserError, match="output=.*: already exists; choose another folder"):
-        export([f"model={model}", f"output={deployed}"])
-    assert {file.name: file.read_bytes() for file in deployed.iterdir()} == before
-
-
 def test_sequential_attention_has_no_deployment(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    model = make_model({"_target_": "nmt.attention.DeltaAttention"})
+    model = make_model("DeltaAttention")
     with pytest.raises(UserError, match="Delta attention needs torch to encode the source; remove output= and "):
         export([f"model={model}", f"output={tmp_path}/mine"])
     assert not (tmp_path / "mine").exists()

@@ -6,35 +6,32 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
+from builders import call_before
+from commands.texts import TEXT, Call, Printed
 
 from nmt.commands.encode import encode
 from nmt.commands.translate import translate
 from nmt.errors import UserError
-from nmt.inference.torch_engine import Source
 from nmt.inference.translator import Translator
 
-Pipe = Callable[[bytes], None]
-Reader = Callable[[], list[str]]
-TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
+
+def encode_text(call: Call, model: Path, *words: str, text: bytes = TEXT, output: str = "memories") -> Printed:
+    return call(encode, f"model={model}", f"output={output}", *words, stdin=text)
 
 
-def test_memories_translate_like_their_lines(model: Path, tmp_path: Path, pipe_in: Pipe, read_output: Reader) -> None:
-    pipe_in(TEXT)
-    translate([f"model={model}", f"alignments={tmp_path}/direct"])
-    expected = read_output()
-    pipe_in(TEXT)
-    encode([f"model={model}", f"output={tmp_path}/memories", "trace=true"])
-    assert read_output() == []
-    files = sorted(tmp_path.glob("memories/*"))
-    assert [file.name for file in files] == [*(f"{number:08d}.safetensors" for number in range(1, 5)), "count.txt"]
-    translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/stored"])
-    assert read_output() == expected
-    assert (tmp_path / "stored").read_text() == (tmp_path / "direct").read_text()
-    translate([f"model={model}", f"memory={files[2]}", "scores=true"])
-    assert [line.partition("\t")[2] for line in read_output()] == expected[2:3]
+def test_memories_translate_like_their_lines(model: Path, files: Path, call: Call) -> None:
+    expected = call(translate, f"model={model}", "alignments=direct", stdin=TEXT).lines
+    assert encode_text(call, model, "trace=true").lines == []
+    memories = sorted(Path("memories").iterdir())
+    assert [file.name for file in memories] == [*(f"{number:08d}.safetensors" for number in range(1, 5)), "count.txt"]
+    assert call(translate, f"model={model}", "memory=memories", "alignments=stored").lines == expected
+    assert Path("stored").read_text() == Path("direct").read_text()
+    scored = call(translate, f"model={model}", f"memory={memories[2]}", "scores=true").lines
+    assert [line.partition("\t")[2] for line in scored] == expected[2:3]
 
 
 def exchange(folder: Path, other: Path) -> None:
@@ -75,169 +72,92 @@ def take_blank(folder: Path, other: Path) -> None:
     ],
 )
 def test_exchanged_memories_are_refused(
-    model: Path, tmp_path: Path, pipe_in: Pipe, damage: Callable[[Path, Path], None], message: str
+    model: Path, files: Path, call: Call, damage: Callable[[Path, Path], None], message: str
 ) -> None:
-    for name, text in (("a", TEXT), ("b", b"a cat\n" + TEXT)):
-        pipe_in(text)
-        encode([f"model={model}", f"output={tmp_path}/{name}"])
-    damage(tmp_path / "a", tmp_path / "b")
+    encode_text(call, model, output="a")
+    encode_text(call, model, output="b", text=b"a cat\n" + TEXT)
+    damage(Path("a"), Path("b"))
     with pytest.raises(UserError, match=message):
-        translate([f"model={model}", f"memory={tmp_path}/a"])
+        translate([f"model={model}", "memory=a"])
 
 
 def test_line_encoded_in_parts_translates_like_a_line_encoded_at_once(
-    make_model: Callable[..., Path], tmp_path: Path, pipe_in: Pipe, read_output: Reader
+    make_model: Callable[..., Path], files: Path, call: Call
 ) -> None:
-    model = make_model({"_target_": "nmt.attention.CovarianceAttention"}, bidirectional=False)
-    for folder, words in {"parts": ["piece_length=2"], "at_once": []}.items():
-        pipe_in(TEXT)
-        encode([f"model={model}", f"output={tmp_path}/{folder}", *words])
-        translate([f"model={model}", f"memory={tmp_path}/{folder}"])
-    lines = read_output()
-    assert lines[:4] == lines[4:] and all(lines[row] for row in (0, 2, 3))
+    model = make_model("CovarianceAttention", bidirectional=False)
+    encode_text(call, model)
+    encode_text(call, model, "piece_length=2", output="parts")
+    parts, at_once = (call(translate, f"model={model}", f"memory={name}").lines for name in ("parts", "memories"))
+    assert parts == at_once and all(parts[row] for row in (0, 2, 3))
 
 
 def test_memory_that_does_not_fit_into_ram_is_reported(
-    model: Path,
-    tmp_path: Path,
-    pipe_in: Pipe,
-    capfdbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipe_in(TEXT)
-    encode([f"model={model}", f"output={tmp_path}/memories"])
-
-    def search(engine: object, source: Source, *rest: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("nmt.inference.memories.search_encoded", search)
-    capfdbinary.readouterr()
-    translate([f"model={model}", f"memory={tmp_path}/memories"])
-    out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    assert out == "\n" * 4
-    assert error.splitlines() == [
-        f"warning: {tmp_path}/memories/{row:08d}.safetensors: not enough RAM to translate this memory; "
-        "its translation is empty"
-        for row in (1, 3, 4)
-    ]
+    encode_text(call, model)
+    monkeypatch.setattr("nmt.inference.memories.search_encoded", Mock(side_effect=MemoryError))
+    lines, error = call(translate, f"model={model}", "memory=memories")
+    assert lines == [""] * 4
+    problem = "not enough RAM to translate this memory; its translation is empty"
+    assert error.splitlines() == [f"warning: memories/{row:08d}.safetensors: {problem}" for row in (1, 3, 4)]
 
 
-def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
-    pipe_in(TEXT)
+def test_memories_can_be_read_by_the_same_users_as_other_files(model: Path, files: Path, call: Call) -> None:
     before = os.umask(0o022)
     try:
-        encode([f"model={model}", f"output={tmp_path}/memories"])
+        encode_text(call, model)
     finally:
         os.umask(before)
-    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "memories").iterdir()} == {0o644}
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["piece_length=2"], "piece_length: this model's encoder, nmt.model.encoder.LSTMEncoder, needs"),
-        (["piece_length=0"], "piece_length=0: must be at least 1"),
-        (["trac=true"], "trac: no such key; did you mean trace?"),
-        (["input=/nowhere/in.txt"], "/nowhere/in.txt: No such file"),
-    ],
-)
-def test_failure_leaves_no_files(model: Path, tmp_path: Path, words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        encode([f"model={model}", f"output={tmp_path}/memories", *words])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_existing_folder_is_not_overwritten(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="already exists; choose another folder"):
-        encode([f"model={model}", f"output={tmp_path}"])
-
-
-def test_input_and_memory_together_are_rejected(model: Path) -> None:
-    with pytest.raises(UserError, match="memory=here: input=there is given too; give only one of them"):
-        translate([f"model={model}", "memory=here", "input=there"])
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["output=./x"], "memory=x: same file as output=./x; choose two different files"),
-        (["alignments=./x"], "alignments=./x: same file as memory=x"),
-    ],
-)
-def test_memory_is_not_overwritten(model: Path, words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        translate([f"model={model}", "memory=x", *words])
-
-
-@pytest.mark.parametrize(("place", "message"), [("nowhere", "no such file"), (".", "has no count.txt")])
-def test_missing_memories_are_reported(model: Path, tmp_path: Path, place: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        translate([f"model={model}", f"memory={tmp_path / place}"])
+    assert {file.stat().st_mode & 0o777 for file in Path("memories").iterdir()} == {0o644}
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_lost_memory_file_is_reported(model: Path, tmp_path: Path, pipe_in: Pipe, number: int) -> None:
-    pipe_in(TEXT)
-    encode([f"model={model}", f"output={tmp_path}/memories"])
-    (tmp_path / "memories" / f"{number:08d}.safetensors").unlink()
-    with pytest.raises(
-        UserError, match=f"memories: 1 of 4 files missing, the first is {number:08d}.safetensors; encode"
-    ):
-        translate([f"model={model}", f"memory={tmp_path}/memories"])
+def test_lost_memory_file_is_reported(model: Path, files: Path, call: Call, number: int) -> None:
+    encode_text(call, model)
+    name = f"{number:08d}.safetensors"
+    Path("memories", name).unlink()
+    with pytest.raises(UserError, match=f"memories: 1 of 4 files missing, the first is {name}; encode"):
+        translate([f"model={model}", "memory=memories"])
 
 
 @pytest.mark.parametrize("settings", [[], ["input=empty"]], ids=["pipe", "file"])
 def test_empty_input_gives_no_memories_and_no_translations(
-    settings: list[str],
-    model: Path,
-    tmp_path: Path,
-    pipe_in: Pipe,
-    read_output: Reader,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: list[str], model: Path, files: Path, call: Call
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").touch()
-    pipe_in(b"")
-    encode([f"model={model}", f"output={tmp_path}/memories", *settings])
-    translate([f"model={model}", f"memory={tmp_path}/memories"])
-    assert read_output() == []
+    Path("empty").touch()
+    encode_text(call, model, *settings, text=b"")
+    assert call(translate, f"model={model}", "memory=memories").lines == []
 
 
-def test_alignments_need_memories_with_a_trace(model: Path, tmp_path: Path, pipe_in: Pipe) -> None:
-    pipe_in(TEXT)
-    encode([f"model={model}", f"output={tmp_path}/memories"])
+def test_alignments_need_memories_with_a_trace(model: Path, files: Path, call: Call) -> None:
+    encode_text(call, model)
     with pytest.raises(UserError, match="encode with trace=true"):
-        translate([f"model={model}", f"memory={tmp_path}/memories", f"alignments={tmp_path}/links"])
-    assert not (tmp_path / "links").exists()
+        translate([f"model={model}", "memory=memories", "alignments=links"])
+    assert not Path("links").exists()
 
 
-def test_line_too_long_for_the_attention_gets_an_empty_memory(
-    short_model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], read_output: Reader
-) -> None:
-    pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
-    encode([f"model={short_model}", f"output={tmp_path}/memories"])
-    assert "warning: <stdin>:2: a source of " in capfdbinary.readouterr().err.decode()
-    translate([f"model={short_model}", f"memory={tmp_path}/memories"])
-    lines = read_output()
+LONG_LINE = b"a cat\n" + b"dog " * 20 + b"\na cat\n"
+
+
+def assert_only_the_second_is_empty(lines: list[str]) -> None:
     assert lines[1] == "" and lines[0] == lines[2] != ""
+
+
+def test_line_too_long_for_the_attention_gets_an_empty_memory(short_model: Path, files: Path, call: Call) -> None:
+    error = encode_text(call, short_model, text=LONG_LINE).error
+    assert "warning: <stdin>:2: a source of " in error
+    assert_only_the_second_is_empty(call(translate, f"model={short_model}", "memory=memories").lines)
 
 
 def test_line_that_exhausts_memory_gets_an_empty_memory(
-    model: Path, tmp_path: Path, pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], read_output: Reader,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    original = Translator.encode
-
-    def encode_short_lines(self: Translator, line: str) -> list[int]:
+    model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_for_long_lines(translator: Translator, line: str) -> None:
         if len(line) > 50:
             torch.empty(10**15)  # more than any machine has: raises torch's own out-of-memory error
-        return original(self, line)
 
-    monkeypatch.setattr(Translator, "encode", encode_short_lines)
-    pipe_in(b"a cat\n" + b"dog " * 20 + b"\na cat\n")
-    encode([f"model={model}", f"output={tmp_path}/memories"])
-    warning, _ = capfdbinary.readouterr().err.decode().splitlines()
+    with monkeypatch.context() as patch:
+        call_before(patch, Translator, "encode", fail_for_long_lines)
+        warning, _ = encode_text(call, model, text=LONG_LINE).error.splitlines()
     assert warning == "warning: <stdin>:2: not enough memory for this line of 20 words; its memory is empty"
-    translate([f"model={model}", f"memory={tmp_path}/memories"])
-    lines = read_output()
-    assert lines[1] == "" and lines[0] == lines[2] != ""
+    assert_only_the_second_is_empty(call(translate, f"model={model}", "memory=memories").lines)

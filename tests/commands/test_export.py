@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import leave_private_folder
+from commands.processes import finish
+from commands.texts import TEXT, Call
 
 import nmt.commands.export as export_command
 from nmt.commands.export import export
@@ -25,61 +25,43 @@ from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import prepare
 from nmt.text.tokenizer import Tokenizer
 
-Pipe = Callable[[bytes], None]
 TOKENIZER = TokenizerSettings(
     kind="bpe", vocab_size=300, joint=True, character_coverage=1.0, source_model=None, target_model=None
 )
-TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
 
 
 @pytest.mark.thorough
 def test_onnx_translations_equal_torch_and_need_no_torch(
-    make_model: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+    make_model: Callable[..., Path], files: Path, call: Call
 ) -> None:
-    model = make_model({"_target_": "nmt.attention.MemoryAttention", "slots": 3})
-    pipe_in(TEXT)
-    translate([f"model={model}", f"alignments={tmp_path}/torch"])
-    expected, error = (stream.decode() for stream in capfdbinary.readouterr())
+    model = make_model("MemoryAttention", slots=3)
+    expected, error = call(translate, f"model={model}", "alignments=torch", stdin=TEXT)
     assert "engine" not in error
-    export([f"model={model}"])
-    files = capfdbinary.readouterr().out.decode().splitlines()
     names = ["align.onnx", "encode.int8.onnx", "encode.onnx", "step.int8.onnx", "step.onnx", "onnx"]
-    assert [Path(line.split()[0]).name for line in files] == names
+    assert [Path(line.split()[0]).name for line in call(export, f"model={model}").lines] == names
     code = (
         "import sys; from nmt.commands.translate import translate; translate(sys.argv[1:]); "
         "sys.exit('torch' in sys.modules)"
     )
-    arguments = [f"model={model}", "engine=onnx", f"alignments={tmp_path}/onnx"]
-    process = subprocess.run([sys.executable, "-c", code, *arguments], input=TEXT, capture_output=True)
-    assert (process.stdout.decode(), process.stderr, process.returncode) == (expected, b"", 0)
-    assert (tmp_path / "onnx").read_text() == (tmp_path / "torch").read_text()
-    pipe_in(TEXT)
-    translate([f"model={model}"])
-    out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    assert (out, error) == (expected, "engine: onnx\n")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["engine=onxx"], "engine=onxx: must be auto | torch | onnx | onnx-int8"),
-        (["engine=onnx"], "engine=onnx: .* has no graphs; write them with nmt-export model="),
-        (["engine=onnx", "memory=x"], "engine=onnx: stored memories need engine=torch"),
-        (["engine=onnx", "device=cuda"], "device=cuda: engine=onnx runs on the CPU"),
-    ],
-)
-def test_unusable_engine_is_rejected(model: Path, arguments: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message.replace("|", r"\|")):
-        translate([f"model={model}", *arguments])
+    arguments = [f"model={model}", "engine=onnx", "alignments=onnx"]
+    status, out, error = finish(code, arguments, text=TEXT)
+    assert (status, out.decode().splitlines(), error) == (0, expected, b"")
+    assert Path("onnx").read_text() == Path("torch").read_text()
+    assert call(translate, f"model={model}", stdin=TEXT) == (expected, "engine: onnx\n")
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
-    """Folder of a model with its ONNX graphs."""
+def exported_once(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+    """Folder of a model with its ONNX graphs. Only for copying."""
     run = shutil.copytree(model, tmp_path_factory.mktemp("exported") / "run")
     export([f"model={run}"])
     return run
+
+
+@pytest.fixture
+def run(exported_once: Path, tmp_path: Path) -> Path:
+    """A copy of that folder."""
+    return shutil.copytree(exported_once, tmp_path / "run")
 
 
 def engine_of(place: Path) -> str:
@@ -91,16 +73,17 @@ def engine_of(place: Path) -> str:
 
 @pytest.mark.thorough
 def test_engine_auto_in_python_chooses_the_exact_graphs_without_printing(
-    exported: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert engine_of(exported) == "onnx"
+    assert engine_of(run) == "onnx"
+    shutil.rmtree(run / "onnx")
+    Translator.load(run, engine="auto")
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.thorough
-def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
-    expected = Translator.load(exported, engine="onnx-int8").texts(["a cat", "the dog"])
+def test_an_export_of_one_engine_makes_it_the_default(run: Path) -> None:
+    expected = Translator.load(run, engine="onnx-int8").texts(["a cat", "the dog"])
     export([f"model={run}", "engine=onnx-int8"])
     names = ["about.json", "align.onnx", "encode.int8.onnx", "source.model", "step.int8.onnx"]
     assert sorted(file.name for file in (run / "onnx").iterdir()) == names
@@ -112,10 +95,7 @@ def test_an_export_of_one_engine_makes_it_the_default(exported: Path, tmp_path: 
 
 
 @pytest.mark.thorough
-def test_graphs_of_a_model_replaced_during_the_export_are_not_used(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
+def test_graphs_of_a_model_replaced_during_the_export_are_not_used(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = export_command.load_model
 
     def load_then_replace(*args: Any, **kwargs: Any) -> Translator:
@@ -153,40 +133,21 @@ CHANGES = [damage, shorten, Path.unlink]
     ],
 )
 def test_engine_auto_uses_torch_if_an_exported_file_is_damaged(
-    exported: Path,
-    tmp_path: Path,
-    pipe_in: Pipe,
-    capfdbinary: pytest.CaptureFixture[bytes],
-    name: str,
-    change: Callable[[Path], None],
+    run: Path, call: Call, name: str, change: Callable[[Path], None]
 ) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
-    pipe_in(TEXT)
-    translate([f"model={run}", "engine=torch"])
-    expected, _ = capfdbinary.readouterr()
+    expected = call(translate, f"model={run}", "engine=torch", stdin=TEXT).lines
     change(run / "onnx" / name)
-    pipe_in(TEXT)
     with pytest.warns(UserWarning) as warnings:
-        translate([f"model={run}"])
+        assert call(translate, f"model={run}", stdin=TEXT) == (expected, "")
     (warning,) = warnings
     assert str(run / "onnx") in str(warning.message) and str(warning.message).endswith("; engine=auto uses torch")
     assert "nmt-export" in str(warning.message) and "\n" not in str(warning.message)
-    assert capfdbinary.readouterr() == (expected, b"")
     with pytest.raises(UserError, match="onnx.*nmt-export"):
         Translator.load(run, engine="onnx").texts(["a cat"])
 
 
 @pytest.mark.thorough
-def test_engine_auto_does_not_warn_without_reason(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
-    shutil.rmtree(run / "onnx")
-    Translator.load(run, engine="auto")
-    Translator.load(exported, engine="auto")
-
-
-@pytest.mark.thorough
-def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
+def test_a_shortlist_is_not_replaced_by_torch(run: Path) -> None:
     damage(run / "onnx" / "source.model")
     with pytest.raises(UserError, match="has no shortlist; write one with nmt-export"):
         Translator.load(run, engine="auto", shortlist=True)
@@ -196,23 +157,20 @@ def test_a_shortlist_is_not_replaced_by_torch(exported: Path, tmp_path: Path) ->
 
 
 @pytest.mark.thorough
-def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
+def test_export_keeps_recent_temporary_folders_and_deletes_old_ones(run: Path) -> None:
     recent = leave_private_folder(run, 1, process=1)
     for number in (2, 3):
         leave_private_folder(run, number, process=1, age_s=90_000)
-    export([f"model={run}"])
+    (run / "onnx" / "shortlist.npz").touch()
+    export([f"model={run}", "engine=onnx", "shortlist=null"])
     assert [file.name for file in sorted(run.iterdir())] == [recent.name, "model.pt", "onnx"]
     assert (recent / "new" / "a").read_text() == "half"
+    assert not (run / "onnx" / "shortlist.npz").exists()
 
 
 @pytest.mark.thorough
-def test_shortlist_is_learnt_from_a_corpus(
-    make_model: Callable[..., Path], pipe_in: Pipe, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> None:
-    model = make_model({"_target_": "nmt.attention.MemoryAttention", "slots": 3})
-    with pytest.raises(UserError, match="shortlist=5: .* has no train.arrow to learn from; set corpus=FOLDER"):
-        export([f"model={model}", "shortlist=5"])
+def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call: Call, tmp_path: Path) -> None:
+    model = make_model("MemoryAttention", slots=3)
     trained = load_folder(model)
     pairs = [Pair("the dog sees a cat", "der hund sieht eine katze"), Pair("a red house", "ein rotes haus")]
     other = Tokenizer.train(["quite another text"], vocab_size=280)
@@ -226,28 +184,18 @@ def test_shortlist_is_learnt_from_a_corpus(
     with pytest.raises(UserError, match="train.arrow: cannot be read as a corpus .wrong checksum.; prepare the text"):
         export([f"model={model}", "shortlist=5", f"corpus={corpus}"])
     (corpus / "train.arrow").write_bytes(content)
-    export([f"model={model}", "shortlist=5", f"corpus={corpus}", "engine=onnx"])
-    assert b"shortlist.npz" in capfdbinary.readouterr().out
-    pipe_in(TEXT)
-    translate([f"model={model}", "shortlist=true"])
-    out, error = (stream.decode() for stream in capfdbinary.readouterr())
-    assert error == "engine: onnx\n" and out.count("\n") == 4
+    words = [f"model={model}", "engine=onnx"]
+    lines, _ = call(export, *words, "shortlist=5", f"corpus={corpus}")
+    assert any("shortlist.npz" in line for line in lines)
+    lines, error = call(translate, f"model={model}", "shortlist=true", stdin=TEXT)
+    assert error == "engine: onnx\n" and len(lines) == 4
     listed = {piece for pair in pairs for piece in trained.target.pieces(trained.target.encode(pair.target))}
     translations = Translator.load(model, engine="onnx", shortlist=True).translate(["the dog", "a house"])
     assert {piece for translation in translations for piece in translation.tokens} <= {*listed, "</s>"}
     expected = [translation.text for translation in translations]
-    export([f"model={model}", "engine=onnx"])  # without a shortlist: the last one is kept
-    assert b"keeping the shortlist of the last export, shortlist=5" in capfdbinary.readouterr().err
+    # Without shortlist=, the last one is kept.
+    assert "keeping the shortlist of the last export, shortlist=5" in call(export, *words).error
     assert Translator.load(model, shortlist=True).texts(["the dog", "a house"]) == expected
     damage(model / "onnx" / "shortlist.npz")
-    export([f"model={model}", "engine=onnx"])
-    assert b"warning: the last shortlist is not kept (" in capfdbinary.readouterr().err
+    assert "warning: the last shortlist is not kept (" in call(export, *words).error
     assert not (model / "onnx" / "shortlist.npz").exists()
-
-
-@pytest.mark.thorough
-def test_a_shortlist_is_removed_on_request(exported: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(exported, tmp_path / "run")
-    (run / "onnx" / "shortlist.npz").touch()
-    export([f"model={run}", "engine=onnx", "shortlist=null"])
-    assert not (run / "onnx" / "shortlist.npz").exists()

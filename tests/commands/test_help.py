@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import yaml
+from commands.processes import ROOT, finish
+from commands.texts import Call
 
 from nmt.commands.train import train
 from nmt.config import compose_train, config_dir, read_yaml
@@ -17,7 +16,6 @@ from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
-ROOT = config_dir().parent
 COMMANDS = sorted(file.stem for file in (config_dir() / "..").resolve().glob("scripts/*.py"))
 
 
@@ -29,18 +27,23 @@ def test_ascii_terminal_shows_help_and_errors() -> None:
         "        try: run(getattr(import_module('nmt.commands.' + name), name), [argument])\n"
         "        except SystemExit as end: assert end.code == expected, (name, argument, end.code)"
     )
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    process = subprocess.run([sys.executable, "-c", code, *COMMANDS], env=environment, capture_output=True)
-    assert process.returncode == 0, process.stderr
-    assert (process.stdout + process.stderr).isascii()
-    assert process.stderr.count(b"s\\xf6") == len(COMMANDS)
+    environment = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    status, out, error = finish(code, COMMANDS, env=environment)
+    assert status == 0, error
+    assert (out + error).isascii() and error.count(b"s\\xf6") == len(COMMANDS)
 
 
 def test_version_is_that_of_the_installed_package() -> None:
-    process = subprocess.run(
-        [sys.executable, "scripts/train.py", "--version"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert process.stdout == f"nmt-memory-attention {version('nmt-memory-attention')}\n" and process.returncode == 0
+    code = "import runpy; runpy.run_path('scripts/train.py', run_name='__main__')"
+    line = f"nmt-memory-attention {version('nmt-memory-attention')}\n"
+    assert finish(code, ["--version"], cwd=ROOT) == (0, line.encode(), b"")
+
+
+def help_without_torch(command: str) -> str:
+    code = f"import sys; from nmt.commands.{command} import {command}; {command}(['--help'])"
+    status, out, error = finish(f"{code}; assert 'torch' not in sys.modules")
+    assert status == 0, error
+    return out.decode()
 
 
 @pytest.mark.parametrize(
@@ -60,33 +63,28 @@ def test_version_is_that_of_the_installed_package() -> None:
     ],
 )
 def test_help_shows_every_setting_without_importing_torch(command: str, phrases: list[str]) -> None:
-    code = f"import sys; from nmt.commands.{command} import {command}; {command}(['--help'])"
-    check = f"{code}; assert 'torch' not in sys.modules"
-    process = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
+    shown = help_without_torch(command)
     keys = [f"\n{key}:" for key in read_yaml(config_dir() / f"{command}.yaml")]
     for phrase in [f"{command}: ", *phrases, *keys]:
-        assert phrase in process.stdout
+        assert phrase in shown
 
 
 def test_train_help_lists_groups_choices_and_described_keys_without_importing_torch() -> None:
-    code = "import sys; from nmt.commands.train import train; train(['--help']); assert 'torch' not in sys.modules"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    words = process.stdout.split()
+    shown = help_without_torch("train")
+    words = shown.split()
     files = [path for path in config_dir().glob("*/**/*.yaml") if path.parent.name != "filters"]  # included by data
     for file in files:
         name = Path(*file.relative_to(config_dir()).parts[1:]).with_suffix("").as_posix()
         assert name in words, file
         (heading, *_) = [line for line in file.read_text("utf-8").splitlines() if "@package" not in line]
         if heading.startswith("# "):
-            assert heading.removeprefix("# ") in process.stdout, file
+            assert heading.removeprefix("# ") in shown, file
     for group in {file.relative_to(config_dir()).parts[0] for file in files}:
-        assert f"\n  {group} " in process.stdout or f"\n  +{group} " in process.stdout
+        assert f"\n  {group} " in shown or f"\n  +{group} " in shown
     for name in ("train", "attention/memory", "optimizer/adam", "training/default", "search/beam"):
         for line in (config_dir() / f"{name}.yaml").read_text("utf-8").splitlines():
             if "  # " in line and "[" not in line and not line.startswith("  - "):  # an entry of the defaults
-                assert f"{line.strip()}\n" in process.stdout
+                assert f"{line.strip()}\n" in shown
 
 
 def test_cfg_prints_the_checked_configuration_and_describes_every_key(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,14 +106,10 @@ def test_cfg_keeps_values_that_look_like_comments(tmp_path: Path, capsys: pytest
     assert yaml.safe_load(capsys.readouterr().out)["runs"] == long
 
 
-def test_help_is_equal_without_the_yaml_parser_in_c(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train(["--help"])
-    help_text = capsys.readouterr().out
+def test_help_is_equal_without_the_yaml_parser_in_c(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+    expected = call(train, "--help")
     monkeypatch.setattr("nmt.config.help.LOADER", yaml.SafeLoader)
-    train(["--help"])
-    assert capsys.readouterr().out == help_text
+    assert call(train, "--help") == expected
 
 
 def test_help_shows_the_keys_of_the_given_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

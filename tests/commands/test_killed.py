@@ -7,40 +7,34 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders import write_parts
+from commands.processes import MAIN, finish, start
+from commands.texts import TEXT
 
 from nmt.commands.export import export
 from nmt.inference.engines import EngineName
 from nmt.inference.translator import Translator
 
 pytestmark = [pytest.mark.attack("kill -9 of commands"), pytest.mark.thorough]
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = b"the dog sees a cat\n\na red house\nthe cat\n"
-
-
-def start(command: str, *arguments: str) -> subprocess.Popen[bytes]:
-    code = f"from nmt.commands.programs import {command}; {command}()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
 
 
 def run(command: str, *arguments: str) -> tuple[list[str], str]:
     """Return the lines of stdout, and stderr. The command must succeed."""
-    process = start(command, *arguments)
-    out, error = process.communicate(TEXT)
-    assert process.returncode == 0, error.decode()
+    code, out, error = finish(MAIN.format(command), arguments, text=TEXT)
+    assert code == 0, error.decode()
     return out.decode().split("\n")[:-1], error.decode()
+
+
+def text_files(folder: Path, lines: list[str]) -> list[str]:
+    """Write the lines as both sides of the training text. Return the settings that name them, for a tiny vocabulary."""
+    files = write_parts(folder, {"train": [(line, line) for line in lines]})
+    return [*files, "tokenizer.vocab_size=290"]
 
 
 def kill_at(process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> bool:
@@ -87,7 +81,7 @@ def test_killed_export_leaves_a_model_that_translates(model: Path, tmp_path: Pat
     killed = 0
     for number, ready in enumerate(random_moments(20, copy, ".nmt-*.partial/new", files=9, delay_s=0.3)):
         shutil.copytree(exported if number % 2 else model, copy)
-        killed += kill_at(start("export", f"model={copy}"), ready)
+        killed += kill_at(start(MAIN.format("export"), [f"model={copy}"]), ready)
         assert run("translate", f"model={copy}") in [(by_torch, ""), (by_graphs, "engine: onnx\n")]
         export([f"model={copy}"])
         assert sorted(path.name for path in copy.iterdir()) == ["model.pt", "onnx"]
@@ -101,7 +95,7 @@ def kill_writers(command: str, work: Path, count: int, *arguments: str) -> None:
     before = sorted(path.name for path in work.iterdir())
     killed = 0
     for ready in random_moments(count, work, ".nmt-*.partial/new", files=3, delay_s=0.05):
-        kill_at(start(command, *arguments, f"output={work}/out"), ready)
+        kill_at(start(MAIN.format(command), [*arguments, f"output={work}/out"]), ready)
         if (work / "out").exists():  # killed too late
             shutil.rmtree(work / "out")
         else:
@@ -113,25 +107,19 @@ def kill_writers(command: str, work: Path, count: int, *arguments: str) -> None:
 
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_prepare_does_not_block_its_folder(tmp_path: Path, count: int) -> None:
-    for side in ("en", "de"):
-        lines = (f"{'the dog sees a cat ' * (number % 9)}{number}\n" for number in range(30_000))
-        (tmp_path / side).write_text("".join(lines))
-    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de"]
-    kill_writers("prepare", tmp_path, count, *files, "tokenizer.vocab_size=290")
+    lines = [f"{'the dog sees a cat ' * (number % 9)}{number}" for number in range(30_000)]
+    kill_writers("prepare", tmp_path, count, *text_files(tmp_path, lines))
 
 
 @pytest.mark.parametrize(("count", "workers"), [(2, 1), pytest.param(20, 2, marks=pytest.mark.slow)])
 def test_killed_prepare_continues_with_its_finished_shards(tmp_path: Path, count: int, workers: int) -> None:
     """The result has the same bytes as that of an undisturbed call, and finished shards are not written again."""
-    for side in ("en", "de"):
-        lines = (f"{'the dog sees a cat ' * (number % 9)}{number}\n" for number in range(6000))
-        (tmp_path / side).write_text("".join(lines))
-    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de", "data.duplicates=exact"]
-    words = [*files, "tokenizer.vocab_size=290", "shard_pairs=500"]
+    lines = [f"{'the dog sees a cat ' * (number % 9)}{number}" for number in range(6000)]
+    words = [*text_files(tmp_path, lines), "data.duplicates=exact", "shard_pairs=500"]
     run("prepare", *words, f"output={tmp_path}/expected")
     expected, killed = contents(tmp_path / "expected"), 0
     for ready in random_moments(count, tmp_path, "out.partial/progress", files=14, delay_s=0.05):
-        kill_at(start("prepare", *words, f"workers={workers}", f"output={tmp_path}/out"), ready)
+        kill_at(start(MAIN.format("prepare"), [*words, f"workers={workers}", f"output={tmp_path}/out"]), ready)
         if (tmp_path / "out").exists():  # killed too late
             shutil.rmtree(tmp_path / "out")
             continue
@@ -141,25 +129,21 @@ def test_killed_prepare_continues_with_its_finished_shards(tmp_path: Path, count
         assert contents(tmp_path / "out") == expected
         assert kept.items() <= {path.name: path.stat().st_ino for path in (tmp_path / "out").iterdir()}.items()
         shutil.rmtree(tmp_path / "out")
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en", "expected"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["expected", "train.src", "train.tgt"]
     assert killed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a limit of the file size")
 def test_full_disk_stops_in_one_line_and_keeps_finished_shards(tmp_path: Path) -> None:
     """A limit of the file size stands for the full disk. The lines, and so the shards, become longer."""
-    for side in ("en", "de"):
-        lines = (f"{'the dog sees a cat ' * (1 + number // 300)}{number}\n" for number in range(1500))
-        (tmp_path / side).write_text("".join(lines))
-    files = [f"data.train.src={tmp_path}/en", f"data.train.tgt={tmp_path}/de", f"output={tmp_path}/out"]
-    words = [*files, "tokenizer.vocab_size=290", "shard_pairs=300"]
-    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-    code += "from nmt.commands.programs import prepare; prepare()"
-    full = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
-    errors = [line for line in full.stderr.splitlines() if not line.startswith("shard ")]
+    lines = [f"{'the dog sees a cat ' * (1 + number // 300)}{number}" for number in range(1500)]
+    words = [*text_files(tmp_path, lines), "shard_pairs=300", f"output={tmp_path}/out"]
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+    code, _, messages = finish(limit + MAIN.format("prepare"), words)
+    errors = [line for line in messages.decode().splitlines() if not line.startswith("shard ")]
     partial = tmp_path / "out.partial"
     kept = finished_shards(partial)
-    assert full.returncode == 2 and 0 < len(kept) < 5
+    assert code == 2 and 0 < len(kept) < 5
     assert errors == [
         f"{partial} keeps {len(kept)} finished shard{'s' * (len(kept) > 1)}; the same command continues from there",
         f"error: {partial}/train-0000{len(kept)}.arrow: cannot write: File too large; choose another place",

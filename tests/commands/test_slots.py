@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import write_lines
+from commands.texts import Call
 
 from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
@@ -56,37 +56,18 @@ def test_exported_graphs_have_the_chosen_slots(nested: Path, small: Path, tmp_pa
         Translator.load(tmp_path / "deployed", slots=4)
 
 
-def test_commands_use_the_chosen_slots(
-    nested: Path, small: Path, tmp_path: Path, read_output: Callable[[], list[str]]
-) -> None:
-    text, links = tmp_path / "a.en", tmp_path / "a.links"
-    text.write_text("".join(f"{line}\n" for line in LINES))
-    links.write_text("0-0 1-1\n" * 3)
-    words = [f"input={text}", "engine=torch"]
-    translate([f"model={small}", *words])
-    expected = read_output()
-    translate([f"model={nested}", *words, f"slots={USED}"])
-    assert read_output() == expected
-    scores = []
-    for arguments in ([f"model={small}"], [f"model={nested}", f"slots={USED}"]):
-        evaluate([*arguments, f"src={text}", f"tgt={text}", f"links={links}", "engine=torch", "json=true"])
-        scores.append(json.loads("\n".join(read_output())))
-    assert scores[0] == scores[1]
+def test_commands_use_the_chosen_slots(nested: Path, small: Path, files: Path, call: Call) -> None:
+    write_lines("links", ["0-0", "", "0-0", "0-0"])
+    models = ([f"model={small}"], [f"model={nested}", f"slots={USED}"])
+    for command, words in (
+        (translate, ["input=src"]),
+        (evaluate, ["src=src", "tgt=tgt", "links=links", "json=true"]),
+    ):
+        expected, lines = (call(command, *model, *words, "engine=torch").lines for model in models)
+        assert lines == expected
 
 
-def test_other_numbers_and_models_are_refused(nested: Path, model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^slots=7: this model was trained with 6 slots; use 1 to 6$"):
-        translate([f"model={nested}", "slots=7"])
-    with pytest.raises(UserError, match=r"slots=0: must be at least 1"):
-        translate([f"model={nested}", "slots=0"])
-    with pytest.raises(UserError, match=r"slots=2: BahdanauAttention was trained to use all of its slots; train with"):
-        translate([f"model={model}", "slots=2"])
-    with pytest.raises(UserError, match=r"slots=2: the number of slots of exported graphs is fixed"):
-        translate([f"model={nested}", "slots=2", "engine=onnx"])
-    with pytest.raises(UserError, match=r"slots=2: the graphs of a run have all of its slots; add output=FOLDER"):
-        export([f"model={nested}", "slots=2"])
-    source = tmp_path / "a.en"
-    source.write_text("a cat sleeps\n")
-    encode([f"model={nested}", f"input={source}", f"output={tmp_path / 'memories'}"])
+def test_slots_of_a_stored_memory_are_fixed(nested: Path, files: Path) -> None:
+    encode([f"model={nested}", "input=src", "output=memories"])
     with pytest.raises(UserError, match=r"slots=2: a stored memory has a fixed number of slots; remove slots="):
-        translate([f"model={nested}", "slots=2", f"memory={tmp_path / 'memories'}"])
+        translate([f"model={nested}", "slots=2", "memory=memories"])

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands.processes import MAIN, ROOT, finish
 
 from nmt.commands import programs
 
 pytestmark = pytest.mark.thorough
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap", "compare"]
+COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap", "compare", "serve"]
 # Sends the signal to itself when the program looks for its N-th module.
 STOP_AT_IMPORT = """
 import sys
@@ -46,14 +43,6 @@ ENDINGS = {
 }
 
 
-def finish(code: str, words: list[str], shell: str = 'exec "$@"') -> tuple[int, bytes, bytes]:
-    """Run Python code in a shell command; return exit code, stdout and stderr."""
-    command = ["bash", "-c", shell, "bash", sys.executable, "-c", code, *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL, timeout=120)
-    return run.returncode, run.stdout, run.stderr
-
-
 @pytest.mark.parametrize(
     ("command", "number", "stop"),
     [
@@ -74,7 +63,7 @@ def test_signal_during_imports_ends_with_one_line(tmp_path: Path, command: str, 
 def test_few_modules_are_imported_before_signals_are_handled() -> None:
     """Until then, Python prints its own traceback."""
     code = "import sys; before = set(sys.modules); import nmt.commands.programs; print(*set(sys.modules) - before)"
-    modules = set(finish(code, [])[1].decode().split())
+    modules = set(finish(code)[1].decode().split())
     assert modules - {"__future__", "_signal"} == {"nmt", "nmt.version", "nmt.commands", "nmt.commands.programs"}
 
 
@@ -84,31 +73,24 @@ def test_ignored_signal_stays_ignored() -> None:
     assert (status, error) == (0, b"") and out.startswith(b"nmt-evaluate: ")
 
 
-@pytest.mark.parametrize(("chosen", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
-def test_threads_of_torch_spin_briefly(chosen: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"OMP_DISPLAY_ENV": "verbose", **chosen}.items():
-        monkeypatch.setenv(name, value)
-    _, _, printed = finish(LOAD_TORCH, [])
+@pytest.mark.parametrize(
+    ("chosen", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)]
+)
+def test_threads_of_torch_spin_briefly(chosen: dict[str, str], spins: str | None) -> None:
+    _, _, printed = finish(LOAD_TORCH, env={"OMP_DISPLAY_ENV": "verbose", **chosen})
     if b"GOMP_SPINCOUNT" not in printed:
         pytest.skip("this torch does not use GNU OpenMP")
-    assert f"GOMP_SPINCOUNT = '{spins}'".encode() in printed
-
-
-def test_chosen_wait_policy_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_DISPLAY_ENV", "verbose")
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    assert b"GOMP_SPINCOUNT = '1000'" not in finish(LOAD_TORCH, [])[2]
+    assert (f"GOMP_SPINCOUNT = '{spins or 1000}'".encode() in printed) is (spins is not None)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_closed_streams_at_the_start(closed: str) -> None:
-    code, out, error = finish("from nmt.commands.programs import heatmap; heatmap()", ["--help"], f'exec "$@" {closed}')
+    code, _, error = finish(MAIN.format("heatmap"), ["--help"], f'exec "$@" {closed}')
     assert code == (2 if ">&-" in closed.replace("2>&-", "") else 0) and b"Traceback" not in error
     assert error.count(b"\n") == (1 if closed == ">&-" else 0)
 
 
-def test_signal_that_a_library_turns_into_another_error_is_reported_as_the_signal() -> None:
-    code = """
+TURNED_INTO_ANOTHER_ERROR = """
 import signal
 from nmt.commands.shell import run
 
@@ -120,13 +102,8 @@ def command(_):
 
 run(command, [])
 """
-    for stop, (status, line) in ENDINGS.items():
-        assert finish(code.format(int(stop)), []) == (status, b"", line)
-
-
-def test_signal_that_python_would_ignore_ends_the_program() -> None:
-    """An exception in a destructor cannot be raised; Python would print a traceback and go on."""
-    code = """
+# An exception in a destructor cannot be raised; Python would print a traceback and go on.
+IN_A_DESTRUCTOR = """
 import signal
 from nmt.commands.shell import run
 
@@ -140,8 +117,13 @@ def command(_):
 
 run(command, [])
 """
-    for stop, (status, line) in ENDINGS.items():
-        assert finish(code.format(int(stop)), []) == (status, b"", line)
+
+
+@pytest.mark.parametrize("stop", ENDINGS)
+@pytest.mark.parametrize("code", [TURNED_INTO_ANOTHER_ERROR, IN_A_DESTRUCTOR], ids=["other error", "destructor"])
+def test_signal_that_would_be_lost_ends_the_program(code: str, stop: signal.Signals) -> None:
+    status, line = ENDINGS[stop]
+    assert finish(code.format(int(stop))) == (status, b"", line)
 
 
 def test_installed_programs_and_scripts_are_these() -> None:

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.commands import translate as module
-from nmt.commands.streams import input_groups
 from nmt.data.pair import Pair
 from nmt.data.text_files import read_lines, read_pairs
 from nmt.errors import UserError
@@ -107,18 +106,6 @@ class Run:
         text = stdout.buffer.getvalue().decode()  # type: ignore[attr-defined]
         assert not text or text.endswith("\n")
         return text.split("\n")[:-1]
-
-
-@EXAMPLES
-def test_lines_of_a_pipe_are_read_completely_and_in_order(examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(arrivals())
-    def check(arrival: tuple[list[str], bytes, list[int]]) -> None:
-        lines, data, sizes = arrival
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(data, sizes), 16)))
-        assert [line for group in input_groups(None) for line in group] == as_read(lines)
-
-    check()
 
 
 @EXAMPLES

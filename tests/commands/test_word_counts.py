@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders import random_model, tiny_config, trained_model
+from builders import random_model, tiny_config, trained_model, write_lines
+from commands.texts import Call
 from tokenizer_kinds import tokenizer_of
 
 from nmt.api import Translator
@@ -29,23 +31,9 @@ from nmt.training.gold_links import GoldLinks
 pytestmark = pytest.mark.filterwarnings("ignore:(source|target) text")
 
 KINDS = ["ours", "bpe-nmt_nfkc", "over-spaces", "keep-spaces-no-prefix", "suffix-bytes", "symbols", "rules", "words"]
-WORDS = [
-    "a",
-    "man",
-    "Hund",
-    "½",
-    "¼",
-    "…",
-    "ﬁne",
-    "New York",
-    "\u00a0",
-    "a\u00a0b",
-    "\u3000x",
-    "y\u2028",
-    "\x0b",
-    "\u200b",
-]
-WORDS += ["soft\u00adhyphen", "\x01", "ﷺ", "日本", "▁", "e\u0301", "´", "b\ufeff", "\x85", "İ", "😀", "\x1f.", "\ud7ff"]
+WORDS = ["a", "man", "Hund", "½", "¼", "…", "ﬁne", "New York", "\u00a0", "a\u00a0b", "\u3000x", "y\u2028", "\x0b"]
+WORDS += ["\u200b", "soft\u00adhyphen"]
+WORDS += ["\x01", "ﷺ", "日本", "▁", "e\u0301", "´", "b\ufeff", "\x85", "İ", "😀", "\x1f.", "\ud7ff"]
 
 
 def random_lines(seed: int, count: int) -> list[str]:
@@ -62,11 +50,6 @@ def count(line: str) -> int:
     return len([word for word in re.split("[ \t]", line) if word])
 
 
-def write(path: Path, lines: list[str]) -> Path:
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return path
-
-
 def read_links(lines: list[str]) -> list[set[tuple[int, int]]]:
     return [{(int(i), int(j)) for i, j in (link.split("-") for link in line.split(" ") if link)} for line in lines]
 
@@ -81,33 +64,38 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def test_all_commands_count_the_same_words(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def format_links(links: Iterable[set[tuple[int, int]]]) -> list[str]:
+    return [" ".join(f"{i}-{j}" for i, j in sorted(row)) for row in links]
+
+
+def test_all_commands_count_the_same_words(model: Path, files: Path, call: Call) -> None:
+    def aer(*words: str) -> float:
+        score: float = json.loads("\n".join(call(evaluate, *words, "json=true").lines))["aer"]
+        return score
+
     sources, targets, draw = random_lines(1, 30), random_lines(2, 30), random.Random(3)
     golds = [
         {(draw.randrange(count(x)), draw.randrange(count(y))) for _ in range(3)} if count(x) and count(y) else set()
         for x, y in zip(sources, targets, strict=True)
     ]
     golds[3] |= {(count(sources[3]) - 1, count(targets[3]) - 1)}
-    src, tgt = write(tmp_path / "src", sources), write(tmp_path / "tgt", targets)
-    gold = write(tmp_path / "gold", [" ".join(f"{i}-{j}" for i, j in sorted(links)) for links in golds])
-    texts = [f"src={src}", f"tgt={tgt}"]
-    evaluate([f"alignments={gold}", f"links={gold}", *texts, "json=true"])
-    assert json.loads(capfd.readouterr().out)["aer"] == 0
+    write_lines("src", sources)
+    write_lines("tgt", targets)
+    write_lines("gold", format_links(golds))
+    texts = ["src=src", "tgt=tgt"]
+    assert aer("alignments=gold", "links=gold", *texts) == 0
 
-    align([f"model={model}", *texts])
-    links = read_links(capfd.readouterr().out.split("\n")[:-1])
+    links = read_links(call(align, f"model={model}", *texts).lines)
     assert len(links) == 30 and any(links)
-    write(tmp_path / "out", [" ".join(f"{i}-{j}" for i, j in sorted(row)) for row in links])
-    evaluate([f"alignments={tmp_path}/out", f"links={gold}", *texts, "json=true"])  # no link is outside
-    scores = json.loads(capfd.readouterr().out)
-    evaluate([f"model={model}", *texts, f"links={gold}", "json=true", "search.max_length=5"])
-    assert json.loads(capfd.readouterr().out)["aer"] == pytest.approx(scores["aer"])
+    write_lines("out", format_links(links))
+    expected = pytest.approx(aer("alignments=out", "links=gold", *texts))  # no link is outside
+    assert aer(f"model={model}", *texts, "links=gold", "search.max_length=5") == expected
     translator = Translator.load(model)
     assert translator.align(zip(sources, targets, strict=True)) == links
-    assert translator.evaluate(sources, targets, links=golds).aer == pytest.approx(scores["aer"])
+    assert translator.evaluate(sources, targets, links=golds).aer == expected
 
-    heatmap([f"model={model}", *texts, f"links={gold}", "format=html", "limit=null", f"output={tmp_path}/pictures"])
-    page = (tmp_path / "pictures" / "alignments.html").read_text(encoding="utf-8")
+    heatmap([f"model={model}", *texts, "links=gold", "format=html", "limit=null", "output=pictures"])
+    page = Path("pictures/alignments.html").read_text(encoding="utf-8")
     for section in re.findall(r'<section id="s(\d+)">(.*?)</section>', page, re.DOTALL):
         row = int(section[0]) - 1
         assert section[1].count("<td") == count(sources[row]) * count(targets[row])
@@ -115,23 +103,20 @@ def test_all_commands_count_the_same_words(model: Path, tmp_path: Path, capfd: p
 
 
 @pytest.mark.thorough
-def test_links_of_translations_and_of_stored_memories(
-    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_links_of_translations_and_of_stored_memories(model: Path, files: Path) -> None:
     sources = random_lines(4, 30)
-    src = write(tmp_path / "src", sources)
-    options = ["search.max_length=8", "search.beam_size=2"]
-    translate([f"model={model}", f"input={src}", f"alignments={tmp_path}/links", f"output={tmp_path}/out", *options])
-    links = read_links((tmp_path / "links").read_text().split("\n")[:-1])
-    outputs = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    write_lines("src", sources)
+    words = [f"model={model}", "search.max_length=8", "search.beam_size=2"]
+    translate([*words, "input=src", "alignments=links", "output=out"])
+    links = read_links(Path("links").read_text().split("\n")[:-1])
+    outputs = Path("out").read_text(encoding="utf-8").split("\n")[:-1]
     assert len(links) == len(outputs) == 30
     for row, source, output in zip(links, sources, outputs, strict=True):
         assert all(i < count(source) and j < count(output) for i, j in row)
         assert not source.strip() or {j for _, j in row} == set(range(count(output) if row else 0))
-    encode([f"model={model}", f"input={src}", "trace=true", f"output={tmp_path}/memories"])
-    arguments = [f"memory={tmp_path}/memories", f"alignments={tmp_path}/again", f"output={tmp_path}/out2"]
-    translate([f"model={model}", *arguments, *options])
-    assert (tmp_path / "again").read_text() == (tmp_path / "links").read_text()
+    encode([f"model={model}", "input=src", "trace=true", "output=memories"])
+    translate([*words, "memory=memories", "alignments=again", "output=out2"])
+    assert Path("again").read_text() == Path("links").read_text()
 
 
 def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_path: Path) -> None:
@@ -159,38 +144,30 @@ def test_supervised_alignment_of_any_text_equals_a_naive_loop(model: Path, tmp_p
 
 
 @pytest.mark.parametrize("model", ["ours", "bpe-nmt_nfkc"], indirect=True)
-def test_words_that_the_tokenizer_removes_are_reported_once(
-    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    src, tgt = (
-        write(tmp_path / "src", ["a man", "Hund \u00a0 man", "\u3000 man"]),
-        write(tmp_path / "tgt", ["Hund"] * 3),
-    )
-    align([f"model={model}", f"src={src}", f"tgt={tgt}"])
-    out, error = capfd.readouterr()
-    assert read_links(out.split("\n")[:-1])[1] <= {(0, 0), (2, 0)}
-    assert error.count("warning") == 1
-    assert (
-        f"{src}:2: the tokenizer removes the word '\\xa0', so it has no link and no weight; 2 such words in 2 lines"
-        in error
-    )
-    gold = write(tmp_path / "gold", ["0-0"] * 3)
-    evaluate([f"model={model}", f"src={src}", f"tgt={tgt}", f"links={gold}"])
-    assert f"{src}:2: the tokenizer removes the word" in capfd.readouterr().err
-    write(tmp_path / "src", ["a man"] * 3)
-    align([f"model={model}", f"src={src}", f"tgt={tgt}"])
-    assert capfd.readouterr().err == ""
+def test_words_that_the_tokenizer_removes_are_reported_once(model: Path, files: Path, call: Call) -> None:
+    words = [f"model={model}", "src=src", "tgt=tgt"]
+    write_lines("src", ["a man", "Hund \u00a0 man", "\u3000 man"])
+    write_lines("tgt", ["Hund"] * 3)
+    write_lines("gold", ["0-0"] * 3)
+    removed = "src:2: the tokenizer removes the word '\\xa0', so it has no link and no weight; 2 such words in 2 lines"
+    lines, error = call(align, *words)
+    assert read_links(lines)[1] <= {(0, 0), (2, 0)}
+    assert error.count("warning") == 1 and removed in error
+    assert removed in call(evaluate, *words, "links=gold").error
+    write_lines("src", ["a man"] * 3)
+    assert call(align, *words).error == ""
 
 
 @pytest.mark.parametrize("model", ["ours"], indirect=True)
-def test_gold_links_without_a_link_are_refused(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    blank, gold = write(tmp_path / "blank", [""] * 3), write(tmp_path / "gold", ["0-0", "", ""])
-    texts = [f"src={write(tmp_path / 'src', ['a man'] * 3)}", f"tgt={write(tmp_path / 'tgt', ['Hund'] * 3)}"]
-    message = f"{blank}: no links in 3 lines; give gold links"
-    for arguments in ([f"alignments={gold}"], [f"model={model}", *texts]):
-        with pytest.raises(UserError, match=re.escape(message)):
-            evaluate([*arguments, f"links={blank}"])
-    with pytest.raises(UserError, match=re.escape(message)):
-        heatmap([f"model={model}", *texts, f"links={blank}", f"output={tmp_path}/pictures"])
-    evaluate([f"alignments={blank}", f"links={gold}"])
-    assert f"warning: {blank}: no links in 3 lines" in capfd.readouterr().err
+def test_gold_links_without_a_link_are_refused(model: Path, files: Path, call: Call) -> None:
+    write_lines("blank", [""] * 4)
+    write_lines("gold", ["0-0", "", "", ""])
+    words = [f"model={model}", "src=src", "tgt=tgt", "links=blank"]
+    for command, given in (
+        (evaluate, ["alignments=gold", "links=blank"]),
+        (evaluate, words),
+        (heatmap, [*words, "output=pictures"]),
+    ):
+        with pytest.raises(UserError, match="blank: no links in 4 lines; give gold links"):
+            command(given)
+    assert "warning: blank: no links in 4 lines" in call(evaluate, "alignments=blank", "links=gold").error

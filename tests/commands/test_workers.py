@@ -9,14 +9,16 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import write_lines
+from commands.processes import start
+from commands.texts import Call
 
 from nmt.commands import streams
 from nmt.commands.translate import translate
@@ -27,7 +29,6 @@ from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Failed, attempt
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS = "ban gin kor".split()
 RANDOM = random.Random(1)
 LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(0, 4))) for _ in range(160)]
@@ -38,7 +39,6 @@ from nmt.commands.programs import translate
 streams.GROUP = 4
 translate()
 """
-Capture = pytest.CaptureFixture[bytes]
 
 
 @pytest.fixture
@@ -60,16 +60,16 @@ def exported(tmp_path_factory: pytest.TempPathFactory, golden_run: Path) -> Path
     return folder
 
 
-def outputs(arguments: list[str], capture: Capture) -> tuple[dict[str, bytes], bytes]:
+def outputs(call: Call, *words: str, stdin: bytes = b"") -> tuple[dict[str, bytes], str]:
     """Run the command; return and delete the files that it wrote, decompressed, and return its messages."""
     before = set(os.listdir())
-    translate(arguments)
+    error = call(translate, *words, stdin=stdin).error
     files = {}
     for name in set(os.listdir()) - before:
         content = Path(name).read_bytes()
         files[name] = gzip.decompress(content) if name.endswith(".gz") else content
         Path(name).unlink()
-    return files, capture.readouterr().err
+    return files, error
 
 
 @pytest.mark.parametrize(
@@ -93,76 +93,44 @@ def test_output_and_messages_equal_those_of_a_single_process(
     engine: str,
     options: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    capfdbinary: Capture,
+    call: Call,
 ) -> None:
     too_long = "ban " * 30
-    lines = [*LINES[:12], too_long, *LINES[12:150], too_long, *LINES[150:]]
-    (work / "in.txt").write_text("".join(f"{line}\n" for line in lines))
-    arguments = [f"model={exported}", "input=in.txt", "output=out.txt", "threads=1", f"engine={engine}", *options]
+    write_lines("in.txt", [*LINES[:12], too_long, *LINES[12:150], too_long, *LINES[150:]])
+    words = [f"model={exported}", "input=in.txt", "output=out.txt", "threads=1", f"engine={engine}", *options]
     monkeypatch.setattr(streams, "GROUP", size)
-    expected = outputs(arguments, capfdbinary)
-    refused = [] if engine == "torch" else [b"13", b"152"]
-    assert [line.split(b":")[2] for line in expected[1].splitlines() if b"warning" in line] == refused
+    expected = outputs(call, *words)
+    refused = [] if engine == "torch" else ["13", "152"]
+    assert [line.split(":")[2] for line in expected[1].splitlines() if "warning" in line] == refused
     assert len(expected[0]) == 1 + any("links" in word for word in options)
-    assert outputs([*arguments, f"workers={workers}"], capfdbinary) == expected
+    assert outputs(call, *words, f"workers={workers}") == expected
     assert sorted(os.listdir()) == ["in.txt"]
 
 
 @pytest.mark.thorough
-def test_piped_and_compressed_text(
-    exported: Path, work: Path, pipe_in: Callable[[bytes], None], capfdbinary: Capture
-) -> None:
+def test_piped_and_compressed_text(exported: Path, work: Path, call: Call) -> None:
     (work / "in.txt.gz").write_bytes(gzip.compress(TEXT))
-    options = [f"model={exported}", "engine=onnx", "search=greedy"]
-    expected = outputs([*options, "input=in.txt", "output=out.txt"], capfdbinary)[0]["out.txt"]
-    files, _ = outputs([*options, "input=in.txt.gz", "output=out.gz", "workers=1"], capfdbinary)
-    assert files == {"out.gz": expected}
-    pipe_in(TEXT)
-    assert outputs([*options, "output=out.txt", "workers=1"], capfdbinary)[0] == {"out.txt": expected}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["workers=2"], "workers=2: finished lines are kept in a folder beside the output; add output=FILE"),
-        (["workers=2", "output=/dev/null"], "output=/dev/null: not a regular file; choose another name, or remove"),
-        (["workers=2", "output=out", "memory=m"], "workers=2: stored memories are translated by one process; remove"),
-        (["workers=0", "output=out"], "workers=0: must be at least 1"),
-        (["cluster=ray", "output=out"], "cluster=ray: needs a number of workers; add workers=4"),
-        (["address=auto", "workers=2", "output=out"], "address=auto: belongs to a cluster; add cluster=ray"),
-        (
-            ["workers=2", "output=no/out", "engine=onnx"],
-            "no/out: cannot write: No such file or directory; create",
-        ),
-        (["workers=2", "output=out", "input=missing", "engine=onnx"], "missing: No such file or directory"),
-    ],
-)
-def test_impossible_settings_are_refused_in_one_line(
-    arguments: list[str], message: str, exported: Path, work: Path
-) -> None:
-    with pytest.raises(UserError) as raised:
-        translate([f"model={exported}", *arguments])
-    assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
-    assert sorted(os.listdir()) == ["in.txt"]
+    words = [f"model={exported}", "engine=onnx", "search=greedy"]
+    expected = outputs(call, *words, "input=in.txt", "output=out.txt")[0]["out.txt"]
+    compressed, _ = outputs(call, *words, "input=in.txt.gz", "output=out.gz", "workers=1")
+    piped, _ = outputs(call, *words, "output=out.txt", "workers=1", stdin=TEXT)
+    assert (compressed, piped) == ({"out.gz": expected}, {"out.txt": expected})
 
 
 @pytest.mark.thorough
 def test_invalid_text_stops_and_keeps_finished_shards(
-    exported: Path, work: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Capture
+    exported: Path, work: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     monkeypatch.setattr(streams, "GROUP", 20)
     (work / "in.txt").write_bytes(TEXT + b"\xff\n")
-    arguments = [f"model={exported}", "input=in.txt", "output=out.txt", "engine=onnx", "search=greedy", "workers=1"]
-    with pytest.raises(
-        UserError, match=r"^in.txt:161: invalid UTF-8.*; 8 finished shards kept in out.txt.shards; run the"
-    ):
-        translate(arguments)
+    words = [f"model={exported}", "input=in.txt", "engine=onnx", "search=greedy"]
+    with pytest.raises(UserError, match=r"^in.txt:161: invalid UTF-8.*; 8 finished shards kept in out.txt.shards; run"):
+        translate([*words, "output=out.txt", "workers=1"])
     assert sorted(os.listdir()) == ["in.txt", "out.txt.shards"]
     (work / "in.txt").write_bytes(TEXT)
-    translate(arguments)
-    assert capfdbinary.readouterr().err == b"out.txt.shards: 8 finished shards; continuing\n"
-    translate([word for word in arguments if word != "workers=1"][:2] + ["output=two.txt", *arguments[3:5]])
+    error = call(translate, *words, "output=out.txt", "workers=1").error
+    assert error == "out.txt.shards: 8 finished shards; continuing\n"
+    translate([*words, "output=two.txt"])
     assert (work / "out.txt").read_bytes() == (work / "two.txt").read_bytes()
 
 
@@ -178,12 +146,10 @@ def expected(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "out.txt").read_bytes()
 
 
-def start(model: Path) -> subprocess.Popen[bytes]:
+def start_translation(model: Path) -> subprocess.Popen[bytes]:
     """Start the command with two workers and shards of four lines."""
     Path("in.txt").write_bytes(TEXT * 2)
-    words = [f"model={model}", "engine=onnx", "input=in.txt", "output=out.txt", "workers=2"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-c", CODE, *words], env=environment, stderr=subprocess.PIPE)
+    return start(CODE, [f"model={model}", "engine=onnx", "input=in.txt", "output=out.txt", "workers=2"])
 
 
 def finished_shards() -> int:
@@ -215,7 +181,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="fi
 def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expected: bytes, kills: int) -> None:
     moments = random.Random(kills)
     killed = 0
-    with start(exported) as process:
+    with start_translation(exported) as process:
         while killed < kills and wait_for_shards(process, (killed + 1) * 80 // (kills + 2)):
             time.sleep(moments.uniform(0, 0.05))
             if workers := list(children(process.pid)):
@@ -247,7 +213,7 @@ def test_model_that_is_replaced_meanwhile_stops_its_workers(exported: Path) -> N
 
 @pytest.mark.thorough
 def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: Path) -> None:
-    with start(exported) as process:
+    with start_translation(exported) as process:
         assert wait_for_shards(process, 3)
         while process.poll() is None:
             for worker in children(process.pid):
@@ -267,7 +233,7 @@ def test_workers_that_are_always_killed_stop_the_command(exported: Path, work: P
 def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Path, expected: bytes) -> None:
     counts = [0]
     for stop in (signal.SIGKILL, signal.SIGINT):
-        with start(exported) as process:
+        with start_translation(exported) as process:
             assert wait_for_shards(process, counts[-1] + 4)
             workers = list(children(process.pid))
             assert not any(b"libtorch" in Path(f"/proc/{worker}/maps").read_bytes() for worker in workers)
@@ -282,7 +248,7 @@ def test_stopped_command_ends_its_workers_and_continues(exported: Path, work: Pa
     kept = f"{counts[2]} finished shards kept in out.txt.shards; run the same command again to continue"
     before = f"out.txt.shards: {counts[1]} finished shards; continuing"
     assert (process.returncode, messages) == (130, f"{before}\nstopped; {kept}\ninterrupted\n")
-    with start(exported) as process:
+    with start_translation(exported) as process:
         messages = process.communicate()[1].decode()
     assert messages == f"out.txt.shards: {counts[2]} finished shards; continuing\n"
     assert (work / "out.txt").read_bytes() == expected and sorted(os.listdir()) == ["in.txt", "out.txt"]

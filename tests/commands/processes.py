@@ -1,0 +1,39 @@
+"""Python code in new processes, whose streams a shell can close or redirect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = "from nmt.commands.programs import {0}; {0}()"
+
+
+def start(code: str, words: Sequence[str] = (), shell: str = 'exec "$@"', **options: Any) -> subprocess.Popen[bytes]:
+    """Start Python with ``code`` under ``bash``, which can redirect its streams."""
+    command = ["bash", "-c", shell, "bash", sys.executable, "-c", code, *words]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    return subprocess.Popen(command, env=environment, **{**pipes, **options})
+
+
+def finish(
+    code: str, words: Sequence[str] = (), shell: str = 'exec "$@"', text: bytes = b"", **options: Any
+) -> tuple[int, bytes, bytes]:
+    """Return exit code, stdout and stderr of Python with ``code``, whose stdin has this text."""
+    with start(code, words, shell, **options) as child:
+        out, error = child.communicate(text, timeout=120)
+        return child.returncode, out, error
+
+
+def finish_unread(code: str, words: Sequence[str] = ()) -> tuple[int, bytes]:
+    """Return exit code and stderr of Python with ``code``. Nobody reads its stdout."""
+    with start(code, words) as child:
+        assert child.stdout and child.stderr
+        child.stdout.close()
+        error = child.stderr.read()
+        return child.wait(timeout=60), error

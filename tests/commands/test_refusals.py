@@ -1,0 +1,196 @@
+"""Each command refuses wrong settings in one line with the value, the problem and the fix, and leaves no files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import write_lines
+
+from nmt.commands.align import align
+from nmt.commands.encode import encode
+from nmt.commands.evaluate import evaluate
+from nmt.commands.export import export
+from nmt.commands.heatmap import heatmap
+from nmt.commands.prepare import prepare
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+
+Command = Callable[[list[str]], None]
+TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
+ONLY_GRAPHS = "wrote it for engine=onnx and engine=onnx-int8 only; name the folder of the tra"
+CASES: dict[Command, list[tuple[str, str]]] = {
+    translate: [
+        ("", "model: must be given"),
+        ("model=nowhere", "model=nowhere: no such folder"),
+        ("model=MODEL input=nowhere.txt", "nowhere.txt: No such file"),
+        ("model=MODEL output=nowhere/out.txt", "nowhere/out.txt: cannot write"),
+        ("model=MODEL search.beam_size=0", "search.beam_size=0: must be at least 1"),
+        ("model=MODEL search.n_best=6", "search.n_best=6: must be at most search.beam_size=5"),
+        ("model=MODEL search.beam_sise=3", "did you mean search.beam_size"),
+        ("model=MODEL scores=maybe", "scores=maybe: must be true or false"),
+        ("model=MODEL device=gpu", "device=gpu: must be auto | cpu | cuda"),
+        ("model=MODEL device=cuda:99", "device=cuda:99: not available"),
+        ("model=nowhere output=.", ".: cannot write: Is a directory"),  # checked before the model is loaded
+        ("model=MODEL output=x alignments=x", "alignments=x: same file as output=x; choose"),
+        ("model=MODEL output=x alignments=./x", "alignments=./x: same file as output=x; choose"),
+        ("model=MODEL input=x output=./x", "input=x: same file as output=./x; choose"),
+        ("model=MODEL input=x alignments=./x", "alignments=./x: same file as input=x; choose"),
+        ("model=NONE alignments=x", "no attention"),
+        ("in.txt", "in.txt: not a setting; write settings as key=value"),
+        ("MODEL", ": not a setting; write model="),
+        ("model=MODEL memory=here input=there", "memory=here: input=there is given too; give only one of them"),
+        ("model=MODEL memory=x output=./x", "memory=x: same file as output=./x; choose two different files"),
+        ("model=MODEL memory=x alignments=./x", "alignments=./x: same file as memory=x"),
+        ("model=MODEL memory=nowhere", "no such file"),
+        ("model=MODEL memory=.", "has no count.txt"),
+        ("model=MODEL engine=onxx", "engine=onxx: must be auto | torch | onnx | onnx-int8"),
+        ("model=MODEL engine=onnx", " has no graphs; write them with nmt-export model="),
+        ("model=MODEL engine=onnx memory=x", "engine=onnx: stored memories need engine=torch"),
+        ("model=MODEL engine=onnx device=cuda", "device=cuda: engine=onnx runs on the CPU"),
+        ("model=MODEL slots=2", "slots=2: BahdanauAttention was trained to use all of its slots; train with"),
+        ("model=NESTED slots=7", "slots=7: this model was trained with 6 slots; use 1 to 6"),
+        ("model=NESTED slots=0", "slots=0: must be at least 1"),
+        ("model=NESTED slots=2 engine=onnx", "slots=2: the number of slots of exported graphs is fixed"),
+        ("model=MODEL workers=2", "workers=2: finished lines are kept in a folder beside the output; add output=FILE"),
+        ("model=MODEL workers=2 output=/dev/null", "output=/dev/null: not a regular file; choose another name, or"),
+        ("model=MODEL workers=2 output=o memory=m", "workers=2: stored memories are translated by one process; remo"),
+        ("model=MODEL workers=0 output=o", "workers=0: must be at least 1"),
+        ("model=MODEL cluster=ray output=o", "cluster=ray: needs a number of workers; add workers=4"),
+        ("model=MODEL address=auto workers=2 output=o", "address=auto: belongs to a cluster; add cluster=ray"),
+        ("model=GRAPHS workers=2 output=no/out", "no/out: cannot write: No such file or directory; create"),
+        ("model=GRAPHS workers=2 output=o input=missing", "missing: No such file or directory"),
+        ("model=GRAPHS engine=torch", ONLY_GRAPHS),
+        ("model=GRAPHS memory=memories", ONLY_GRAPHS),
+        ("model=GRAPHS device=cuda", " holds only ONNX graphs, which run on the CPU; remove device="),
+        ("model=GRAPHS shortlist=true", " has no shortlist; write one with nmt-export"),
+    ],
+    evaluate: [
+        ("hypotheses=src tgt=tgt evaluation.tokenizer=jp", "evaluation.tokenizer=jp: unknown to sacrebleu; "),
+        ("hypotheses=src tgt=tgt tokenizer=zh", "tokenizer: no such key; did you mean evaluation.tokenizer?"),
+        ("hypotheses=src", "tgt=null: no references; add tgt=FILE"),
+        ("model=MODEL src=src", "tgt=null: no references; add tgt=FILE"),
+        ("alignments=links", "links=null: alignments=links needs gold links; add links=FILE"),
+        ("alignments=links links=outside model=MODEL", "alignments=links: model="),
+        ("alignments=links links=outside hypotheses=src", "alignments=links: hypotheses=src is given too"),
+        ("alignments=links links=outside src=src", "tgt=null: links are checked against both texts or none"),
+        ("alignments=links links=short", "short has 1 line of links for 4 sentences"),
+        ("alignments=one links=links", "one:1: 'Hund': not a link"),
+        ("alignments=nowhere links=links", "nowhere: No such file"),
+        ("tgt=tgt", "hypotheses=null: nothing to score"),
+        ("tgt=tgt hypotheses=src model=MODEL", "give only one of them"),
+        ("tgt=tgt model=MODEL", "add src=FILE"),
+        ("tgt=tgt hypotheses=src links=links", "AER needs alignments; replace hypotheses= by model=FOLDER"),
+        ("tgt=tgt hypotheses=src src=src", "src=src: hypotheses=src needs no source text; remove it"),
+        ("tgt=one hypotheses=src", "src has 4 lines, one has 1 line"),
+        ("tgt=one model=MODEL src=src", "src has 4 lines, one has 1 line"),
+        ("tgt=nowhere hypotheses=src", "nowhere: No such file"),
+        ("tgt=empty hypotheses=empty", "empty: empty file"),
+        ("tgt=tgt model=MODEL src=src links=outside", "outside:1: 5-5 points outside"),
+        ("tgt=tgt model=NONE src=src links=links", "no attention"),
+        ("tgt=tgt model=MODEL src=src links_base=2", "links_base=2: must be 0 | 1"),
+        ("tgt=tgt hypothesis=src", "did you mean hypotheses"),
+    ],
+    align: [
+        ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
+        ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
+        ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
+        ("model=NONE src=src tgt=tgt", "this model has no attention"),
+        ("model=MODEL source=src", "source: no such key; did you mean src?"),
+    ],
+    heatmap: [
+        ("model=MODEL src=src", "output: must be given"),
+        ("model=NONE src=src output=o", "no attention"),
+        ("model=MODEL src=nowhere output=o", "nowhere: No such file"),
+        ("model=MODEL src=src output=src", "src: cannot be used: Not a directory; choose another output="),
+        ("model=MODEL src=src output=o format=pgn", "did you mean png"),
+        ("model=MODEL src=src output=o limit=0", "limit=0: must be at least 1"),
+        ("model=MODEL src=src output=o links=links", "add tgt=FILE"),
+        ("model=MODEL src=src tgt=tgt output=o links=links granularity=piece", "use granularity=word"),
+        ("model=MODEL src=src tgt=tgt output=o links=short", "short has 1 line of links for 4 sentences"),
+        ("model=NESTED src=src output=o slots=true format=html", "format=html: slots=true draws pictures; use format="),
+        ("model=NESTED src=src output=o slots=true engine=onnx", "engine=onnx: slots=true needs engine=torch; remove"),
+        (
+            "model=NESTED src=src tgt=tgt links=links output=o slots=true",
+            "slots=true draws pieces, and links connect words; remove links=",
+        ),
+        ("model=GRAPHS src=src tgt=tgt output=o", ONLY_GRAPHS),
+    ],
+    encode: [
+        ("model=MODEL output=o piece_length=2", "piece_length: this model's encoder, nmt.model.encoder.LSTMEncoder, n"),
+        ("model=MODEL output=o piece_length=0", "piece_length=0: must be at least 1"),
+        ("model=MODEL output=o trac=true", "trac: no such key; did you mean trace?"),
+        ("model=MODEL output=o input=/nowhere/in.txt", "/nowhere/in.txt: No such file"),
+        ("model=MODEL output=.", "already exists; choose another folder"),
+        ("model=GRAPHS output=o", ONLY_GRAPHS),
+    ],
+    export: [
+        ("model=NESTED slots=2", "slots=2: the graphs of a run have all of its slots; add output=FOLDER"),
+        ("model=MODEL shortlist=5", " has no train.arrow to learn from; set corpus=FOLDER"),
+        ("model=MODEL output=.", "output=.: already exists; choose another folder"),
+        ("model=GRAPHS output=o", ONLY_GRAPHS),
+    ],
+    prepare: [
+        ("output=mine", "data.train.src=null: must be given"),
+        ("output=mine data.train.src=src data.train.tgt=one", "src has 4 lines, one has 1 line"),
+        ("output=mine data.train.src=src data.train.tgt=no", "data.train.tgt=no: no such file (conf/data/text.yaml)"),
+        (f"{TRAIN} data.valid.tgt=tgt", "data.valid.src=null: must be given"),
+        (f"{TRAIN} tokenizer.vocab_size=100000", "tokenizer.vocab_size=100000: this text yields at most"),
+        ("output=mine tokenizer=[]", "tokenizer: missing"),
+        (f"{TRAIN} tokenizer.vocab_size=0", "tokenizer.vocab_size=0: must be at least 5 (conf/tokenizer/bpe.yaml)"),
+        (f"{TRAIN} tokenizer.target_model=tgt", "tokenizer.target_model=tgt: a joint vocabulary reads tokenizer.sour"),
+        (f"{TRAIN} data.test.links=tgt", "data.test.src=null: must be given"),
+        (f"{TRAIN} data.max_ratio=few", "data.max_ratio=few: must be a number (conf/data/text.yaml)"),
+        (f"{TRAIN} data.max_lenght=3", "did you mean data.max_length"),
+        (f"{TRAIN} data.max_length=1", "0 of 4 pairs kept"),
+        (f"{TRAIN} data=txt", "data=txt: no such choice; did you mean text?"),
+        (f"{TRAIN} data._target_=os.walk", "data._target_=os.walk: package 'os' is not trusted"),
+        (f"{TRAIN} trust=null", "trust=null: must be a list"),
+        ("output=o data=prepared data.folder=x", "data=prepared: data.folder=x is already prepared; set data=text"),
+        ("output=mine data=prepared", "data=prepared: reads text that is already prepared; set data=text"),
+        (f"{TRAIN} output=src", "output=src: already exists"),
+        (f"{TRAIN} output=src/mine", "src/mine: cannot write: Not a directory"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def graphs(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment of the model."""
+    folder = tmp_path_factory.mktemp("graphs") / "mine"
+    export([f"model={model}", f"output={folder}", "engine=onnx"])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "message"),
+    [
+        pytest.param(command, *case, id=f"{command.__name__} {case[0]}")
+        for command, cases in CASES.items()
+        for case in cases
+    ],
+)
+def test_one_error_line_and_no_files(
+    command: Command,
+    words: str,
+    message: str,
+    model: Path,
+    model_without_attention: Path,
+    nested: Path,
+    graphs: Path,
+    files: Path,
+) -> None:
+    write_lines("one", ["Hund"])
+    write_lines("short", ["0-0"])
+    write_lines("links", ["0-0", "", "", ""])
+    write_lines("outside", ["5-5", "", "", ""])
+    write_lines("empty", [])
+    before = sorted(files.rglob("*"))
+    for name, place in {"MODEL": model, "NONE": model_without_attention, "NESTED": nested, "GRAPHS": graphs}.items():
+        words = words.replace(name, str(place))
+    with pytest.raises(UserError) as caught:
+        command(words.split())
+    assert message in caught.value.problems[0] and "\n" not in caught.value.problems[0]
+    assert len(caught.value.problems) == 1 or command is prepare
+    assert sorted(files.rglob("*")) == before
