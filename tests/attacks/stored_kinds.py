@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -148,18 +149,19 @@ def use_adapter(file: Path) -> object:
     return digest(dict(model.state_dict()))
 
 
-def forge_adapter(file: Path) -> None:
-    """Write the digest of the damaged content, if the format can hold it."""
+def forge_digest(file: Path, *, inside: str | None = None) -> None:
+    """Write the digest of the damaged content, if the format can hold it. ``inside``: the key of a JSON text."""
     content = file.read_bytes()
     try:
         (length,) = struct.unpack("<Q", content[:8])
-        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["adapter"])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        about = json.loads(metadata[inside]) if inside else metadata
         tensors = load(content)
         about.pop("digest", None)
         forged = {**about, "digest": fingerprint(about, tensors)}
     except Exception:
         return
-    save_file(tensors, file, {"adapter": json.dumps(forged)})
+    save_file(tensors, file, {inside: json.dumps(forged)} if inside else forged)
 
 
 def use_checkpoint(file: Path) -> object:
@@ -247,19 +249,6 @@ def use_forged_memory(file: Path) -> object:
     return translate_encoded(Translator(trained()), [line], GREEDY)[0].text
 
 
-def forge_memory(file: Path) -> None:
-    """Write the digest of the damaged content, if the format can hold it."""
-    content = file.read_bytes()
-    try:
-        (length,) = struct.unpack("<Q", content[:8])
-        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-        tensors = load(content)
-    except Exception:
-        return
-    metadata.pop("digest", None)
-    save_file(tensors, file, {**metadata, "digest": fingerprint(metadata, tensors)})
-
-
 def use_prepared(_: Path) -> object:
     """Return what training and evaluation see of the text."""
     prepared = open_prepared(Path("prepared"))
@@ -291,7 +280,7 @@ KINDS = {
     "model.pt": Kind(("runs/finished/model.pt",), use_model),
     "model.pt, right checksums": Kind(("runs/finished/model.pt",), use_model, damage_member, free=True),
     "adapter": Kind(ADAPTERS, use_adapter),
-    "adapter, right digest": Kind(ADAPTERS, use_adapter, forge=forge_adapter, free=True),
+    "adapter, right digest": Kind(ADAPTERS, use_adapter, forge=partial(forge_digest, inside="adapter"), free=True),
     "checkpoint": Kind(("runs/stopped/checkpoints/last.ckpt",), use_checkpoint),
     "checkpoint, right checksums": Kind(
         ("runs/stopped/checkpoints/last.ckpt",), use_checkpoint, damage_member, free=True
@@ -311,7 +300,7 @@ KINDS = {
     ),
     "tokenizer": Kind(("prepared/source.model",), use_tokenizer, free=True),
     "memories": Kind(("memories/*",), use_memories),
-    "memory, right digest": Kind(("memories/*.safetensors",), use_forged_memory, forge=forge_memory, free=True),
+    "memory, right digest": Kind(("memories/*.safetensors",), use_forged_memory, forge=forge_digest, free=True),
     "prepared text": Kind(("prepared/*",), use_prepared),
     "prepared text, right checksums": Kind(
         ("prepared/*.arrow",), use_prepared, forge=forge_prepared, beside=Path("prepared") / SETTINGS_FILE, free=True

@@ -10,26 +10,29 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from contextlib import chdir
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import sacrebleu
 import torch
 import yaml
-from builders import random_model, tiny_config, trained_model
+from builders import call_before, write_lines, write_parts
 
 from nmt.alignment.aer import alignment_error_rate
 from nmt.commands.compare import compare
+from nmt.commands.prepare import prepare
+from nmt.commands.train import train
 from nmt.comparison import models, speed
 from nmt.comparison.alignments import slot_weights
 from nmt.comparison.figures import draw_lengths
 from nmt.comparison.measures import Column, Difference, Measurements
 from nmt.comparison.models import (
-    Model,
     Run,
     choose_baseline,
     differing_settings,
@@ -47,7 +50,7 @@ from nmt.errors import UserError
 from nmt.inference.forced_decoding import force_decode
 from nmt.inference.scores import corpus_scores
 from nmt.inference.translator import Translator
-from nmt.text.tokenizer import Tokenizer
+from nmt.training import run as training_run
 
 pytestmark = pytest.mark.thorough
 
@@ -64,9 +67,7 @@ REPORT = Path("runs/report")
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which a comparison has finished. Only for reading, or for calls that train nothing."""
-    folder = tmp_path_factory.mktemp("compared")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with chdir(folder := tmp_path_factory.mktemp("compared")):
         compare(COMMAND)
     return folder
 
@@ -78,6 +79,12 @@ def report(compared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return compared / REPORT
 
 
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure no times."""
+    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+
+
 def table(folder: Path) -> dict[str, dict[str, str]]:
     with (folder / "results.csv").open(newline="", encoding="utf-8") as file:
         return {row["model"]: row for row in csv.DictReader(file)}
@@ -87,22 +94,27 @@ def lines(run: Path, name: str) -> list[str]:
     return (run / name).read_text(encoding="utf-8").splitlines()
 
 
+def refuse(words: list[str], message: str) -> None:
+    """Assert that comparing with these arguments is an error of one line that matches the message."""
+    with pytest.raises(UserError, match=message) as caught:
+        compare(words)
+    assert len(caught.value.problems) == 1 and "\n" not in str(caught.value)
+
+
 def other_seed(run: Path, folder: Path) -> Path:
     """Copy a run as if another seed had given other translations and links."""
     shutil.copytree(run, folder)
     config = folder / "config.yaml"
     config.write_text(config.read_text(encoding="utf-8").replace("\nseed: 1\n", "\nseed: 2\n"), encoding="utf-8")
-    references = lines(run, "test.references.txt")
-    text = "".join(f"{' '.join(line.split()[:4])}\n" for line in references)
-    (folder / "test.translations.txt").write_text(text, encoding="utf-8")
+    shorter = (" ".join(line.split()[:4]) for line in lines(run, "test.references.txt"))
+    write_lines(folder / "test.translations.txt", shorter)
     summary = json.loads((run / "summary.json").read_text())
     summary["test"]["aer"] = 0.25
     (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
 
-def test_rows_are_the_scores_of_the_runs(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
+def test_rows_are_the_scores_of_the_runs(report: Path, tmp_path: Path, timed: None) -> None:
     first = report / "attention=luong"
     runs = [first, other_seed(first, tmp_path / "second")]
     models = f"models=[runs/report,{runs[1]}]"
@@ -153,10 +165,7 @@ def test_entropy_and_slots_agree_with_forced_decoding(report: Path) -> None:
 
 def test_second_call_measures_and_trains_nothing(report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     before = (report / "report.html").read_text(encoding="utf-8")
-
-    def forbidden(*_: Any, **__: Any) -> None:
-        raise AssertionError("measured or trained again")
-
+    forbidden = Mock(side_effect=AssertionError("measured or trained again"))
     with monkeypatch.context() as patch:
         for name in ("training.run.fit", "comparison.speed.run_worker", "comparison.alignments.force_decode"):
             patch.setattr(f"nmt.{name}", forbidden)
@@ -170,6 +179,11 @@ def test_second_call_measures_and_trains_nothing(report: Path, monkeypatch: pyte
     monkeypatch.setattr(speed, "run_worker", fake_worker([]))
     compare([*(word for word in COMMAND if word != "threads=1"), "threads=2", "runs=runs"])
     assert "has finished already" in capsys.readouterr().err
+
+
+def run_of(folder: object, summary: Mapping[str, Any] | None = None, **config: Any) -> Run:
+    """Return a run in a folder that does not exist, with this summary and configuration."""
+    return Run(Path(str(folder)), config, dict(summary or {}))
 
 
 def fake_worker(calls: list[str], *, stop_at: int = 99) -> Any:
@@ -187,15 +201,8 @@ def fake_worker(calls: list[str], *, stop_at: int = 99) -> Any:
 def test_interrupted_comparison_continues_and_a_changed_setting_is_measured(
     report: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    words = [
-        "models=[runs/report]",
-        "name=again",
-        "rounds=2",
-        "engines=[torch]",
-        "examples=0",
-        "device=cpu",
-        "threads=1",
-    ]
+    words = ["models=[runs/report]", "name=again", "rounds=2", "engines=[torch]", "examples=0"]
+    words += ["device=cpu", "threads=1"]
     calls: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(speed, "run_worker", fake_worker(calls, stop_at=3))
@@ -216,11 +223,8 @@ def test_interrupted_comparison_continues_and_a_changed_setting_is_measured(
 def test_runs_that_differ_in_their_seed_are_one_model(report: Path) -> None:
     luong, memory = (read_run(report / f"attention={kind}") for kind in ("luong", "memory"))
     second = Run(luong.folder, {**luong.config, "seed": 2, "name": "other", "threads": 2}, luong.summary)
-    models = group_runs([second, memory, luong])
-    assert [(model.label, [run.config["seed"] for run in model.runs]) for model in models] == [
-        ("luong", [1, 2]),
-        ("memory", [1]),
-    ]
+    models = {model.label: [run.config["seed"] for run in model.runs] for model in group_runs([second, memory, luong])}
+    assert models == {"luong": [1, 2], "memory": [1]}
     other = Run(luong.folder, {**luong.config, "precision": "bf16"}, luong.summary)
     labels = [model.label for model in group_runs([luong, memory, other])]
     assert len(labels) == 3 and "memory" in labels
@@ -241,11 +245,8 @@ def test_runs_with_the_same_seed_are_two_models_and_copies_are_refused(report: P
 
 
 def test_runs_on_text_that_was_prepared_again_are_two_models() -> None:
-    prepared = {"data": {"_target_": "nmt.data.sources.PreparedData"}}
-    runs = [
-        Run(Path(f"{text}-{seed}"), {**prepared, "seed": seed}, {"text_checksum": text})
-        for text, seed in ((1, 1), (2, 2), (1, 3))
-    ]
+    data = {"_target_": "nmt.data.sources.PreparedData"}
+    runs = [run_of(seed, {"text_checksum": text}, seed=seed, data=data) for text, seed in ((1, 1), (2, 2), (1, 3))]
     assert [[run.config["seed"] for run in model.runs] for model in group_runs(runs)] == [[1, 3], [2]]
     generated = [Run(run.folder, {**run.config, "data": {}}, run.summary) for run in runs]
     assert len(group_runs(generated)) == 1
@@ -286,7 +287,7 @@ def test_tables_for_papers_escape_names(name: str) -> None:
 def test_only_a_significantly_better_model_is_marked(
     bleu: list[float], p: float, best: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    runs = [Run(Path(f"m{number}"), {"seed": 1}, {}) for number in range(3)]
+    runs = [run_of(f"m{number}", seed=1) for number in range(3)]
     tests = [{}, *({"bleu": [Difference(score - bleu[0], 0.001)]} for score in bleu[1:])]
     rows = [Row(f"m{i}", [runs[i]], {"bleu": [bleu[i]]}, tests[i]) for i in range(3)]
 
@@ -336,18 +337,9 @@ def test_page_escapes_text_and_marks_significant_differences() -> None:
     ("words", "message"),
     [
         (["models=[runs/none]"], "models=runs/none: no such folder; name folders that nmt-train has finished"),
-        (
-            ["models=[runs/report]", "attention=luong"],
-            "attention=luong: has no effect with models=, which trains nothing",
-        ),
-        (
-            ["models=[runs/report]", "baseline=kernel"],
-            "baseline=kernel: not one of the compared models; choose one of luong",
-        ),
-        (
-            ["attention=luong,none", "baseline=memory"],
-            "baseline=memory: not one of the compared models; choose one of luong",
-        ),
+        (["models=[runs/report]", "attention=luong"], "attention=luong: has no effect with models=, which trains"),
+        (["models=[runs/report]", "baseline=kernel"], "baseline=kernel: not one of the compared models; choose one"),
+        (["attention=luong,none", "baseline=memory"], "baseline=memory: not one of the compared models; choose one"),
         (["attention=luong,none", "beems=[1]"], "beems"),
         (["attention=luong,nome"], "nome"),
         (["models=runs/report"], "models=runs/report: must be a list"),
@@ -359,11 +351,7 @@ def test_page_escapes_text_and_marks_significant_differences() -> None:
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_folder(report: Path, words: list[str], message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        compare([*words, "name=bad"] if not any(word.startswith("name=") for word in words) else words)
-    assert len(caught.value.problems) == 1
-    assert str(caught.value).count("\n") == 0
-    assert message in str(caught.value)
+    refuse(["name=bad", *words], re.escape(message))
     assert not Path("runs/bad/report.html").exists() and not Path("runs/bad/measurements").exists()
 
 
@@ -410,17 +398,14 @@ def test_runs_that_cannot_be_compared_are_named(
 ) -> None:
     folder = shutil.copytree(report / "attention=luong", tmp_path / "run")
     change(folder)
-    with pytest.raises(UserError) as caught:
-        compare([f"models=[runs/report,{folder}]", "name=bad"])
-    assert str(caught.value).startswith(f"models={folder}: ") and str(caught.value).count("\n") == 0
-    assert message in str(caught.value)
+    refuse([f"models=[runs/report,{folder}]", "name=bad"], f"^models={folder}: .*{message}")
 
 
 def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(report / "attention=luong", tmp_path / "empty")
     set_text("", "source", "references", "translations")(folder)
-    with pytest.raises(UserError, match=f"^models={folder}: its test set is empty; train with another, or remove it$"):
-        compare([f"models=[{folder}]", "name=bad"])
+    message = f"^models={folder}: its test set is empty; train with another, or remove it$"
+    refuse([f"models=[{folder}]", "name=bad"], message)
 
 
 def test_damaged_measurement_is_measured_again(tmp_path: Path) -> None:
@@ -433,31 +418,17 @@ def test_damaged_measurement_is_measured_again(tmp_path: Path) -> None:
     assert store.measure({**key, "beams": [1]}, lambda: 3) == 3 and store.measured == 5
 
 
-@pytest.fixture
-def random_run(tmp_path: Path) -> Iterator[Path]:
-    """Folder of a random model without attention."""
-    from nmt.inference.model_folder import save_folder
-
-    torch.set_num_threads(1)
-    tokenizer = Tokenizer.train(["a small dog", "ein kleiner Hund"], vocab_size=275)
-    config = tiny_config({"_target_": "nmt.attention.NoAttention"})
-    model = random_model(config, vocabulary=275, scale=3.0)
-    save_folder(tmp_path, trained_model(config, tokenizer, model, longest_source=20))
-    yield tmp_path
-
-
-def test_worker_translates_as_the_translator(random_run: Path) -> None:
+def test_worker_translates_as_the_translator(report: Path) -> None:
     groups = [["a dog", "a small dog"], ["dog dog dog"]]
-    search = {"length_penalty": 1.0, "max_length": 5}
-    job = {"model": str(random_run), "engine": "torch", "device": "cpu", "threads": 1, "trust": []}
-    in_process = measure({**job, "beams": [1, 3], "groups": groups, "search": search})
-    alone = speed.run_worker({**job, "beams": [1, 3], "groups": groups, "search": search})
+    job = {"model": f"{report}/attention=luong", "engine": "torch", "device": "cpu", "threads": 1, "trust": []}
+    job |= {"beams": [1, 3], "groups": groups, "search": {"length_penalty": 1.0, "max_length": 5}}
+    in_process, alone = measure(job), speed.run_worker(job)
     assert [*alone["beams"]] == ["1", "3"]
     for beam, timed in alone["beams"].items():
         assert timed["texts"] == in_process["beams"][beam]["texts"]
         assert len(timed["seconds"]) == len(groups)
     with pytest.raises(UserError, match="has no model.pt|no such folder"):
-        speed.run_worker({**job, "model": str(random_run / "missing"), "beams": [1], "groups": groups, "search": {}})
+        speed.run_worker({**job, "model": f"{report}/missing"})
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
@@ -474,21 +445,14 @@ def test_worker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         assert parent.stdout.read() == ""  # returns when the worker, the last writer, has ended
 
 
-@pytest.fixture
-def diverging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the training of memory attention diverge."""
-    from nmt.training.run import fit
-
-    def fail(config: Any, *args: Any, **kwargs: Any) -> Any:
+def test_failed_runs_are_left_out_and_named(
+    report: Path, timed: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def diverge(config: Any, *_: Any, **__: Any) -> None:
         if config.attention["_target_"].endswith("MemoryAttention"):
             raise UserError("loss=nan: training cannot continue")
-        return fit(config, *args, **kwargs)
 
-    monkeypatch.setattr("nmt.training.run.fit", fail)
-    monkeypatch.setattr(speed, "run_worker", fake_worker([]))
-
-
-def test_failed_runs_are_left_out_and_named(report: Path, diverging: None, capsys: Any) -> None:
+    call_before(monkeypatch, training_run, "fit", diverge)
     words = ["attention=luong,memory", "name=partial", *SMALL, *TIMED]
     failure = "^1 of 2 jobs failed; repeat the command to run them again\n.*memory: loss=nan"
     with pytest.raises(UserError, match=failure):
@@ -507,31 +471,21 @@ def test_failed_runs_are_left_out_and_named(report: Path, diverging: None, capsy
 def test_missing_test_set_is_found_before_training(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nmt.commands.prepare import prepare
-
     monkeypatch.setattr("nmt.training.run.fit", lambda *_, **__: pytest.fail("trained"))
-    files = {side: tmp_path / f"text.{side}" for side in ("src", "tgt")}
-    for file in files.values():
-        file.write_text("a small dog sees a cat\n" * 20)
-    words = [f"data.{part}.{side}={file}" for part in ("train", "valid") for side, file in files.items()]
-    train = [*(word for word in SMALL if not word.startswith("data.")), *TIMED]
-    with pytest.raises(UserError, match="^data.test.src=null: must be given, as data.test.src=FILE$"):
-        compare(["attention=luong,memory", "name=untested", *train, "data=text", *words])
-    prepare([f"output={tmp_path}/prepared", *words, "tokenizer.vocab_size=280"])
-    train = [word for word in train if not word.startswith("tokenizer.")]
-    with pytest.raises(UserError, match="^data.folder=.*prepared: has no test.arrow; prepare the text again and add"):
-        compare(
-            ["attention=luong,memory", "name=untested", *train, "data=prepared", f"data.folder={tmp_path}/prepared"]
-        )
+    files = write_parts(tmp_path, dict.fromkeys(("train", "valid"), [("a small dog sees a cat",) * 2] * 20))
+    words = [word for word in SMALL if not word.startswith(("data.", "tokenizer."))]
+    words += ["attention=luong,memory", "name=untested", *TIMED]
+    missing = "^data.test.src=null: must be given, as data.test.src=FILE$"
+    refuse([*words, "data=text", *files, "tokenizer.vocab_size=280"], missing)
+    prepare([f"output={tmp_path}/prepared", *files, "tokenizer.vocab_size=280"])
+    missing = "^data.folder=.*prepared: has no test.arrow; prepare the text again and add"
+    refuse([*words, "data=prepared", f"data.folder={tmp_path}/prepared"], missing)
 
 
 def test_report_counts_runs_once_and_explains_missing_examples_and_times(
     report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(job: Any) -> dict[str, Any]:
-        raise UserError("out of <memory>")
-
-    monkeypatch.setattr(speed, "run_worker", failing)
+    monkeypatch.setattr(speed, "run_worker", Mock(side_effect=UserError("out of <memory>")))
     monkeypatch.setattr("nmt.comparison.report.LONGEST_EXAMPLE", 1)
     places = [report / "attention=luong", (report / "attention=luong").resolve()]
     compare([f"models=[{places[0]},{places[1]}]", "name=twice", *TIMED])
@@ -544,8 +498,7 @@ def test_report_counts_runs_once_and_explains_missing_examples_and_times(
 def row_of(label: str, updates: dict[int, int | None], **training: Any) -> Row:
     """A row whose runs, by seed, made these updates; None: unknown."""
     runs = [
-        Run(Path(f"{label}-{seed}"), {"seed": seed, "training": training}, {"updates": count})
-        for seed, count in updates.items()
+        run_of(f"{label}-{seed}", {"updates": count}, seed=seed, training=training) for seed, count in updates.items()
     ]
     return Row(label, runs, {"updates": [float(count) for count in updates.values() if count is not None]}, {})
 
@@ -567,22 +520,20 @@ def test_budgets_are_equal_if_they_are_equal_for_each_seed(updates: Any, trainin
 
 def test_differing_settings_are_listed() -> None:
     shared = {"seed": 1, "precision": "bf16"}
-    configs = {
-        "a": {**shared, "attention": {"slots": 4, "read": None}, "name": "a"},
-        "b": {**shared, "attention": {"read": True}, "name": "b"},
+    runs = {
+        "a": run_of("a", **shared, attention={"slots": 4, "read": None}, name="a"),
+        "b": run_of("b", **shared, attention={"read": True}, name="b"),
     }
-    assert differing_settings({label: Run(Path(label), config, {}) for label, config in configs.items()}) == {
-        "a": ["attention.slots=4", "attention.read=null"],
-        "b": ["attention.read=true"],
-    }
+    expected = {"a": ["attention.slots=4", "attention.read=null"], "b": ["attention.read=true"]}
+    assert differing_settings(runs) == expected
 
 
 def with_chinese_test_set(run: Path, folder: Path, tokenizer: str = "null") -> Path:
     """Copy a run as if it had been trained to translate into Chinese, and scored with this tokenizer."""
     shutil.copytree(run, folder)
     references = ["我喜欢在公园里散步。", "今天天气很好，我们去看电影吧。", "他在学校里学习德语和英语。"]
-    for name, texts in (("references", references), ("translations", [line[:4] + line[5:] for line in references])):
-        (folder / f"test.{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    write_lines(folder / "test.references.txt", references)
+    write_lines(folder / "test.translations.txt", [line[:4] + line[5:] for line in references])
     (folder / "test.gold.links.txt").unlink()
     config = folder / "config.yaml"
     text = config.read_text(encoding="utf-8").replace("  tokenizer: null\n", f"  tokenizer: {tokenizer}\n")
@@ -598,25 +549,21 @@ def test_all_scores_of_a_comparison_have_the_tokenizer_of_the_language(report: P
     assert test.tokenizer == "zh"
     compare([f"models=[{runs[0]},{runs[1]}]", f"runs={tmp_path}", "name=zh", *TIMED])
     rows = table(tmp_path / "zh")
+    scores = []
     for run in runs:
-        texts = lines(run, "test.translations.txt")
-        score = sacrebleu.corpus_bleu(texts, [test.references], tokenize="zh")
+        score = sacrebleu.corpus_bleu(lines(run, "test.translations.txt"), [test.references], tokenize="zh")
         assert float(rows[run.name]["bleu_mean"]) == pytest.approx(score.score) and score.score > 0
         assert float(rows[run.name]["length_ratio_mean"]) == pytest.approx(score.sys_len / score.ref_len)
-    differences = [
-        sacrebleu.corpus_bleu(lines(run, "test.translations.txt"), [test.references], tokenize="zh") for run in runs
-    ]
-    assert float(rows["memory"]["bleu_delta"]) == pytest.approx(differences[1].score - differences[0].score, abs=1e-2)
+        scores.append(score.score)
+    assert float(rows["memory"]["bleu_delta"]) == pytest.approx(scores[1] - scores[0], abs=1e-2)
     assert "|tok:zh|" in (tmp_path / "zh" / "report.html").read_text(encoding="utf-8")
 
 
 def test_runs_with_other_tokenizers_need_one_for_all(report: Path, tmp_path: Path) -> None:
     first = with_chinese_test_set(report / "attention=luong", tmp_path / "a")
     other = with_chinese_test_set(report / "attention=memory", tmp_path / "b", "char")
-    with pytest.raises(
-        UserError, match=r"b: was scored with evaluation\.tokenizer=char, but .*a with zh; add evaluation"
-    ):
-        compare([f"models=[{first},{other}]", "name=bad"])
+    message = r"b: was scored with evaluation\.tokenizer=char, but .*a with zh; add evaluation"
+    refuse([f"models=[{first},{other}]", "name=bad"], message)
     runs = [read_run(first), read_run(other)]
     assert read_test_set(runs, "char").tokenizer == "char"
     same = with_chinese_test_set(report / "attention=memory", tmp_path / "c", "zh")  # what null chooses too
@@ -635,9 +582,7 @@ def test_bars_are_sample_deviations_and_one_run_has_none() -> None:
     assert [text.get_text().strip() for text in legend.get_texts()] == ["three", "_one"]
 
 
-def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nmt.commands.train import train
-
+def test_adapters_are_compared_with_their_model(report: Path) -> None:
     base = report / "attention=luong"
     words = [f"init_from={base}", "adapt=lora", "adapt.rank=2", "training.max_epochs=1", "training.decode_sentences=2"]
     train([*words, "name=adapter", "search.max_length=6", "device=cpu", "threads=1"])
@@ -648,48 +593,38 @@ def test_adapters_are_compared_with_their_model(report: Path, monkeypatch: pytes
 
 
 def test_runs_are_paired_by_their_seeds_or_else_by_their_places() -> None:
-    first, *others = runs = [Run(Path(str(seed)), {"seed": seed}, {}) for seed in (1, 2, 3)]
-    baseline = Model("base", runs)
-    assert [_paired_run(Run(Path("x"), {"seed": seed}, {}), baseline.runs, 0) for seed in (3, 2, 1)] == runs[::-1]
-    other = Run(Path("x"), {"seed": 9}, {})
-    assert [_paired_run(other, baseline.runs, index) for index in range(5)] == [first, *others, first, first]
+    first, *others = runs = [run_of(seed, seed=seed) for seed in (1, 2, 3)]
+    assert [_paired_run(run_of("x", seed=seed), runs, 0) for seed in (3, 2, 1)] == runs[::-1]
+    other = run_of("x", seed=9)
+    assert [_paired_run(other, runs, index) for index in range(5)] == [first, *others, first, first]
 
 
 def test_conditions_say_which_weights_each_run_kept() -> None:
-    runs = [
-        ({"ema_decay": None}, {"kept_epoch": 4}),
-        ({"ema_decay": None}, {"kept_epoch": 4, "averaged_epochs": [3, 5]}),
-        ({"ema_decay": None}, {}),
-        ({"ema_decay": 0.9}, {"kept_epoch": 2}),
+    cases = [
+        (None, {"kept_epoch": 4}, "0 (epoch 4)"),
+        (None, {"kept_epoch": 4, "averaged_epochs": [3, 5]}, "1 (mean of epochs 3, 5)"),
+        (None, {}, "2"),
+        (0.9, {"kept_epoch": 2}, "3 (epoch 2, moving average of the weights with decay 0.9)"),
     ]
     rows = [
-        Row(name, [Run(Path(name), {"training": training}, summary)], {}, {})
-        for name, (training, summary) in zip("abcd", runs, strict=True)
+        Row(str(number), [run_of(number, summary, training={"ema_decay": decay})], {}, {})
+        for number, (decay, summary, _) in enumerate(cases)
     ]
     machine = {"processor": "p", "threads": 1, "device": "cpu", "system": "s"}
     conditions = {"machine": machine, "versions": {}, "toolkit": "1"}
     facts = dict(explain_conditions(rows, conditions, "nmt-compare"))
-    assert [facts[name].partition(";")[0] for name in "abcd"] == [
-        "a (epoch 4)",
-        "b (mean of epochs 3, 5)",
-        "c",
-        "d (epoch 2, moving average of the weights with decay 0.9)",
-    ]
+    for number, (*_, text) in enumerate(cases):
+        assert facts[str(number)].partition(";")[0] == text
 
 
 @pytest.mark.parametrize("words", [[], ["training.patience=2"], ["training.max_minutes=3"]])
 def test_runs_stop_early_only_on_request(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    calls: list[list[str]] = []
-
-    def record(arguments: list[str], train: Any, **_: Any) -> None:
-        calls.append(arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nmt.commands.sweep.sweep", record)
+    sweep = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("nmt.commands.sweep.sweep", sweep)
     with pytest.raises(KeyboardInterrupt):
         compare(["attention=none,luong", "name=report", *words])
-    assert ("training.patience=null" in calls[0]) is (not words)
+    assert ("training.patience=null" in sweep.call_args.args[0]) is (not words)
 
 
 @pytest.mark.parametrize(("beams", "strength"), [([1, 3], 0.0), ([3], 0.2)])
@@ -697,13 +632,14 @@ def test_all_beam_sizes_have_the_same_coverage_penalty(
     beams: list[int], strength: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Greedy search has none."""
-    jobs: list[Any] = []
-    monkeypatch.setattr(speed, "run_worker", lambda job: jobs.append(job) or {"beams": {}})
+    worker = Mock(return_value={"beams": {}})
+    monkeypatch.setattr(speed, "run_worker", worker)
     options: Any = SimpleNamespace(beams=beams, device="cpu", threads=1, trust=[])
     timing = speed.Timing(options, models.TestSet(["x"], ["y"], None), [[0]], {})
-    run = Run(Path("a"), {"search": {"coverage_penalty": 0.2}}, {})
+    run = run_of("a", search={"coverage_penalty": 0.2})
     speed._measure(run, "torch", timing, lambda run: run.folder, "")
-    assert [job["search"]["coverage_penalty"] for job in jobs] == [strength]
+    (job,) = worker.call_args.args
+    assert job["search"]["coverage_penalty"] == strength
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the folders of killed processes")

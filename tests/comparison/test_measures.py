@@ -17,7 +17,6 @@ from nmt.comparison.measures import (
     alignment_entropies,
     length_buckets,
     length_ratio,
-    mean_and_deviation,
     paired_bootstrap,
     repetition_rate,
     spread_rows,
@@ -50,12 +49,6 @@ def test_repetition_counts_bigrams_that_occurred_before_in_the_line() -> None:
 def test_length_ratio_divides_words_of_translations_by_those_of_references() -> None:
     assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == pytest.approx(4 / 5)
     assert length_ratio(["", ""], ["a b", "c"]) == 0
-
-
-def test_spread_is_the_sample_deviation() -> None:
-    mean, deviation = mean_and_deviation([1.0, 4.0, 7.0])
-    assert (mean, deviation) == (4.0, pytest.approx(3.0))
-    assert mean_and_deviation([5.0]) == (5.0, None)
 
 
 @pytest.mark.parametrize("lengths", [[3], [4, 4, 4], [1, 2, 2, 2, 9], [*range(40)], [7, 1, 30, 2, 2, 5, 11, 11, 11]])
