@@ -19,6 +19,7 @@ from benchmarks.runs import Runs, evaluate
 
 HERE = "benchmarks.quality.memory_gap_kinds"
 MEMORY = ["attention=memory"]
+HEADS = ["attention=multi_head", "attention@attention.inner=memory"]
 FEED = ["decoder.input_feeding=true", "decoder.output_layer=direct"]
 
 
@@ -33,6 +34,11 @@ CELLS = {
     "abc": ["attention=abc"],
     "content read": variant("ContentRead"),
     "content read, softmax": [*variant("ContentRead"), "attention.read_score=softmax"],
+    "normalised": variant("NormalisedRead"),
+    "normalised, softmax": [*variant("NormalisedRead"), "attention.read_score=softmax"],
+    "content read, normalised": variant("NormalisedContentRead"),
+    "8 heads": HEADS,
+    "8 heads, normalised": [*HEADS, f"attention.inner._target_={HERE}.NormalisedRead", "trust=[benchmarks]"],
     "abc, softmax over slots": ["attention=abc", "attention.softmax_over=slots"],
     "abc write, memory read": variant("AbcWrite", "abc"),
     "network read": variant("NetworkRead"),

@@ -34,6 +34,14 @@ class BiasRead(MemoryAttention):
         self.W_beta = nn.Linear(query_size, slots)
 
 
+class NormalisedRead(MemoryAttention):
+    """Memory attention whose alignments sum to 1, as those of kernel attention: c = Σ_k β_k C_k / Σ_k β_k Σ_s α_sk."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        weights = super().read_weights(query, memory)
+        return weights / (weights @ memory.mass[..., None])
+
+
 class ContentRead(MemoryAttention):
     """Memory attention that also compares the query with what a slot holds, as ABC does.
 
@@ -72,6 +80,14 @@ class AbcWrite(AbcAttention):
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         return torch.sigmoid(self.W_beta(query)) / nonzero(memory.mass)[:, None]
+
+
+class NormalisedContentRead(ContentRead):
+    """``ContentRead`` whose alignments sum to 1."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        weights = super().read_weights(query, memory)
+        return weights / (weights @ memory.mass[..., None])
 
 
 class ClearQueryDecoder(LSTMDecoder):
