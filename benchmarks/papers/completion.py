@@ -16,7 +16,6 @@ Every result is one line of results/records/completion.jsonl, and a later call m
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.machine import commit
+from benchmarks.measurements import Measurements
 from benchmarks.papers.completion_network import (
     BATCH,
     KINDS,
@@ -43,7 +42,6 @@ from benchmarks.papers.completion_network import (
     train,
 )
 from benchmarks.report import argument_parser, header, save, table, with_range
-from benchmarks.runs import read_records
 from nmt.kernels.allocation import keep_freed_memory
 
 SYMBOLS, COPIES = 16, 64  # of the copy task: different symbols, and sequences of a test
@@ -64,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     keep_freed_memory()  # else the system clears the pages of a growing cache again and again
-    records = Records(args.output.parent / "records" / "completion.jsonl")
+    records = Measurements(args.output.parent / "records" / "completion.jsonl")
     for number in range(args.rounds):
         for kind in KINDS:
             records.measure(speed, task="speed", kind=kind, round=number)
@@ -74,31 +72,6 @@ def main() -> None:
                 records.measure(copy, task="copy", kind=kind, length=length, seed=seed, updates=args.updates)
             records.measure(digits, task="digits", kind=kind, seed=seed, updates=args.updates)
     report(records, args)
-
-
-class Records:
-    """Finished measurements in a file of JSON lines: each is a cell, by which it is found, and its results."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.records: list[Record] = read_records(file, "cell")
-
-    def find(self, **cell: Any) -> list[Record]:
-        """Return the records of all cells with these values."""
-        return [record for record in self.records if cell.items() <= record["cell"].items()]
-
-    def measure(self, function: Any, **cell: Any) -> None:
-        """Add the results ``function`` returns for a cell, unless the cell is known or ``function`` returns None."""
-        if self.find(**cell):
-            return
-        results = function(**{name: value for name, value in cell.items() if name != "task"})
-        if results is None:
-            return
-        self.records.append({"cell": cell, "commit": commit(), **results})
-        print(json.dumps(self.records[-1])[:150], flush=True)
-        with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(self.records[-1]) + "\n")
 
 
 def copy(kind: str, length: int, seed: int, updates: int) -> Record:
@@ -157,15 +130,14 @@ def speed(kind: str, round: int) -> Record:
     return {"seconds": seconds}
 
 
-def report(records: Records, args: argparse.Namespace) -> None:
+def report(records: Measurements, args: argparse.Namespace) -> None:
     """Write the tables and figures of the finished measurements."""
-    commits = sorted({record["commit"] for record in records.records})
     lines = header(
         "Completion of occluded sequences",
         f"{LAYERS} layers of {SIZE}, {args.updates:,} updates of {BATCH} sequences; mean (range) over seeds",
         f"copies: {SYMBOLS} symbols, chance is {1 / SYMBOLS:.3f}",
         f"speed: {GENERATED} sequences at once, one thread, median of {args.rounds} rounds in turns",
-        f"measured at {', '.join(commits)}",
+        f"measured at {records.commits()}",
     )
     trained = {"updates": args.updates}
     right = {
@@ -191,12 +163,12 @@ def report(records: Records, args: argparse.Namespace) -> None:
     plot(right, rates, args.length, args.output.with_suffix(".png"))
 
 
-def values(records: Records, name: str, **cell: Any) -> list[float]:
+def values(records: Measurements, name: str, **cell: Any) -> list[float]:
     """Return one result of each record of these cells."""
     return [record[name] for record in records.find(**cell)]
 
 
-def rate(records: Records, kind: str, length: int) -> float:
+def rate(records: Measurements, kind: str, length: int) -> float:
     """Return the median of symbols per second over the rounds."""
     rounds = records.find(task="speed", kind=kind)
     return GENERATED * length / median(record["seconds"][str(length)] for record in rounds)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.measurements import Measurements
 from benchmarks.papers import completion
 from benchmarks.papers.completion_network import KINDS, Network, most_likely, new_network
 
@@ -38,7 +39,7 @@ def test_a_known_cell_is_not_measured_again(tmp_path: Path) -> None:
         return {"right": 0.5} if kind == "softmax" else None
 
     for _ in range(2):
-        records = completion.Records(tmp_path / "records" / "completion.jsonl")
+        records = Measurements(tmp_path / "records" / "completion.jsonl")
         for kind in ("softmax", "absent"):
             records.measure(right, task="copy", kind=kind, seed=1)
     assert calls == [("softmax", 1), ("absent", 1), ("absent", 1)]
