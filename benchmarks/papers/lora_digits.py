@@ -2,8 +2,8 @@
 
 The experiment of the report on efficient attention, § 3.1: three linear layers with 55,050 weights learn digits.
 Adapters of rank 1 to 64, and all weights, then learn the same digits with two greys, turned by 90°, and inverted. "From
-scratch" trains adapters of random weights, which stay frozen, as do the biases. Held-out images choose the learning rate
-of each cell.
+scratch" trains adapters of random weights, which stay frozen, as do the biases. Held-out images choose the rate of each
+cell.
 
     python -m benchmarks.papers.lora_digits --data data/mnist    the four files of MNIST, also as .gz
     python -m benchmarks.papers.lora_digits                      scikit-learn's 1,797 digits, enlarged
