@@ -16,6 +16,7 @@ from nmt.attention.source_softmax import nonzero
 from nmt.model.decoder import LSTMDecoder
 
 SIZE = 256  # of keys and hidden layers
+SHARPER = 8.0
 
 
 class NetworkRead(MemoryAttention):
@@ -88,6 +89,43 @@ class NormalisedContentRead(ContentRead):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         weights = super().read_weights(query, memory)
         return weights / (weights @ memory.mass[..., None])
+
+
+class SharpWrite(MemoryAttention):
+    """Memory attention whose write weights start sharp: W_α starts ``SHARPER`` times as large."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        with torch.no_grad():
+            self.W_alpha.weight *= SHARPER
+
+
+class LocatedWrite(MemoryAttention):
+    """Memory attention whose slots start as equal stretches of the source, in place of position encodings.
+
+    α_s = f(W_α h_s − γ n² (s/|S| − k/K)²) with n = min(|S|, K), and s and k at the middle of their stretch. With
+    K ≥ |S|, each state starts in its own slots. γ is learned, from 1.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        scores = self.W_alpha(states)
+        length = mask.sum(1).to(scores.dtype)[:, None, None]
+        source = (torch.arange(mask.shape[1], device=mask.device, dtype=scores.dtype) + 0.5)[:, None] / length
+        slot = (torch.arange(self.slots, device=mask.device, dtype=scores.dtype) + 0.5) / self.slots
+        distance = length.clamp(max=self.slots) * (source - slot)
+        return score(self.write_score, scores - self.gamma * distance.square())
+
+
+class SharpContentRead(SharpWrite, ContentRead):
+    """``SharpWrite`` with the read of ``ContentRead``."""
+
+
+class LocatedContentRead(LocatedWrite, ContentRead):
+    """``LocatedWrite`` with the read of ``ContentRead``."""
 
 
 class ClearQueryDecoder(LSTMDecoder):
