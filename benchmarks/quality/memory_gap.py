@@ -30,6 +30,8 @@ def variant(name: str, attention: str = "memory") -> list[str]:
 
 CELLS = {
     "bahdanau": ["attention=bahdanau"],
+    "luong, scaled_dot": ["attention=luong", "attention.score=scaled_dot"],
+    "luong, general": ["attention=luong", "attention.score=general"],
     "memory": MEMORY,
     "abc": ["attention=abc"],
     "content read": variant("ContentRead"),
@@ -40,6 +42,10 @@ CELLS = {
     "sharp write": variant("SharpWrite"),
     "located write": variant("LocatedWrite"),
     "sharp write, content read, softmax": [*variant("SharpContentRead"), "attention.read_score=softmax"],
+    "sharper located write, content read, softmax": [
+        *variant("SharperLocatedContentRead"),
+        "attention.read_score=softmax",
+    ],
     "located write, content read, softmax": [*variant("LocatedContentRead"), "attention.read_score=softmax"],
     "8 heads": HEADS,
     "8 heads, normalised": [*HEADS, f"attention.inner._target_={HERE}.NormalisedRead", "trust=[benchmarks]"],

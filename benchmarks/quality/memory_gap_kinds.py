@@ -104,12 +104,14 @@ class LocatedWrite(MemoryAttention):
     """Memory attention whose slots start as equal stretches of the source, in place of position encodings.
 
     α_s = f(W_α h_s − γ n² (s/|S| − k/K)²) with n = min(|S|, K), and s and k at the middle of their stretch. With
-    K ≥ |S|, each state starts in its own slots. γ is learned, from 1.
+    K ≥ |S|, each state starts in its own slots. γ is learned.
     """
+
+    start = 1.0  #: of γ
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.gamma = nn.Parameter(torch.ones(()))
+        self.gamma = nn.Parameter(torch.full((), self.start))
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
         scores = self.W_alpha(states)
@@ -126,6 +128,12 @@ class SharpContentRead(SharpWrite, ContentRead):
 
 class LocatedContentRead(LocatedWrite, ContentRead):
     """``LocatedWrite`` with the read of ``ContentRead``."""
+
+
+class SharperLocatedContentRead(LocatedContentRead):
+    """``LocatedContentRead`` whose slots start with almost one state each."""
+
+    start = 8.0
 
 
 class ClearQueryDecoder(LSTMDecoder):
