@@ -84,15 +84,15 @@ def completed(data: digits.Digits, *, kind: str, seed: int, updates: int, **_: A
     for part in rows.split(AT_ONCE):
         halves.append(complete(network, tests[part, :HALF], PIXELS - HALF, drawn))
         seconds[str(sum(map(len, halves)))] = time.process_time() - started
-    whole = torch.cat([tests[rows, :HALF], torch.cat(halves)], dim=1)
+    filled = torch.cat([tests[rows, :HALF], torch.cat(halves)], dim=1)
     classifier = lora_digits.train(lora_digits.new_network(seed), data, lora_digits.PLAIN, rate=0.003, seed=seed)
     accuracies = {
         name: lora_digits.accuracy(
             classifier, lora_digits.inputs(greys(images), lora_digits.PLAIN), data.test_labels[rows]
         )
-        for name, images in (("completed", whole), ("original", tests[rows]))
+        for name, images in (("completed", filled), ("original", tests[rows]))
     }
-    drawings = {"shown": tests[:SHOWN].tolist(), "drawn": whole[:SHOWN].tolist()}
+    drawings = {"shown": tests[:SHOWN].tolist(), "drawn": filled[:SHOWN].tolist()}
     return {"bits": bits, "training_s": training_s, "seconds": seconds, "accuracy": accuracies, **drawings}
 
 
@@ -111,16 +111,18 @@ def report(records: Measurements, file: Path, name: str, updates: int) -> None:
     rows = []
     pictures = []
     for kind in KINDS:
-        found = records.find(images=name, kind=kind, updates=updates)
-        if not found:
+        measured = records.find(images=name, kind=kind, updates=updates)
+        if not measured:
             rows.append([kind, 0, *["not run"] * (len(COUNTS) + 4)])
             continue
-        accuracy = [with_range([record["accuracy"][of] for record in found], ".1f") for of in ("completed", "original")]
-        bits = with_range([record["bits"] for record in found])
-        seconds = [with_range([record["seconds"][str(count)] for record in found], ".1f") for count in COUNTS]
-        minutes = with_range([record["training_s"] / 60 for record in found], ".1f")
-        rows.append([kind, len(found), bits, *accuracy, *seconds, minutes])
-        pictures.append((kind, found[0]))
+        accuracy = [
+            with_range([record["accuracy"][of] for record in measured], ".1f") for of in ("completed", "original")
+        ]
+        bits = with_range([record["bits"] for record in measured])
+        seconds = [with_range([record["seconds"][str(count)] for record in measured], ".1f") for count in COUNTS]
+        minutes = with_range([record["training_s"] / 60 for record in measured], ".1f")
+        rows.append([kind, len(measured), bits, *accuracy, *seconds, minutes])
+        pictures.append((kind, measured[0]))
     columns = ["self-attention", "seeds", "bits per hidden pixel", "accuracy, completed", "accuracy, originals"]
     columns += [f"CPU s for {count} images" for count in COUNTS] + ["training, CPU min"]
     facts = (

@@ -155,9 +155,9 @@ def report(records: Measurements, file: Path, name: str, seeds: list[int]) -> No
             chosen = []
             for shift in SHIFTS:
                 cell = [best(records, name, start, shift, rank, seed) for seed in seeds]
-                found = [record for record in cell if record is not None]
-                chosen += found
-                row.append(with_range([record["test"] for record in found], ".1f") if found else "–")
+                measured = [record for record in cell if record is not None]
+                chosen += measured
+                row.append(with_range([record["test"] for record in measured], ".1f") if measured else "–")
             seconds = sum(record["seconds"] for record in chosen) / len(chosen)
             rows.append([label, f"{chosen[0]['weights']:,}", *row, f"{1000 * seconds / UPDATES:.2f}"])
     save(file, [*lines, *table(("trained", "weights", *SHIFTS, "CPU ms per update"), rows)])
@@ -167,8 +167,8 @@ def best(
     records: Measurements, name: str, start: str, shift: str, rank: int | None, seed: int
 ) -> dict[str, Any] | None:
     """Return the record of the rate with the best held-out accuracy, or None if the cell was not measured."""
-    found = records.find(images=name, start=start, shift=shift, rank=rank, seed=seed)
-    return max(found, key=lambda record: record["held_out"], default=None)
+    measured = records.find(images=name, start=start, shift=shift, rank=rank, seed=seed)
+    return max(measured, key=lambda record: record["held_out"], default=None)
 
 
 if __name__ == "__main__":
