@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from nmt.data.links import Link
@@ -12,11 +14,18 @@ from nmt.data.words import count_words, split_words
 from nmt.errors import UserError
 
 
-def read_lexicon(path: str | Path) -> dict[str, str]:
-    """Return the translation of each source word, which may have several words.
+def read_lexicon(path: str | Path) -> Mapping[str, str]:
+    """Return the translation of each source word, which may have several words. A file is read again if it changes.
 
     Raises UserError, with the line, for a line of another form and for a word with two different translations.
     """
+    changed = os.stat(path).st_mtime_ns if os.path.isfile(path) else None
+    return _read(str(path), changed)
+
+
+@lru_cache(maxsize=1)
+def _read(path: str, changed: int | None) -> Mapping[str, str]:
+    """Return the lexicon in a file that was ``changed`` at this time: a server translates many short requests."""
     lexicon: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
         source, _, target = line.partition("\t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,11 @@ def test_most_frequent_links_are_written_and_read(tmp_path: Path) -> None:
     assert [*counts.lexicon_lines(3)] == ["x\te"]
     file = tmp_path / "lexicon"
     file.write_text("\n".join(counts.lexicon_lines(1)) + "\nYork\tNew York \n", "utf-8")
-    assert read_lexicon(file) == {"x": "e", "y": "b", "York": "New York"}
+    lexicon = read_lexicon(file)
+    assert lexicon == {"x": "e", "y": "b", "York": "New York"} and read_lexicon(file) is lexicon
+    file.write_text("x\tz\n", "utf-8")
+    os.utime(file, ns=(0, 0))
+    assert read_lexicon(file) == {"x": "z"}
 
 
 @pytest.mark.parametrize(
