@@ -165,7 +165,10 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["data=text", f"data.train.src={Path(__file__).parent}"], "config: a folder, not a file"),
         (["trust=[a"], "trust=[a: must be a list"),
         (["attention=luong,none"], "attention=luong,none: no such choice"),
-        (["encoder=rnn"], "encoder=rnn: no such choice; choose from bigru, bilstm, gru, lstm, transformer"),
+        (
+            ["encoder=rnn"],
+            "encoder=rnn: no such choice; choose from bigru, bilstm, covariance_gru, gru, lstm, transformer",
+        ),
         (
             ["encoder=transformer", "encoder.heads=3"],
             "encoder.heads=3: must divide encoder.hidden_size=256",
@@ -173,7 +176,10 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["decoder=transformer", "attention=none"], "attention=NoAttention: has no contexts"),
         (["encoder=transformer", "encoder.self_attention=linaer"], "did you mean linear?"),
         (["decoder=transformer", "decoder.feature_map=elo"], "decoder.feature_map=elo: must be elu | taylor"),
-        (["encoder=it's/b"], "encoder=it's/b: no such choice; choose from bigru, bilstm, gru, lstm, transformer"),
+        (
+            ["encoder=it's/b"],
+            "encoder=it's/b: no such choice; choose from bigru, bilstm, covariance_gru, gru, lstm, transformer",
+        ),
         (["attention=null"], "attention=null: must be the name of a choice"),
         (["training=[[a]]"], "training=[[a]]: must be the name of a choice"),
         (["+batches=[1,2]"], "+batches=[1,2]: must be the name of a choice"),
