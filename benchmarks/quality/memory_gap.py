@@ -42,6 +42,7 @@ CELLS = {
     "sharp write": variant("SharpWrite"),
     "located write": variant("LocatedWrite"),
     "sharp write, content read, softmax": [*variant("SharpContentRead"), "attention.read_score=softmax"],
+    "sharper located write": variant("SharperLocatedWrite"),
     "sharper located write, content read, softmax": [
         *variant("SharperLocatedContentRead"),
         "attention.read_score=softmax",

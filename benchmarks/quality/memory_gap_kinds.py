@@ -130,6 +130,12 @@ class LocatedContentRead(LocatedWrite, ContentRead):
     """``LocatedWrite`` with the read of ``ContentRead``."""
 
 
+class SharperLocatedWrite(LocatedWrite):
+    """``LocatedWrite`` whose slots start with almost one state each."""
+
+    start = 8.0
+
+
 class SharperLocatedContentRead(LocatedContentRead):
     """``LocatedContentRead`` whose slots start with almost one state each."""
 
