@@ -62,6 +62,8 @@ ENTRIES = [
     ),
     Entry("multi30k", "quality.multi30k", 450, needs=(MULTI30K,)),
     Entry("lora", "papers.lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
+    Entry("lora_digits", "papers.lora_digits", 12, timing=True),
+    Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
     Entry("little_text", "quality.little_text", 100, ("--data", "data/multi30k"), needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "limits.attacks", 50),
@@ -129,6 +131,7 @@ ENTRIES = [
     Entry("steps", "speed.steps", 3, timing=True),
     Entry("scaling", "speed.scaling", 1, timing=True),
     Entry("completion", "papers.completion", 25, timing=True),
+    Entry("completion_images", "papers.completion_images", 16, ("--updates", "500", "--seeds", "1"), timing=True),
     Entry("engines", "speed.engines", 5, ("--model", *ENGINE_MODELS), timing=True, needs=(*ENGINE_FOLDERS, TEST2016)),
     Entry(
         *("integers", "speed.integers", 5),
