@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
 
 from nmt.model.transformer_layers import EncoderLayer, PositionedEmbeddings
-from nmt.self_attention import FeatureMap, Kind
+from nmt.self_attention import (
+    HashedSelfAttention,
+    LinearSelfAttention,
+    PooledSelfAttention,
+    SelfAttention,
+    SoftmaxSelfAttention,
+    StridedSelfAttention,
+    WindowSelfAttention,
+)
 
 SIZE, LAYERS, HEADS = 64, 2, 2
 BATCH, RATE = 32, 2e-3
-KINDS: dict[str, tuple[Kind, FeatureMap]] = {
-    "softmax": ("softmax", "elu"),
-    "linear, elu": ("linear", "elu"),
-    "linear, taylor": ("linear", "taylor"),
+KINDS: dict[str, Callable[..., SelfAttention]] = {
+    "softmax": SoftmaxSelfAttention,
+    "linear, elu": LinearSelfAttention,
+    "linear, taylor": partial(LinearSelfAttention, feature_map="taylor"),
+    "window, w = 16": partial(WindowSelfAttention, window=16),
+    "strided, l = 10": partial(StridedSelfAttention, stride=10),  # a divisor of N / 2 would show each copy directly
+    "hashed, chunk = 16": partial(HashedSelfAttention, chunk=16),
+    "pooled, m = 3": PooledSelfAttention,
 }
 
 Choose = Callable[[Tensor], Tensor]  # next symbols (B,) of logits (B, V)
@@ -25,13 +38,14 @@ Choose = Callable[[Tensor], Tensor]  # next symbols (B,) of logits (B, V)
 class Network(nn.Module):
     """Causal self-attention layers over ``symbols`` different symbols, which predict the next symbol."""
 
-    def __init__(self, kind: Kind, feature_map: FeatureMap, symbols: int) -> None:
+    def __init__(self, kind: Callable[..., SelfAttention], symbols: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(symbols, SIZE)
         nn.init.normal_(self.embedding.weight, std=0.1)  # as in ``build_model``: positions stay visible beside symbols
         self.inputs = PositionedEmbeddings(embedding_size=SIZE, size=SIZE)
-        settings = {"inner_size": 2 * SIZE, "dropout": 0.0, "kind": kind, "feature_map": feature_map}
-        self.layers = nn.ModuleList(EncoderLayer(size=SIZE, heads=HEADS, **settings) for _ in range(LAYERS))
+        self.layers = nn.ModuleList(
+            EncoderLayer(size=SIZE, heads=HEADS, inner_size=2 * SIZE, dropout=0.0, kind=kind) for _ in range(LAYERS)
+        )
         self.output = nn.Sequential(nn.LayerNorm(SIZE), nn.Linear(SIZE, symbols))
 
     def forward(self, sequences: Tensor) -> Tensor:
@@ -61,7 +75,7 @@ class Network(nn.Module):
 def new_network(kind: str, symbols: int, seed: int) -> Network:
     """Return a network with random weights, the same for the same seed."""
     torch.manual_seed(seed)
-    return Network(*KINDS[kind], symbols)
+    return Network(KINDS[kind], symbols)
 
 
 def train(network: Network, batches: Iterator[Tensor], updates: int, first: int) -> None:

@@ -1,7 +1,7 @@
 """Measure what self-attention costs: time and memory of forward and backward for N positions, one head of size 64.
 
-Softmax with all N × N products and in torch's fused form, linear attention with each paper's feature map, LSH, and
-Linformer. Times are CPU seconds of one thread. Every figure is one line of the CSV file: a later call with a larger
+Softmax with all N × N products and in torch's fused form, and every other kind of conf/self_attention. Times are CPU
+seconds of one thread. Every figure is one line of the CSV file: a later call with a larger
 --max measures only what is missing. The script also writes a table and a log-log plot, with the exponent fitted to
 the upper half of the lengths.
 
@@ -20,23 +20,30 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.report import argument_parser, header, row, save, table_head
 from benchmarks.speed.cost_measure import peak_of_call
-from nmt.self_attention import FeatureMap, LinearSelfAttention, SelfAttention, SoftmaxSelfAttention
+from nmt.self_attention import (
+    HashedSelfAttention,
+    LinearSelfAttention,
+    LowRankSelfAttention,
+    PooledSelfAttention,
+    SelfAttention,
+    SoftmaxSelfAttention,
+    StridedSelfAttention,
+    WindowSelfAttention,
+)
 from nmt.self_attention.base import Projected
 
 SIZE, HEADS = 64, 1
 LENGTHS = [64 * 2**power for power in range(9)]  # up to 16,384
-LINFORMER_KEYS = 256
-LSH_ROUNDS, LSH_CHUNK = 2, 64
-LSH_SELF = -1e5  # the score of a position with itself
+SLOTS = 256
 CALLS = 5
 
 
@@ -49,75 +56,33 @@ class Products(SelfAttention):
         return scores.masked_fill(~mask[:, None, None], -torch.inf).softmax(-1) @ values
 
 
-class Linformer(SelfAttention):
-    """Softmax over K mixtures of the keys, softmax(q (E k)ᵀ / √d) F v: Wang et al. (2020), arXiv 2006.04768, §4."""
-
-    def __init__(self, *, size: int, heads: int, length: int) -> None:
-        super().__init__(size=size, heads=heads)
-        self.E, self.F = (nn.Linear(length, LINFORMER_KEYS, bias=False) for _ in range(2))
-
-    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        keys = self.E(projected.keys.transpose(-1, -2)).transpose(-1, -2)
-        values = self.F(projected.values.transpose(-1, -2)).transpose(-1, -2)
-        return nn.functional.scaled_dot_product_attention(projected.queries, keys, values)
+def maker(kind: type[SelfAttention], **settings: Any) -> Callable[[int], SelfAttention]:
+    """Return a function that builds the self-attention for a length."""
+    return lambda _: kind(size=SIZE, heads=HEADS, **settings)
 
 
-class Reformer(SelfAttention):
-    """Softmax over the positions with an equal hash, LSH attention: Kitaev et al. (2020), arXiv 2001.04451, §2.
-
-    The queries, with length 1, are also the keys. In each round, positions are sorted by bucket and cut into chunks. A
-    position attends to those in its chunk and in the chunk before that share its bucket; to itself only if there is no
-    other. The rounds are joined as in appendix A.
-    """
-
-    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        queries, values = projected.queries, projected.values
-        keys = nn.functional.normalize(queries, dim=-1)
-        size, length = queries.shape[-1], queries.shape[-2]
-        rotations = torch.randn(LSH_ROUNDS, 1, 1, size, max(1, length // LSH_CHUNK // 2), dtype=keys.dtype)
-        turned = keys.detach() @ rotations
-        buckets = torch.cat([turned, -turned], dim=-1).argmax(-1)  # (rounds, B, H, N)
-        outputs, totals = [], []
-        for bucket in buckets:
-            order = bucket.argsort(dim=-1)
-            read = order.unflatten(2, (-1, LSH_CHUNK))  # (B, H, chunks, positions)
-            seen = torch.cat([read.roll(1, dims=2), read], dim=-1)
-            equal = [pick(hashed, read)[..., None] == pick(hashed, seen)[..., None, :] for hashed in buckets]
-            rounds = torch.stack(equal).sum(0)  # that find the pair, N of appendix A
-            scores = pick(queries, read) @ pick(keys, seen).transpose(-1, -2) / math.sqrt(size)
-            scores = scores - rounds.clamp(min=1).log()
-            scores = scores.masked_fill(read[..., None] == seen[..., None, :], LSH_SELF)
-            scores = scores.masked_fill(pick(bucket, read)[..., None] != pick(bucket, seen)[..., None, :], -torch.inf)
-            back = order.argsort(dim=-1)
-            outputs.append(pick((scores.softmax(-1) @ pick(values, seen)).flatten(2, 3), back))
-            totals.append(pick(scores.logsumexp(-1).flatten(2, 3), back))
-        shares = torch.stack(totals).softmax(0)[..., None]
-        return (shares * torch.stack(outputs)).sum(0)
-
-
-def pick(field: Tensor, positions: Tensor) -> Tensor:
-    """Return the rows of a field (B, H, N) or (B, H, N, d) at positions (B, H, …)."""
-    flat = positions.flatten(2)
-    if field.dim() == 3:
-        return field.gather(2, flat).unflatten(2, positions.shape[2:])
-    rows = field.gather(2, flat[..., None].expand(-1, -1, -1, field.shape[3]))
-    return rows.unflatten(2, positions.shape[2:])
-
-
-def linear(feature_map: FeatureMap) -> Callable[[int], SelfAttention]:
-    return lambda _: LinearSelfAttention(size=SIZE, heads=HEADS, feature_map=feature_map)
-
-
+CAUSAL = ", causal"
+# Kinds that a decoder can use too, with a row for each of the two forms.
+BOTH = {
+    "elu": maker(LinearSelfAttention),
+    "window, w = 64": maker(WindowSelfAttention),
+    "strided, l = 128": maker(StridedSelfAttention, stride=128),
+    "hashed, 2 rounds": maker(HashedSelfAttention),
+    "pooled, m = 3": maker(PooledSelfAttention),
+}
 KINDS: dict[str, Callable[[int], SelfAttention]] = {
-    "softmax, N × N": lambda _: Products(size=SIZE, heads=HEADS),
-    "softmax, fused": lambda _: SoftmaxSelfAttention(size=SIZE, heads=HEADS),
-    "elu": linear("elu"),
-    "elu, causal": linear("elu"),
-    "taylor": linear("taylor"),
-    "Shen softmax": linear("softmax"),
-    "Shen scaling": linear("scaling"),
-    f"LSH, {LSH_ROUNDS} rounds": lambda _: Reformer(size=SIZE, heads=HEADS),
-    f"Linformer, K = {LINFORMER_KEYS}": lambda length: Linformer(size=SIZE, heads=HEADS, length=length),
+    "softmax, N × N": maker(Products),
+    "softmax, fused": maker(SoftmaxSelfAttention),
+    "softmax, fused, causal": maker(SoftmaxSelfAttention),
+    **{f"{name}{form}": make for name, make in BOTH.items() for form in ("", CAUSAL)},
+    "taylor": maker(LinearSelfAttention, feature_map="taylor"),
+    "hedgehog": maker(LinearSelfAttention, feature_map="hedgehog"),
+    "features": maker(LinearSelfAttention, feature_map="features"),
+    "Shen softmax": maker(LinearSelfAttention, feature_map="softmax"),
+    "Shen scaling": maker(LinearSelfAttention, feature_map="scaling"),
+    f"low_rank, K = {SLOTS}": lambda length: LowRankSelfAttention(
+        size=SIZE, heads=HEADS, slots=SLOTS, max_length=length
+    ),
 }
 
 
@@ -160,7 +125,7 @@ def main() -> None:
         subprocess.run(command, check=True, env=environment)
     cells = sorted((cell for cell in read(file) if cell.length <= args.max), key=lambda cell: cell.length)
     plot(cells, args.output.with_suffix(".png"))
-    save(args.output, report(cells))
+    save(args.output, report(cells, args.output.with_suffix(".png").name))
 
 
 def measure(kind: str, longest: int, file: Path) -> None:
@@ -178,7 +143,7 @@ def measure(kind: str, longest: int, file: Path) -> None:
 def measure_length(kind: str, length: int) -> Cell:
     """Measure forward and backward of one sequence."""
     attention = KINDS[kind](length)
-    mask = None if kind.endswith("causal") else torch.ones(1, length, dtype=torch.bool)
+    mask = None if kind.endswith(CAUSAL) else torch.ones(1, length, dtype=torch.bool)
     states = torch.randn(1, length, SIZE, requires_grad=True)
 
     def forward() -> Tensor:
@@ -223,11 +188,12 @@ def megabytes(cell: Cell) -> float:
     return cell.peak_bytes / 2**20
 
 
-def report(cells: list[Cell]) -> list[str]:
+def report(cells: list[Cell], picture: str) -> list[str]:
     """Return the table of the longest sequence and the exponents."""
     longest = max(cell.length for cell in cells)
+    load = f"load average {os.getloadavg()[0]:.1f}"
     fact = f"one sequence, {HEADS} head of {SIZE}, float32, one thread, CPU time; exponents over the longer half of N"
-    lines = header("What self-attention costs", fact)
+    lines = header("What self-attention costs", f"{fact}; {load} at the end")
     lines += table_head("self-attention", f"forward, ms, N = {longest:,}", "backward, ms", "MB", "time ~ N^", "MB ~ N^")
     for kind in KINDS:
         own = [cell for cell in cells if cell.kind == kind]
@@ -237,7 +203,7 @@ def report(cells: list[Cell]) -> list[str]:
             lines.append(
                 row(kind, f"{last.forward_ms:.1f}", f"{last.backward_ms:.1f}", f"{megabytes(last):.1f}", *powers)
             )
-    return [*lines, "", "![time and memory against N](self_attention.png)"]
+    return [*lines, "", f"![time and memory against N]({picture})"]
 
 
 def plot(cells: list[Cell], file: Path) -> None:

@@ -65,6 +65,10 @@ def groups() -> Iterator[str]:
         if group == "data":
             yield from ["#### Keys of all data", ""]
             yield from table(YamlFile(config_dir() / "filters/default.yaml"), members(Filters), group)
+    yield from ["### self_attention", "", "A block inside `encoder=transformer` and `decoder=transformer`, such as"]
+    yield from ["`encoder.self_attention=linear encoder.self_attention.feature_map=taylor`.", ""]
+    for file in group_choices("self_attention", [config_dir()]).values():
+        yield from choice(file, "self_attention", hints["encoder"])
     yield from ["### experiment", "", "An experiment overrides keys of several groups.", ""]
     for name, file in group_choices("experiment", [config_dir()]).items():
         yield f"- `+experiment={name}`: {file.about}"
@@ -104,7 +108,7 @@ def _inner(file: YamlFile, group: str) -> Iterator[tuple[str, str]]:
     """Yield the group, and the override that chooses it, of each choice inside this one."""
     for entry, name in file.chosen if group else []:
         inner, _, place = entry.removeprefix("/").partition("@")
-        yield inner, f"{inner}@{group}.{place}={name}"
+        yield inner, f"{group}.{place}={name}" if inner == place else f"{inner}@{group}.{place}={name}"
 
 
 def rows(file: YamlFile, values: dict[str, Any], types: dict[str, Any], prefix: str) -> Iterator[tuple[str, ...]]:

@@ -2,7 +2,8 @@
 
 Katharopoulos et al. (2020), Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention,
 arXiv 2006.16236: ``elu``. Li et al. (2020), Linear Attention Mechanism: An Efficient Attention for Semantic
-Segmentation, arXiv 2007.14902: ``taylor``. Shen et al. (2018), Efficient Attention: Attention with Linear
+Segmentation, arXiv 2007.14902: ``taylor``, which Su Jianlin (2020), https://kexue.fm/archives/7546, proposed as well.
+Shen et al. (2018), Efficient Attention: Attention with Linear
 Complexities, arXiv 1812.01243: ``softmax`` and ``scaling``. Arora et al. (2024), Simple linear attention language
 models balance the recall-throughput tradeoff, arXiv 2402.18668: ``taylor2``. Zhang et al. (2024), The Hedgehog & the
 Porcupine: Expressive Linear Attentions with Softmax Mimicry, arXiv 2402.04347: ``hedgehog``.
@@ -22,6 +23,8 @@ from nmt.attention.source_softmax import nonzero, to_common_peak, write_softmax
 from nmt.settings.bounds import Size
 
 FeatureMap = Literal["elu", "taylor", "taylor2", "hedgehog", "features", "softmax", "scaling", "identity"]
+COMBINABLE = {"elu", "features"}
+"""Maps with as many features as a key has numbers, all positive, so that one may be for queries and one for keys."""
 LARGEST_KEY = 40.0  # exp(40) is 2e17: sums of products with it stay far below the largest float32 number
 
 
@@ -39,6 +42,8 @@ class KernelAttention(Attention):
     scaling   φ(x) = x, divided only by the length S of the source            (Shen et al., §3.2)
     identity  φ(x) = x, no divisor: with W_k = I, CovarianceAttention(mean=False)
 
+    With ``key_feature_map``, keys have another map than queries: ``elu`` and ``features`` can be combined.
+
     The linear map inside φ of ``hedgehog`` is part of W_k and of W_q, so keys and queries have different ones.
     ``taylor2`` has 1 + A + A(A + 1)/2 slots: choose ``key_size`` = 16, as its paper does.
 
@@ -53,18 +58,25 @@ class KernelAttention(Attention):
         state_size: Size,
         query_size: Size,
         feature_map: FeatureMap = "elu",
+        key_feature_map: FeatureMap | None = None,
         key_size: Size = 64,
     ) -> None:
         super().__init__()
+        if key_feature_map not in (None, feature_map) and not {feature_map, key_feature_map} <= COMBINABLE:
+            raise ValueError(
+                f"attention.key_feature_map={key_feature_map}: has other features than feature_map={feature_map}; only "
+                f"{' and '.join(sorted(COMBINABLE))} can be combined"
+            )
         self.context_size = state_size
         self.feature_map = feature_map
+        self.key_feature_map = key_feature_map or feature_map
         self.signed = feature_map in ("scaling", "identity")
         self.W_k = nn.Linear(state_size, key_size, bias=False)
         self.W_q = nn.Linear(query_size, key_size, bias=False)
 
-    def features(self, projected: Tensor) -> Tensor:
+    def features(self, projected: Tensor, feature_map: FeatureMap) -> Tensor:
         """Return φ (…, R) of projected keys or queries (…, A)."""
-        match self.feature_map:
+        match feature_map:
             case "elu":  # elu(x) + 1 would lose exp(x) in the rounding of the sum
                 return torch.where(projected > 0, projected + 1, projected.clamp(max=0).exp())
             case "taylor":
@@ -82,7 +94,7 @@ class KernelAttention(Attention):
 
         Only causal self-attention uses the latter: a peak would let later keys change the weights of earlier ones.
         """
-        features = self.features(self.W_k(states))
+        features = self.features(self.W_k(states), self.key_feature_map)
         return features.clamp(-LARGEST_KEY, LARGEST_KEY).exp() if self.feature_map == "softmax" else features
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
@@ -90,7 +102,7 @@ class KernelAttention(Attention):
         projected = self.W_q(query)
         if self.feature_map == "elu":  # a common factor of the features cancels: let the largest be at least 1
             projected = projected - projected.amax(2, keepdim=True).clamp(max=0)
-        features = self.features(projected)
+        features = self.features(projected, self.feature_map)
         if self.feature_map == "identity":
             return features
         if self.feature_map == "scaling":  # the paper divides keys and queries by √S; only a read knows S

@@ -19,10 +19,13 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config.checks import conflicts
 from nmt.config.init_from import inherit_settings
 from nmt.config.overrides import (
+    NAMES,
     QUOTED,
+    choice_inside,
     config_dir,
     key_of,
     located,
+    present_key,
     require_override,
     split_list,
     unknown_choice,
@@ -30,7 +33,7 @@ from nmt.config.overrides import (
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.settings.build import build, plain
+from nmt.settings.build import build, plain, with_present_keys
 from nmt.settings.validate import problems
 from nmt.training.settings import PreparedTrain, Train
 
@@ -63,6 +66,8 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
     the folder of a run that is being resumed.
     """
+
+    arguments = [present_key(word) for word in arguments]
 
     def inherit(config: dict[str, Any]) -> dict[str, Any]:
         if config["init_from"] is None:
@@ -107,7 +112,8 @@ def compose_config(
     except OmegaConfBaseException as error:
         raise UserError(one_line(error)) from None
     assert isinstance(plain, dict)
-    config, faults = _as_typed({str(key): value for key, value in plain.items()}, arguments, check, change)
+    config = with_present_keys({str(key): value for key, value in plain.items()})
+    config, faults = _as_typed(config, arguments, check, change)
     if faults:
         raise UserError(*(located(problem, name, choices, folders) for problem in faults))
     return config
@@ -244,7 +250,7 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
         else:
             require_override(word)
-            overrides.append(quote(word))
+            overrides.append(choice_inside(quote(present_key(word))))
     return overrides, folder
 
 
@@ -270,8 +276,10 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
     """Return Hydra's message as one line, with the most similar key or choice of the YAML ``folders``."""
     text = str(error)
     if match := re.search(r"Could not override '([^']+)'", text):
-        key = match[1]
-        if name == "train" and os.path.isdir(config_dir() / key):  # a group without a default, such as experiment
+        key = key_of(match[1])
+        if (
+            name == "train" and key not in NAMES and os.path.isdir(config_dir() / key)
+        ):  # a group without a default, such as experiment
             word = next(word for word in overrides if word.startswith(f"{key}="))
             return f"{key}: no such key; did you mean +{word}?"
         groups = [word for word in overrides if "." not in word.partition("=")[0]]  # attention=luong has other keys
@@ -282,7 +290,8 @@ def explain(error: Exception, name: str, overrides: list[str], folders: Sequence
         if match[1].startswith("hydra/"):
             return _explain_plugin(match[1].removeprefix("hydra/"), text)
         group, _, option = match[1].partition("/")
-        return unknown_choice(group, option, folders)
+        place = next((key_of(word) for word in overrides if word.startswith(f"{group}@") and option in word), group)
+        return unknown_choice(group, option, folders).replace(group, place, 1)
     groups = [word for word in overrides if os.path.isdir(config_dir() / key_of(word))]
     if "Config group override must be" in text or (isinstance(error, TypeError) and groups):
         return f"{' '.join(groups)}: must be the name of a choice, such as attention=none"

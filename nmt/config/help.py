@@ -16,6 +16,8 @@ from nmt.errors import UserError
 CFG = ("--cfg", "-c")
 INCLUDED = "@_here_"  # marks an entry of a defaults list whose keys become keys of the file itself
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C, nine times as fast; some builds of PyYAML lack it
+SELF_ATTENTION = "self_attention"
+"""The group of a block inside the blocks of other groups."""
 COMMENT = re.compile(r"\s# (.+)$")
 
 
@@ -121,11 +123,23 @@ def describe_groups(name: str, folders: Sequence[Path]) -> Iterator[str]:
     """Yield one line per choice of every group of conf/``name``.yaml, and of the experiments."""
     groups = [*YamlFile(config_dir() / f"{name}.yaml").chosen, ("+experiment", None)]
     for group, default in groups:
-        start = group
-        for choice, file in group_choices(group.lstrip("+"), folders).items():
-            marked = f"{choice} *" if choice == default else choice
-            yield f"  {start:12} {marked:20} {file.heading[0] if file.heading else ''}".rstrip()
-            start = ""
+        files = group_choices(group.lstrip("+"), folders)
+        yield from _describe_group(group, default, files)
+        inner = {pair for file in files.values() for pair in file.chosen if pair[0].startswith(f"/{SELF_ATTENTION}@")}
+        for entry, choice in inner:
+            place = f"{group}.{entry.partition('@')[2]}"
+            yield from _describe_group(place, choice, group_choices(SELF_ATTENTION, folders))
+
+
+def _describe_group(group: str, default: Any, files: Mapping[str, YamlFile]) -> Iterator[str]:
+    start = group
+    if len(group) > 12:
+        yield f"  {group}"
+        start = ""
+    for choice, file in files.items():
+        marked = f"{choice} *" if choice == default else choice
+        yield f"  {start:12} {marked:20} {file.heading[0] if file.heading else ''}".rstrip()
+        start = ""
 
 
 def commented_yaml(text: str, name: str, folders: Sequence[Path]) -> str:
@@ -134,7 +148,8 @@ def commented_yaml(text: str, name: str, folders: Sequence[Path]) -> str:
     groups = [group for group, _ in main.chosen]
     files = {group: sorted(group_choices(group, folders).values(), key=_is_ours) for group in groups}
     lines = text.splitlines()
-    for line, comment in _described(yaml.compose(text, LOADER), "", [main], files):
+    inside = [*group_choices(SELF_ATTENTION, folders).values()]
+    for line, comment in _described(yaml.compose(text, LOADER), "", [main], files, inside):
         lines[line] += f"  # {comment}"
     return "".join(f"{line}\n" for line in lines)
 
@@ -144,9 +159,16 @@ def _is_ours(file: YamlFile) -> bool:
 
 
 def _described(
-    node: Any, key: str, files: Sequence[YamlFile], groups: Mapping[str, Sequence[YamlFile]]
+    node: Any,
+    key: str,
+    files: Sequence[YamlFile],
+    groups: Mapping[str, Sequence[YamlFile]],
+    inside: Sequence[YamlFile],
 ) -> Iterator[tuple[int, str]]:
-    """Yield line number and description of each key inside ``node``, whose own key, in ``files``, is ``key``."""
+    """Yield line number and description of each key inside ``node``, whose own key, in ``files``, is ``key``.
+
+    A block inside another one is a choice of the same group, such as attention.inner, or one of the files ``inside``.
+    """
     for name, value in node.value:
         inner = f"{key}.{name.value}" if key else str(name.value)
         comment = next((comment for file in files if (comment := file.comment(inner))), None)
@@ -156,12 +178,12 @@ def _described(
             continue
         target = next((item.value for entry, item in value.value if entry.value == "_target_"), None)
         if not key and inner in groups:
-            yield from _described(value, "", _with_target(groups[inner], target), {inner: groups[inner]})
-        elif target is not None and groups:  # a block inside a block, such as attention.inner
+            yield from _described(value, "", _with_target(groups[inner], target), {inner: groups[inner]}, inside)
+        elif target is not None and groups:
             (choices,) = groups.values()
-            yield from _described(value, "", _with_target(choices, target), groups)
+            yield from _described(value, "", _with_target([*choices, *inside], target), groups, inside)
         else:
-            yield from _described(value, inner, files, groups)
+            yield from _described(value, inner, files, groups, inside)
 
 
 def _with_target(files: Sequence[YamlFile], target: str | None) -> list[YamlFile]:

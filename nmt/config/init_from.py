@@ -15,7 +15,7 @@ from nmt.data.sources import PREPARED, is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings.build import plain
+from nmt.settings.build import plain, with_present_keys
 from nmt.training.settings import Train
 
 MOVED_SOURCES = {
@@ -130,7 +130,7 @@ def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
     data = config.get("data")
     if isinstance(data, dict) and isinstance(target := data.get("_target_"), str):
         data["_target_"] = _present_name(target)
-    return {str(key): value for key, value in config.items()}
+    return with_present_keys({str(key): value for key, value in config.items()})
 
 
 def _present_name(target: str) -> str:

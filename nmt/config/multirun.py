@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.compose import ERRORS, NEEDS_MULTIRUN, explain, hydra_overrides, in_grammar, in_quotes
 from nmt.config.init_from import read_yaml
-from nmt.config.overrides import config_dir, key_of, split_list
+from nmt.config.overrides import INSIDE, config_dir, key_of, split_list
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 
@@ -97,7 +97,7 @@ def read_multirun(arguments: Sequence[str]) -> Multirun:
         overrides = [*_hydra_settings(master, overrides, folder, excluded, swept), *overrides]
         jobs = _known_jobs(hydra, master, overrides, excluded)
     named = [Job(number, fixed, words, folder / job_name(words)) for number, words in enumerate(jobs or [])]
-    unswept = [word for word in fixed if key_of(word).partition(".")[0] not in swept]
+    unswept = [word for word in fixed if not _is_inside(word, swept)]
     return Multirun(
         folder=folder,
         fixed=fixed,
@@ -121,7 +121,7 @@ def job_name(words: Sequence[str]) -> str:
 
     Characters that some file system forbids become ``_``, and then a fingerprint keeps the names of two jobs different.
     """
-    text = ",".join(sorted(word.lstrip("+~") for word in words)) or "run"
+    text = ",".join(sorted(word.lstrip("+~").removeprefix(INSIDE) for word in words)) or "run"
     safe = re.sub(r"[^\w.,=@+-]", "_", text.replace("'", "").replace('"', ""))[:LONGEST_NAME]
     safe = safe.encode("utf-8", "replace")[:LONGEST_BYTES].decode("utf-8", "ignore")
     return safe if safe == text else f"{safe}-{fingerprint(text.encode())[:8]}"
@@ -176,13 +176,18 @@ def quoted_sweep(word: str) -> str:
     return f"{key}=choice({values[0]})" if choice and len(values) == 1 else f"{key}={','.join(values)}"
 
 
+def _is_inside(word: str, swept: set[str]) -> bool:
+    """Return whether the key of the word is in a group or block that is swept."""
+    return any(key_of(word).startswith(f"{group}.") for group in swept)
+
+
 def _deferred(word: str, swept: set[str]) -> str:
     """Return ``attention.score=dot`` as a choice of one value if ``attention`` is swept.
 
     Hydra applies plain overrides also to the default of a swept group, which may not have the key.
     """
     key, _, value = word.partition("=")
-    if key_of(word).partition(".")[0] in swept and not _is_sweep(word) and "." in key:
+    if _is_inside(word, swept) and not _is_sweep(word):
         return f"{key}=choice({value})"
     return word
 

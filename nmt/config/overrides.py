@@ -18,6 +18,7 @@ from nmt.settings.arguments import suggestion
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 SEPARATOR = re.compile(r" *(?:,|$)")
 NO_KEY = re.compile("")
+INSIDE = "self_attention@"
 LONGEST_KEY = 200  # characters; Hydra looks for a file of this name, and file systems allow 255 bytes
 LAUNCHER = "torchrun --nproc-per-node=2 --no-python nmt-train …, or srun on a cluster with Slurm"
 PROCESSES = ("devices", "nodes", "num_gpus")  # settings of other toolkits that a launcher replaces
@@ -43,6 +44,7 @@ NAMES = {
     "num_layers": "encoder.layers and decoder.layers",
     "output_dir": "runs and name",
     "patience": "training.patience",
+    "self_attention": "encoder.self_attention or decoder.self_attention",
     "slots": "attention.slots",
     "src": "data=text data.train.src",
     "tgt": "data=text data.train.tgt",
@@ -59,8 +61,18 @@ def config_dir() -> Path:
 
 
 def key_of(word: str) -> str:
-    """Return ``name`` of ``name=value``, ``+name=value`` and ``++name=value``."""
-    return word.partition("=")[0].lstrip("+~")
+    """Return ``name`` of ``name=value``, ``+name=value``, ``++name=value``, and of what ``choice_inside`` returns."""
+    return word.partition("=")[0].lstrip("+~").removeprefix(INSIDE)
+
+
+def present_key(word: str) -> str:
+    """Return ``encoder.feature_map=name``, as earlier versions wrote it, with the key that the setting has now."""
+    return re.sub(r"^(encoder|decoder)\.feature_map=", r"\1.self_attention.feature_map=", word)
+
+
+def choice_inside(word: str) -> str:
+    """Return ``encoder.self_attention=name`` as Hydra writes the choice of a block that is inside another one."""
+    return INSIDE + word if re.fullmatch(r"(encoder|decoder)\.self_attention=(?!null$)[\w/,-]+", word) else word
 
 
 def require_override(word: str) -> None:
@@ -154,10 +166,12 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
     if name is not None and re.split(r"\W", name)[0] in known:  # the command has this group
         return f"; use {name}"
     group, _, rest = key.partition(".")
-    choices = sorted(set(_choices_with(rest, group, folders))) if rest else []
-    if choices:
-        *others, last = (f"{group}={choice}" for choice in choices)
-        return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
+    inner, _, last_name = key.rpartition(".")  # encoder.self_attention.window
+    for place, name, inside in ((group, rest, group), (inner, last_name, inner.rpartition(".")[2])):
+        choices = sorted(set(_choices_with(name, inside, folders))) if name else []
+        if choices:
+            *others, last = (f"{place}={choice}" for choice in choices)
+            return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"
     return suggestion(key, [name for name in known if not key.startswith(f"{name}.")])
 
 
@@ -177,7 +191,9 @@ def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str
     """Yield the choices of a group whose own YAML file sets ``key``."""
     for folder in folders:
         for file in (folder / group).glob("*.yaml"):
-            if key in _keys(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, ""):
+            tree = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+            chosen = [name for entry in tree.get("defaults", []) if isinstance(entry, dict) for name in entry]
+            if key in [*_keys(tree, ""), *(name.partition("@")[2] for name in chosen)]:
                 yield file.stem
 
 

@@ -32,7 +32,12 @@ from nmt.text.specials import PAD
 
 guard_forks()
 
-ENCODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding_size"}))
+ENCODER = PluginPoint(
+    nn.Module,
+    ("nmt.model",),
+    frozenset({"embedding_size"}),
+    defaults=frozenset({"max_length"}),  # also for its self-attention
+)
 ATTENTION = PluginPoint(Attention, ("nmt.attention",), frozenset({"state_size", "query_size", "max_length"}))
 DECODER = PluginPoint(nn.Module, ("nmt.model",), frozenset({"embedding", "attention", "encoder_layers", "state_size"}))
 
@@ -62,7 +67,7 @@ def build_model(
             embedding.weight[PAD] = 0
     query_size = setting(settings.decoder, "hidden_size", DECODER, trust=trust)
     try:
-        encoder = _build_encoder(settings, size, trust)
+        encoder = _build_encoder(settings, size, longest_source, trust)
         attention = _build_attention(settings, encoder.state_size, query_size, longest_source, trust)
         decoder = _build_decoder(settings, target, attention, encoder.state_size, encoder.final_states, trust)
     except ValueError as error:
@@ -72,8 +77,11 @@ def build_model(
     return model
 
 
-def _build_encoder(settings: ModelSettings, embedding_size: int, trust: Sequence[str]) -> RecurrentEncoder:
-    encoder: RecurrentEncoder = _construct("encoder", settings.encoder, ENCODER, trust, embedding_size=embedding_size)
+def _build_encoder(
+    settings: ModelSettings, embedding_size: int, max_length: int, trust: Sequence[str]
+) -> RecurrentEncoder:
+    sizes = {"embedding_size": embedding_size, "max_length": max_length}
+    encoder: RecurrentEncoder = _construct("encoder", settings.encoder, ENCODER, trust, **sizes)
     require_attributes(encoder, "encoder", contract.ENCODER)
     return encoder
 
@@ -185,7 +193,7 @@ def size_problems(settings: ModelSettings, *, vocabulary: int, copies: int, trus
         embedding = nn.Embedding(vocabulary, settings.embeddings.size)
         encoder, layers = None, 1
         try:
-            encoder = _build_encoder(settings, embedding.embedding_dim, trust)
+            encoder = _build_encoder(settings, embedding.embedding_dim, 8, trust)
             state_size, layers = encoder.state_size, encoder.final_states
         except ValueError as error:
             yield str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -12,8 +13,8 @@ from nmt.kernels.dropout import Dropout
 from nmt.model.decoder import Decoder, tie_output
 from nmt.model.encoder import Final
 from nmt.model.transformer_encoder import require_heads
-from nmt.model.transformer_layers import DecoderLayer, PositionedEmbeddings
-from nmt.self_attention import FeatureMap, Kind
+from nmt.model.transformer_layers import DecoderLayer, Kind, PositionedEmbeddings, new_layers
+from nmt.self_attention import SoftmaxSelfAttention
 from nmt.self_attention.base import State as LayerState
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
@@ -30,9 +31,8 @@ class TransformerDecoder(Decoder):
     """Layers of causal self-attention, each of which also reads the source memory (Vaswani et al. 2017).
 
     The source is written into one memory, once, and every layer reads it. The read weights are the mean over the
-    layers, and so is the alignment. With ``self_attention="linear"`` (Katharopoulos et al. 2020) the state has a
-    constant size, so a step costs the same at any length. The source is only seen through attention, not through the
-    encoder's final state.
+    layers, and so is the alignment. ``self_attention`` builds that of a layer: a class of ``nmt.self_attention``, or a
+    function. The source is only seen through attention, not through the encoder's final state.
     """
 
     exportable: ClassVar[bool] = True
@@ -49,8 +49,7 @@ class TransformerDecoder(Decoder):
         heads: Size = 4,
         feedforward_size: Size = 1024,
         dropout: Share = 0.1,
-        self_attention: Kind = "softmax",
-        feature_map: FeatureMap = "elu",
+        self_attention: Kind = SoftmaxSelfAttention,
         tied: bool = False,
     ) -> None:
         super().__init__()
@@ -65,18 +64,22 @@ class TransformerDecoder(Decoder):
         self.hidden_size = hidden_size
         self.dropout = Dropout(dropout)
         self.inputs = PositionedEmbeddings(embedding_size=embedding.embedding_dim, size=hidden_size)
-        self.blocks = nn.ModuleList(
-            DecoderLayer(
-                context_size=attention.context_size,
-                size=hidden_size,
-                heads=heads,
-                inner_size=feedforward_size,
-                dropout=dropout,
-                kind=self_attention,
-                feature_map=feature_map,
-            )
-            for _ in range(layers)
+        new_layer = partial(
+            DecoderLayer,
+            context_size=attention.context_size,
+            size=hidden_size,
+            heads=heads,
+            inner_size=feedforward_size,
+            dropout=dropout,
+            kind=self_attention,
         )
+        self.blocks = new_layers("decoder", layers, new_layer)
+        for block in self._layers():
+            if problem := block.self_attention.not_causal:
+                kind = type(block.self_attention).__name__
+                raise ValueError(
+                    f"decoder.self_attention={kind}: {problem}; choose another for the decoder, such as linear"
+                )
         self.norm = nn.LayerNorm(hidden_size)
         self.output = nn.Linear(hidden_size, embedding.num_embeddings)
         if tied:

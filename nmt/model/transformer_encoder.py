@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from nmt.attention.base import clear_padding
 from nmt.kernels.dropout import Dropout
 from nmt.model.encoder import Final
-from nmt.model.transformer_layers import EncoderLayer, PositionedEmbeddings
-from nmt.self_attention import FeatureMap, Kind
+from nmt.model.transformer_layers import EncoderLayer, Kind, PositionedEmbeddings, new_layers
+from nmt.self_attention import SoftmaxSelfAttention
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
 
@@ -19,8 +20,8 @@ from nmt.settings.bounds import Layers, Share, Size
 class TransformerEncoder(nn.Module):
     """Layers of self-attention over the source (Vaswani et al. 2017), with states (B, S, E), E = hidden_size.
 
-    ``self_attention="linear"`` is that of Katharopoulos et al. (2020), whose cost grows with S instead of S². The final
-    state is the mean of the states.
+    ``self_attention`` builds that of a layer: a class of ``nmt.self_attention``, or a function. The final state is the
+    mean of the states.
     """
 
     final_states: ClassVar[int] = 1
@@ -37,25 +38,24 @@ class TransformerEncoder(nn.Module):
         heads: Size = 4,
         feedforward_size: Size = 1024,
         dropout: Share = 0.1,
-        self_attention: Kind = "softmax",
-        feature_map: FeatureMap = "elu",
+        self_attention: Kind = SoftmaxSelfAttention,
     ) -> None:
         super().__init__()
         require_heads("encoder", hidden_size, heads)
         self.state_size = hidden_size
         self.dropout = Dropout(dropout)
         self.inputs = PositionedEmbeddings(embedding_size=embedding_size, size=hidden_size)
-        self.blocks = nn.ModuleList(
-            EncoderLayer(
-                size=hidden_size,
-                heads=heads,
-                inner_size=feedforward_size,
-                dropout=dropout,
-                kind=self_attention,
-                feature_map=feature_map,
-            )
-            for _ in range(layers)
+        new_layer = partial(
+            EncoderLayer,
+            size=hidden_size,
+            heads=heads,
+            inner_size=feedforward_size,
+            dropout=dropout,
+            kind=self_attention,
         )
+        self.blocks = new_layers("encoder", layers, new_layer)
+        limit: int | None = self.blocks[0].self_attention.max_source_length  # type: ignore[union-attr, assignment]
+        self.max_source_length = limit
         self.norm = nn.LayerNorm(hidden_size)
 
     def forward(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Final]:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Attention, Memory
 from nmt.kernels.dropout import Dropout
-from nmt.self_attention import FeatureMap, Kind, self_attention
-from nmt.self_attention.base import State
+from nmt.self_attention.base import SelfAttention, State
+from nmt.settings.build import Plugin
+from nmt.settings.plugins import PluginPoint
+
+SELF_ATTENTION = PluginPoint(SelfAttention, ("nmt.self_attention",), frozenset({"size", "heads", "max_length"}))
+Kind = Annotated[Callable[..., SelfAttention], Plugin(f"{__name__}.SELF_ATTENTION")]
+"""Builds the self-attention of a layer, given ``size`` and ``heads``."""
 
 
 def sinusoids(position: Tensor, size: int) -> Tensor:
@@ -57,11 +62,11 @@ class EncoderLayer(nn.Module):
     """Self-attention over the source, then a feed-forward network, with dropout of both results (§5.4)."""
 
     def __init__(
-        self, *, size: int, heads: int, inner_size: int, dropout: float, kind: Kind, feature_map: FeatureMap
+        self, *, size: int, heads: int, inner_size: int, dropout: float, kind: Callable[..., SelfAttention]
     ) -> None:
         super().__init__()
         self.self_attention_norm = nn.LayerNorm(size)
-        self.self_attention = self_attention(kind, size=size, heads=heads, feature_map=feature_map)
+        self.self_attention = kind(size=size, heads=heads)
         self.feed_forward_norm = nn.LayerNorm(size)
         self.feed_forward = FeedForward(size=size, inner_size=inner_size)
         self.dropout = Dropout(dropout)
@@ -74,6 +79,14 @@ class EncoderLayer(nn.Module):
         """Return the states (…, E) after the feed-forward network."""
         output: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(states)))
         return states + output
+
+
+def new_layers(group: str, count: int, new_layer: Callable[[], EncoderLayer]) -> nn.ModuleList:
+    """Return ``count`` new layers of the part ``group``, which errors of its self-attention name."""
+    try:
+        return nn.ModuleList(new_layer() for _ in range(count))
+    except ValueError as error:
+        raise ValueError(str(error).replace("attention.", f"{group}.self_attention.", 1)) from None
 
 
 class DecoderLayer(EncoderLayer):

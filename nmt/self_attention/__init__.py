@@ -1,21 +1,25 @@
-"""Self-attention of the Transformer, by a softmax or by feature maps: parallel over a sequence, or step by step."""
+"""Self-attention of the Transformer, one file per paper: parallel over a sequence, or step by step."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from nmt.attention.kernel import FeatureMap
 from nmt.self_attention.base import SelfAttention
+from nmt.self_attention.hashed import HashedSelfAttention
 from nmt.self_attention.linear import LinearSelfAttention
+from nmt.self_attention.low_rank import LowRankSelfAttention
+from nmt.self_attention.pooled import PooledSelfAttention
 from nmt.self_attention.softmax import SoftmaxSelfAttention
+from nmt.self_attention.strided import StridedSelfAttention
+from nmt.self_attention.window import WindowSelfAttention
 
-Kind = Literal["softmax", "linear"]
-
-__all__ = ["FeatureMap", "Kind", "LinearSelfAttention", "SelfAttention", "SoftmaxSelfAttention", "self_attention"]
-
-
-def self_attention(kind: Kind, *, size: int, heads: int, feature_map: FeatureMap) -> SelfAttention:
-    """Return a new self-attention; only ``linear`` uses the feature map."""
-    if kind == "softmax":
-        return SoftmaxSelfAttention(size=size, heads=heads)
-    return LinearSelfAttention(size=size, heads=heads, feature_map=feature_map)
+__all__ = [
+    "FeatureMap",
+    "HashedSelfAttention",
+    "LinearSelfAttention",
+    "LowRankSelfAttention",
+    "PooledSelfAttention",
+    "SelfAttention",
+    "SoftmaxSelfAttention",
+    "StridedSelfAttention",
+    "WindowSelfAttention",
+]

@@ -6,9 +6,11 @@ E state, H heads, d = E / H.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
+
+from nmt.settings.arguments import check_arguments
 
 
 class Projected(NamedTuple):
@@ -26,14 +28,37 @@ State = tuple[Tensor, ...]
 class SelfAttention(nn.Module):
     """W_o [o¹; …; oᴴ], where every position of head i attends to the other positions of its sequence.
 
-    A kind implements ``both_sides``, ``causal``, ``start`` and ``advance``.
+    A kind implements ``both_sides``. Unless it says why it is ``not_causal``, it also implements ``causal``, ``start``
+    and ``advance``. A constructor accepts ``size`` and ``heads``, and ``max_length`` if it needs the length of the
+    longest training source; its other arguments are the keys of its YAML file.
     """
+
+    exportable: ClassVar[bool] = False
+    """Whether ``nmt.inference.onnx`` can export this class. A subclass has to declare it again."""
+    steps_exportable: ClassVar[bool] = True
+    """Whether this holds for the steps of a decoder as well."""
+    not_causal: ClassVar[str | None] = None
+    """Why no decoder can use this class; None: ``causal``, ``start`` and ``advance`` work."""
+    max_source_length: int | None = None
+    """Maximum number of positions; None: unlimited."""
+    projections: ClassVar[int] = 3
+    """Queries, keys and values."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let the constructor of each kind raise ValueError for arguments that do not fit their annotations."""
+        super().__init_subclass__(**settings)
+        if "__init__" in vars(cls):
+            cls.__init__ = check_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, *, size: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.W_qkv = nn.Linear(size, 3 * size, bias=False)
+        self.W_qkv = nn.Linear(size, self.projections * size, bias=False)
         self.W_o = nn.Linear(size, size, bias=False)
+
+    @property
+    def head_size(self) -> int:
+        return self.W_o.in_features // self.heads
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
         """Return o (B, H, T, d), where each position attends to all positions that are True in mask (B, T)."""
@@ -53,18 +78,22 @@ class SelfAttention(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the new states (B, T, E) of a complete sequence; without a mask (B, T), causally."""
-        projected = self._project(states)
+        projected = self.project(states)
         return self._join(self.causal(projected) if mask is None else self.both_sides(projected, mask))
 
     def step(self, states: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the new states (B, N, E) of the next position of each hypothesis, and the state after it."""
-        output, state = self.advance(self._project(states[:, :, None]), state)
+        output, state = self.advance(self.project(states[:, :, None]), state)
         return self._join(output)[:, :, 0], state
 
-    def _project(self, states: Tensor) -> Projected:
+    def project(self, states: Tensor) -> Projected:
         """Return queries, keys and values of the states (…, T, E)."""
-        parts = self.W_qkv(states).chunk(3, dim=-1)
-        return Projected(*(part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in parts))
+        return Projected(*self.split_heads(states))
+
+    def split_heads(self, states: Tensor) -> list[Tensor]:
+        """Return the projections of the states (…, T, E), each (…, H, T, d)."""
+        parts = self.W_qkv(states).chunk(self.projections, dim=-1)
+        return [part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in parts]
 
     def _join(self, output: Tensor) -> Tensor:
         """Return W_o [o¹; …; oᴴ] (…, T, E) of the heads' outputs (…, H, T, d)."""

@@ -6,13 +6,14 @@ arXiv 2006.16236, with the feature maps of ``KernelAttention``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nmt.attention.base import Memory, clear_padding
 from nmt.attention.kernel import FeatureMap, KernelAttention
+from nmt.attention.source_softmax import write_softmax
 from nmt.self_attention.base import Projected, SelfAttention, State
 from nmt.self_attention.causal import chunked_form, one_step
 
@@ -29,20 +30,33 @@ class LinearSelfAttention(SelfAttention):
     """o_t = φ(q_t)ᵀ Σ_s φ(k_s) v_sᵀ / φ(q_t)ᵀ Σ_s φ(k_s), with the divisor of the feature map. A step costs O(1).
 
     Causally, the sums run over s ≤ t; the map ``scaling`` divides by t, and ``softmax`` normalises the keys over s ≤ t.
+    The latter clips keys to ±40 there: a maximum would let later keys change the weights of earlier ones.
     """
 
-    def __init__(self, *, size: int, heads: int, feature_map: FeatureMap = "elu") -> None:
+    exportable: ClassVar[bool] = True
+
+    def __init__(
+        self, *, size: int, heads: int, feature_map: FeatureMap = "elu", key_feature_map: FeatureMap | None = None
+    ) -> None:
         super().__init__(size=size, heads=heads)
-        width = size // heads
-        self.kernel = KernelAttention(state_size=width, query_size=width, key_size=width, feature_map=feature_map)
+        self.kernel = KernelAttention(
+            state_size=self.head_size,
+            query_size=self.head_size,
+            key_size=self.head_size,
+            feature_map=feature_map,
+            key_feature_map=key_feature_map,
+        )
         for name in ("W_k", "W_q"):
             self.kernel.add_module(name, nn.Identity())  # W_qkv has projected keys and queries
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
         queries, keys, values = (part.flatten(0, 1) for part in projected)
         mask = mask.repeat_interleave(self.heads, dim=0)
-        keys = clear_padding(self._key_features(keys), mask)
-        memory = Memory(keys.transpose(1, 2) @ values, keys.sum(1), mask.sum(1))
+        if self.kernel.feature_map == "softmax":
+            memory = write_softmax(keys, clear_padding(values, mask), mask, trace=False)
+        else:
+            keys = clear_padding(self._key_features(keys), mask)
+            memory = Memory(keys.transpose(1, 2) @ values, keys.sum(1), mask.sum(1))
         return self._split(self.kernel.read(queries, memory)[0])
 
     def causal(self, projected: Projected) -> Tensor:
@@ -53,11 +67,11 @@ class LinearSelfAttention(SelfAttention):
         return self._split(chunked_form(queries.view(*keys.shape[:2], -1), keys, values))
 
     def start(self, like: Tensor) -> State:
-        width = self.W_o.in_features // self.heads
-        features = self._key_features(like.new_zeros(1, 1, width)).shape[2]
+        features = self._key_features(like.new_zeros(1, 1, self.head_size)).shape[2]
         rows = (like.shape[0], 1)
         mass = like.new_zeros(*rows, self.heads, features)
-        return Sums(mass.new_zeros(*mass.shape, width), mass, torch.zeros(rows, dtype=torch.int64, device=like.device))
+        length = torch.zeros(rows, dtype=torch.int64, device=like.device)
+        return Sums(mass.new_zeros(*mass.shape, self.head_size), mass, length)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         slots, mass, length = state

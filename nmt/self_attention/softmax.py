@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,24 +21,36 @@ class Cache(NamedTuple):
 class SoftmaxSelfAttention(SelfAttention):
     """o_t = Σ_s softmax_s(q_t · k_s / √d) v_s. A step costs O(T)."""
 
+    exportable: ClassVar[bool] = True
+
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        # The lowest finite number, as in ``SourceAttention``: −∞ would turn a row of padding only into NaN.
-        lowest = torch.finfo(projected.queries.dtype).min
-        bias = torch.zeros_like(mask, dtype=projected.queries.dtype).masked_fill(~mask, lowest)
-        return scaled_dot_product_attention(*projected, attn_mask=bias[:, None, None])
+        return attend(projected, mask[:, None, None])
 
     def causal(self, projected: Projected) -> Tensor:
         return scaled_dot_product_attention(*projected, is_causal=True)
 
     def start(self, like: Tensor) -> State:
-        size = self.W_o.in_features // self.heads
-        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, size)
+        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
         return Cache(empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         new = (projected.keys, projected.values)
         cache = Cache(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
-        # The exporter accepts four axes only.
-        queries, keys, values = (part.flatten(0, 1) for part in (projected.queries, *cache))
-        output = scaled_dot_product_attention(queries, keys, values)
-        return output.view_as(projected.queries), cache
+        return attend_hypotheses(projected.queries, *cache), cache
+
+
+def attend(projected: Projected, visible: Tensor) -> Tensor:
+    """Return Σ_s softmax_s(q_t · k_s / √d) v_s (B, H, T, d) over the keys that are ``visible`` (B or 1, H or 1, T, S).
+
+    Hidden ones get the lowest finite number, as in ``SourceAttention``: −∞ would turn a row without keys into NaN.
+    """
+    lowest = torch.finfo(projected.queries.dtype).min
+    bias = torch.zeros_like(visible, dtype=projected.queries.dtype).masked_fill(~visible, lowest)
+    return scaled_dot_product_attention(*projected, attn_mask=bias)
+
+
+def attend_hypotheses(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None) -> Tensor:
+    """Return o (B, N, H, 1, d) of one query (B, N, H, 1, d) per hypothesis, whose keys are (B, N, H, S, d)."""
+    rows = Projected(*(part.flatten(0, 1) for part in (queries, keys, values)))  # the exporter accepts four axes only
+    output = scaled_dot_product_attention(*rows) if visible is None else attend(rows, visible.flatten(0, 1))
+    return output.view_as(queries)

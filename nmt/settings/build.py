@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from importlib import import_module
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from nmt.settings.bounds import Size
@@ -25,6 +26,11 @@ class Plugin:
     """The class of the settings that every block of this kind may have besides."""
     bounds: Mapping[str, Any] = field(default_factory=dict)
     """Bounded types of arguments whose own annotations have no bounds, as in torch's classes."""
+
+    def resolve(self) -> Any:
+        """Return the plug-in point."""
+        module, _, name = self.point.rpartition(".")
+        return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +64,26 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return those of a stored configuration, which has other groups too."""
-        return build(ModelSettings, {item.name: config[item.name] for item in fields(ModelSettings)})
+        present = with_present_keys(config)
+        return build(ModelSettings, {item.name: present[item.name] for item in fields(ModelSettings)})
+
+
+SELF_ATTENTIONS = {"softmax": "SoftmaxSelfAttention", "linear": "LinearSelfAttention"}
+"""Words for the self-attention of a Transformer in configurations of earlier versions, and its class."""
+
+
+def with_present_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that an earlier version may have stored, with the keys that its settings have now."""
+    present = dict(config)
+    for part in ("encoder", "decoder"):
+        block = present.get(part)
+        if isinstance(block, Mapping) and (name := SELF_ATTENTIONS.get(str(block.get("self_attention")))):
+            inner = {"_target_": f"nmt.self_attention.{name}"}
+            if name == "LinearSelfAttention" and "feature_map" in block:
+                inner["feature_map"] = block["feature_map"]
+            rest = {key: value for key, value in block.items() if key != "feature_map"}
+            present[part] = {**rest, "self_attention": inner}
+    return present
 
 
 def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:

@@ -11,10 +11,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from nmt.errors import UserError
-from nmt.settings.arguments import parameters_of, text_list
+from nmt.settings.arguments import annotations_of, parameters_of, text_list
+from nmt.settings.build import Plugin
 
 trusted_packages: set[str] = set()
 """Packages of the user from which this process has loaded a target. Errors in their code are the user's to fix."""
@@ -83,10 +84,16 @@ def _not_found(target: str, error: Exception) -> UserError:
 
 def locate_all(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = ()) -> None:
     """Raise UserError if ``locate`` refuses the target of the block, or of a block inside it."""
-    locate(block["_target_"], point, trust=trust)
-    for value in block.values():
+    target = locate(block["_target_"], point, trust=trust)
+    for key, value in block.items():
         if _is_block(value):
-            locate_all(value, point, trust=trust)
+            locate_all(value, _point_inside(target, key, point), trust=trust)
+
+
+def _point_inside(target: Callable[..., Any], key: str, point: PluginPoint) -> PluginPoint:
+    """Return the point of the block ``key`` of a target: the one that its annotation names, or that of the target."""
+    notes = get_args(annotations_of(target).get(key))
+    return next((note.resolve() for note in notes if isinstance(note, Plugin)), point)
 
 
 def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
@@ -100,7 +107,9 @@ def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[s
     target = locate(block["_target_"], point, trust=trust)
     accepted = parameters_of(target)
     settings = {
-        key: partial(construct, value, point, trust=trust, **supplied) if _is_block(value) else value
+        key: partial(construct, value, _point_inside(target, key, point), trust=trust, **supplied)
+        if _is_block(value)
+        else value
         for key, value in block.items()
         if key != "_target_"
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass, replace
-from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin, is_typeddict
 
 from nmt.errors import UserError
@@ -57,8 +56,7 @@ class ConfigCheck(TypeCheck):
         if not isinstance(value.get("_target_"), str):
             yield f"{key}._target_: missing; name a class, such as nmt.attention.MemoryAttention"
             return
-        module, _, name = plugin.point.rpartition(".")
-        point = getattr(import_module(module), name)
+        point = plugin.resolve()
         try:
             target = locate(value["_target_"], point, trust=self.trust)
         except UserError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.attention import CovarianceAttention, KernelAttention, LowRankAttention
 from nmt.attention.base import Attention
+from nmt.model import TransformerDecoder
+from nmt.self_attention import LowRankSelfAttention
 
 SIZE, LENGTH = 4, 6
 
@@ -61,3 +64,20 @@ def test_no_slot_of_linformer_can_be_hidden_to_make_it_causal() -> None:
     for slot in memory.slots[0]:
         (gradient,) = torch.autograd.grad(slot.sum(), states, retain_graph=True)
         assert (gradient[0].abs().sum(1) > 0).all()
+
+
+def test_linformer_cannot_be_the_self_attention_of_a_decoder() -> None:
+    """Su Jianlin (2020): after the mixing, no mask can hide later positions; the first output depends on the last."""
+    torch.manual_seed(1)
+    attention = LowRankSelfAttention(size=SIZE, heads=1, slots=3, max_length=LENGTH).double()
+    states = torch.randn(1, LENGTH, SIZE, dtype=torch.float64, requires_grad=True)
+    output = attention(states, torch.ones(1, LENGTH, dtype=torch.bool))
+    (gradient,) = torch.autograd.grad(output[0, 0].sum(), states)
+    assert gradient[0, -1].any()
+    with pytest.raises(ValueError, match=r"^decoder\.self_attention=LowRankSelfAttention: each slot mixes .*; choose"):
+        TransformerDecoder(
+            embedding=nn.Embedding(9, 6),
+            attention=KernelAttention(state_size=8, query_size=8),
+            hidden_size=8,
+            self_attention=LowRankSelfAttention,
+        )

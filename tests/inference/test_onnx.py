@@ -105,7 +105,14 @@ def transformer(part: str, self_attention: str) -> list[str]:
     return [f"{part}=transformer", *sizes, f"{part}.self_attention={self_attention}"]
 
 
-LINEAR = [*transformer("encoder", "linear"), *transformer("decoder", "linear")]
+def both(self_attention: str, *settings: str) -> list[str]:
+    """Return settings that make both Transformers with this self-attention."""
+    words = [word for part in PARTS for word in transformer(part, self_attention)]
+    return [*words, *(f"{part}.self_attention.{setting}" for part in PARTS for setting in settings)]
+
+
+PARTS = ("encoder", "decoder")
+LINEAR = both("linear")
 FEEDING = "decoder.input_feeding=true"
 OTHERS = [
     ["luong", FEEDING, "decoder.layers=2"],
@@ -116,12 +123,17 @@ OTHERS = [
     ["memory", *transformer("encoder", "softmax"), *transformer("decoder", "linear")],
     ["memory", "encoder=lstm", *transformer("decoder", "softmax")],
     ["memory", *LINEAR, "encoder.feature_map=hedgehog", "decoder.feature_map=features"],
+    ["memory", *both("window", "window=2")],
+    ["memory", *both("strided", "stride=3")],
 ]
 OTHERS_SLOW = [
     ["gated_delta", "attention.directions=both", "decoder.layers=2"],
     ["memory", *transformer("encoder", "linear"), *transformer("decoder", "softmax")],
     ["memory", "encoder=bilstm", *transformer("decoder", "linear")],
     ["memory", *LINEAR, "encoder.feature_map=features", "decoder.feature_map=hedgehog"],
+    ["memory", *both("hashed", "directions=1", "chunk=3")],
+    ["memory", *transformer("encoder", "low_rank"), "encoder.self_attention.slots=4"],
+    ["memory", *transformer("encoder", "pooled")],
 ]
 
 

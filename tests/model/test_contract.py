@@ -84,7 +84,7 @@ def test_attention_itself_says_whether_it_reads_the_source() -> None:
             super().__init__(state_size=8, query_size=8)
             self.context_size = 3
 
-    model: Any = SimpleNamespace(attention=Constant())
+    model: Any = SimpleNamespace(attention=Constant(), max_source_length=None)
     config = {"data": {"lowercase": False}}
     trained = trained_model(config, None, model, longest_source=9)  # type: ignore[arg-type]
     assert not trained.properties.attention.reads_source

@@ -4,29 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.self_attention import FeatureMap, LinearSelfAttention, SelfAttention, SoftmaxSelfAttention
+from nmt.self_attention import (
+    FeatureMap,
+    HashedSelfAttention,
+    LinearSelfAttention,
+    LowRankSelfAttention,
+    PooledSelfAttention,
+    SelfAttention,
+    SoftmaxSelfAttention,
+    StridedSelfAttention,
+    WindowSelfAttention,
+    blocks,
+)
 from nmt.self_attention.causal import chunked_form, masked_form, recurrent_form
 
 MAPS = get_args(FeatureMap)
-KINDS: dict[str, Callable[[], SelfAttention]] = {
-    "all positions": lambda: SoftmaxSelfAttention(size=6, heads=2),
-    **{
-        name: lambda name=name: LinearSelfAttention(size=6, heads=2, feature_map=name)  # type: ignore[misc]
-        for name in MAPS
-    },
+# Settings so small that nine positions are several blocks.
+KINDS: dict[str, Callable[..., SelfAttention]] = {
+    "all positions": SoftmaxSelfAttention,
+    **{name: partial(LinearSelfAttention, feature_map=name) for name in MAPS},
+    "elu, features": partial(LinearSelfAttention, feature_map="elu", key_feature_map="features"),
+    "window": partial(WindowSelfAttention, window=2),
+    "window, two global": partial(WindowSelfAttention, window=1, global_positions=2),
+    "window, none global": partial(WindowSelfAttention, window=2, global_positions=0),
+    "strided": partial(StridedSelfAttention, stride=2),
+    "hashed": partial(HashedSelfAttention, directions=1, chunk=2, rounds=3),
+    "pooled": partial(PooledSelfAttention, stride=4),
+    "low_rank": partial(LowRankSelfAttention, slots=3, max_length=9),
 }
+CAUSAL = [name for name in KINDS if name != "low_rank"]
+BLOCKS = ("window", "window, two global", "strided", "hashed")
 LENGTHS = (5, 1, 9)
 
 
 def build(name: str) -> SelfAttention:
     torch.manual_seed(3)
-    return KINDS[name]().double()
+    return KINDS[name](size=6, heads=2).double()
 
 
 def random(*shape: int, seed: int = 1) -> Tensor:
@@ -34,31 +54,82 @@ def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
 
 
+def elu(x: Tensor) -> Tensor:
+    """Return elu(x) + 1. Katharopoulos et al., eq. 7."""
+    return torch.where(x > 0, x + 1, x.exp())
+
+
 def weights(name: str, query: Tensor, keys: Tensor) -> Tensor:
     """Return the weight (S,) of each of the keys (S, d) for one query (d,), from the equation of each paper."""
     if name == "all positions":
         return torch.softmax(keys @ query / math.sqrt(len(query)), dim=0)
-    if name == "elu":  # Katharopoulos et al., eqs. 5 and 7
-        similar = (torch.where(keys > 0, keys + 1, keys.exp()) * torch.where(query > 0, query + 1, query.exp())).sum(1)
-        return similar / similar.sum()
-    if name == "taylor":  # Li et al., eq. 10
+    if name == "elu":  # Katharopoulos et al., eq. 5
+        similar = elu(keys) @ elu(query)
+    elif name == "elu, features":  # Su Jianlin: φ of queries and another φ of keys
+        similar = torch.softmax(keys, dim=1) @ elu(query)
+    elif name == "taylor":  # Li et al., eq. 10, and Su Jianlin
         similar = 1 + keys @ query / (keys.norm(dim=1) * query.norm())
-        return similar / similar.sum()
-    if name == "taylor2":  # Arora et al., §4.1
+    elif name == "taylor2":  # Arora et al., §4.1
         scores = keys @ query / math.sqrt(len(query))
         similar = 1 + scores + scores**2 / 2
-        return similar / similar.sum()
-    if name in ("hedgehog", "features"):  # Zhang et al., §4.1, or its first half
+    elif name in ("hedgehog", "features"):  # Zhang et al., §4.1, or its first half
         similar = torch.softmax(keys, dim=1) @ torch.softmax(query, dim=0)
         if name == "hedgehog":
             similar = similar + torch.softmax(-keys, dim=1) @ torch.softmax(-query, dim=0)
-        return similar / similar.sum()
-    if name == "softmax":  # Shen et al., §3.2: keys over the positions, queries over the features
+    elif name == "softmax":  # Shen et al., §3.2: keys over the positions, queries over the features
         return torch.softmax(keys, dim=0) @ torch.softmax(query, dim=0)
-    if name == "scaling":
+    elif name == "scaling":
         return keys @ query / len(keys)
-    assert name == "identity"
-    return keys @ query
+    else:
+        assert name == "identity"
+        return keys @ query
+    return similar / similar.sum()
+
+
+def average(query: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
+    """Return Σ softmax(q · k / √d) v (d,) over some keys and values."""
+    return weights("all positions", query, torch.stack(keys)) @ torch.stack(values)
+
+
+def hashed_places(attention: HashedSelfAttention, queries: Tensor, t: int, end: int) -> set[int]:
+    """Return the positions before ``end`` that position t finds in any round. Kitaev et al., §2."""
+    places: set[int] = set()
+    for rotation in attention.rotations:
+        bucket = [int(torch.cat([query @ rotation, -query @ rotation]).argmax()) for query in queries]
+        same = [s for s in range(end) if bucket[s] == bucket[t]]
+        places |= {s for place, s in enumerate(same) if abs(place - same.index(t)) < attention.chunk}
+    return places
+
+
+def naive_head(attention: SelfAttention, name: str, t: int, end: int, parts: list[Tensor], causal: bool) -> Tensor:
+    """Return o_t (d,) of one head, which sees the positions before ``end``; parts are its queries, keys and values."""
+    queries, *_, values = parts
+    keys = parts[1]
+    pairs = []  # of keys and values
+    match attention:
+        case LowRankSelfAttention():  # Wang et al., eq. 7
+            pairs = [
+                (sum(e * k for e, k in zip(E, keys, strict=False)), sum(f * v for f, v in zip(F, values, strict=False)))
+                for E, F in zip(attention.E, attention.F, strict=True)
+            ]
+        case PooledSelfAttention():  # Liu et al., §4.2.3
+            m = attention.stride
+            own = t - t % m
+            for start in range(0, own if causal else len(keys), m):
+                padded = [torch.cat([*part[start : start + m], *[0 * part[0]] * m])[: m * 3] for part in (keys, values)]
+                pairs.append((attention.P_k.weight @ padded[0], attention.P_v.weight @ padded[1]))
+            if causal:
+                pairs += [(keys[s], values[s]) for s in range(own, t + 1)]
+        case WindowSelfAttention(window=w, global_positions=g):  # Beltagy et al., §3.1
+            pairs = [(keys[s], values[s]) for s in range(end) if abs(t - s) <= w or min(s, t) < g]
+        case StridedSelfAttention(stride=l):  # Child et al., §4.3
+            pairs = [(keys[s], values[s]) for s in range(end) if abs(t - s) < l or (t - s) % l == 0]
+        case HashedSelfAttention():
+            others = sorted(hashed_places(attention, queries, t, end) - {t}) or [t]
+            pairs = [(queries[s] / queries[s].norm(), values[s]) for s in others]
+        case _:
+            return weights(name, queries[t], keys[:end]) @ values[:end]
+    return average(queries[t], *map(list, zip(*pairs, strict=True)))
 
 
 def naive(attention: SelfAttention, name: str, states: Tensor, *, causal: bool) -> Tensor:
@@ -67,11 +138,10 @@ def naive(attention: SelfAttention, name: str, states: Tensor, *, causal: bool) 
     parts = [states @ weight.T for weight in attention.W_qkv.weight.split(size)]
     rows = []
     for t in range(len(states)):
-        seen = t + 1 if causal else len(states)
         heads = []
         for head in range(attention.heads):
-            queries, keys, values = (part[:, head * width : (head + 1) * width] for part in parts)
-            heads.append(weights(name, queries[t], keys[:seen]) @ values[:seen])
+            own = [part[:, head * width : (head + 1) * width] for part in parts]
+            heads.append(naive_head(attention, name, t, t + 1 if causal else len(states), own, causal))
         rows.append(attention.W_o.weight @ torch.cat(heads))
     return torch.stack(rows)
 
@@ -80,14 +150,17 @@ def assert_equal_with_gradients(attention: nn.Module, states: Tensor, left: Tens
     torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-9)
     leaves = [states, *attention.parameters()]
     factor = random(*left.shape, seed=8).detach()
-    for one_side, other in zip(
-        *(torch.autograd.grad((side * factor).sum(), leaves, retain_graph=True) for side in (left, right)), strict=True
-    ):
+    gradients = [
+        torch.autograd.grad((side * factor).sum(), leaves, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for side in (left, right)
+    ]
+    for one_side, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one_side, other, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("name", "causal"), [(name, causal) for name in KINDS for causal in (True, False) if name in CAUSAL or not causal]
+)
 def test_complete_sequences_equal_the_naive_loop(name: str, causal: bool) -> None:
     attention, states = build(name), random(3, 9, 6)
     mask = torch.arange(9) < torch.tensor(LENGTHS)[:, None]
@@ -97,25 +170,57 @@ def test_complete_sequences_equal_the_naive_loop(name: str, causal: bool) -> Non
     assert_equal_with_gradients(attention, states, torch.cat([output[place] for place in real]), expected)
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_equal_all_products_with_a_mask(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attention, states = build(name), random(2, 13, 6)
+    mask = torch.arange(13) < torch.tensor([13, 8])[:, None]
+    outputs = []
+    for short in (0, 13):
+        monkeypatch.setattr(blocks, "SHORT", short)
+        outputs.append(torch.cat([attention(states), attention(states, mask) * mask[..., None]]))
+    assert_equal_with_gradients(attention, states, *outputs)
+
+
 @pytest.mark.parametrize("name", KINDS)
+def test_padding_and_the_order_of_a_batch_change_nothing(name: str) -> None:
+    attention, states = build(name), random(3, 9, 6).detach()
+    mask = torch.arange(14) < torch.tensor(LENGTHS)[:, None]
+    padded = torch.cat([states, 1e6 * torch.ones(3, 5, 6)], dim=1)
+    for row, output in enumerate(attention(padded.flip(0), mask.flip(0)).flip(0)):
+        alone = attention(states[row : row + 1, : LENGTHS[row]], mask[row : row + 1, : LENGTHS[row]])
+        torch.testing.assert_close(output[: LENGTHS[row]], alone[0])
+
+
+@pytest.mark.parametrize("name", CAUSAL)
 def test_steps_equal_a_complete_sequence(name: str) -> None:
-    attention, states = build(name), random(2, 7, 6)
+    attention, states = build(name), random(2, 9, 6)
     state, steps = attention.start(states), []
-    for t in range(7):
+    for t in range(9):
         output, state = attention.step(states[:, t : t + 1], state)
         steps.append(output)
     assert_equal_with_gradients(attention, states, torch.cat(steps, dim=1), attention(states))
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_only_the_state_of_a_softmax_grows(name: str) -> None:
-    attention, states = build(name), random(1, 3, 6)
+@pytest.mark.parametrize("name", CAUSAL)
+def test_what_the_state_of_a_step_holds(name: str) -> None:
+    attention, states = build(name), random(1, 8, 6)
     state = attention.start(states)
     sizes = []
-    for t in range(3):
+    for t in range(8):
         _, state = attention.step(states[:, t : t + 1], state)
         sizes.append(sum(field.numel() for field in state))
-    assert sizes == ([12, 24, 36] if name == "all positions" else sizes[:1] * 3)
+    growing = {"all positions": 12, "strided": 12, "hashed": 12 + 2 * 3}  # keys, values and buckets
+    if name == "pooled":
+        assert sizes == [12, 24, 36, 12, 24, 36, 48, 24]
+    elif name in growing:
+        assert sizes == [growing[name] * t for t in range(1, 9)]
+    else:
+        assert sizes == sizes[:1] * 8
+
+
+def cumsum_form(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Causal linear attention by the running sums of all k vᵀ (M, N, R, D). Su Jianlin, the second way."""
+    return (queries[:, :, None] @ (keys[..., None] * values[:, :, None]).cumsum(1))[:, :, 0]
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 31])
@@ -123,7 +228,7 @@ def test_forms_of_causal_linear_attention_are_equal(length: int) -> None:
     inputs = [random(3, length, size, seed=size) for size in (4, 4, 5)]
     factor = random(3, length, 5, seed=9).detach()
     results = []
-    for form in (masked_form, recurrent_form, lambda q, k, v: chunked_form(q, k, v, size=8)):
+    for form in (masked_form, recurrent_form, lambda q, k, v: chunked_form(q, k, v, size=8), cumsum_form):
         output = form(*inputs)
         results.append([output, *torch.autograd.grad((output * factor).sum(), inputs)])
     for other in results[1:]:
@@ -132,13 +237,15 @@ def test_forms_of_causal_linear_attention_are_equal(length: int) -> None:
 
 
 def test_no_position_sees_a_later_one() -> None:
-    for name in KINDS:
+    for name in CAUSAL:
         attention, states = build(name), random(1, 70, 6)
         (gradient,) = torch.autograd.grad(attention(states)[0, 33].sum(), states)
-        assert not gradient[0, 34:].any() and gradient[0, :34].any(dim=1).all(), name
+        assert not gradient[0, 34:].any(), name
+        if name in ("all positions", "pooled", *MAPS):
+            assert gradient[0, :34].any(dim=1).all(), name
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", CAUSAL)
 def test_a_large_key_changes_no_earlier_output_in_float32(name: str) -> None:
     attention, states = build(name).float(), random(1, 130, 6).detach().float()
     larger = torch.cat([states[:, :100], 60 * states[:, 100:101], states[:, 101:]], dim=1)
@@ -148,5 +255,44 @@ def test_a_large_key_changes_no_earlier_output_in_float32(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_large_keys_stay_finite_in_float32(name: str) -> None:
     attention = build(name).float()
-    output = attention(300 * random(1, 200, 6).detach().float())
-    assert output.isfinite().all()
+    states = 300 * random(1, 200, 6).detach().float()
+    assert name == "low_rank" or attention(states).isfinite().all()
+    assert attention(states[:, :9], torch.ones(1, 9, dtype=torch.bool)).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["window", "strided", "hashed", "pooled", "low_rank"])
+def test_gradients_equal_central_differences(name: str) -> None:
+    attention, states = build(name), random(1, 5, 6)
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    forms = [lambda x: attention(x, mask), *([attention] if name in CAUSAL else [])]
+    for form in forms:
+        torch.autograd.gradcheck(form, states)
+
+
+def test_hashes_that_all_positions_share_leave_a_softmax_over_the_others() -> None:
+    attention = HashedSelfAttention(size=4, heads=1, directions=1, chunk=9).double()
+    states = random(1, 6, 4)
+    attention.rotations.zero_()  # one bucket
+    queries, values = attention.split_heads(states)
+    scores = queries @ nn.functional.normalize(queries, dim=-1).transpose(-1, -2) / 2
+    expected = scores.masked_fill(torch.eye(6, dtype=torch.bool), -torch.inf).softmax(-1) @ values
+    output = attention.both_sides(attention.project(states), torch.ones(1, 6, dtype=torch.bool))
+    torch.testing.assert_close(output, expected)
+
+
+def test_two_layers_of_a_stride_connect_all_positions() -> None:
+    """Child et al. (2019), §4.2: every earlier position reaches a later one by a path of two steps."""
+    first, second = (StridedSelfAttention(size=4, heads=1, stride=4).double() for _ in range(2))
+    states = random(1, 16, 4)
+    for layers, reached in (([first], 3 + 1 + 3), ([first, second], 16)):
+        output = states
+        for layer in layers:
+            output = layer(output)
+        (gradient,) = torch.autograd.grad(output[0, 15].sum(), states)
+        assert int(gradient[0].any(dim=1).sum()) == reached
+
+
+def test_low_rank_refuses_a_source_that_is_longer_than_in_training() -> None:
+    attention = build("low_rank")
+    with pytest.raises(ValueError, match=r"^source of 10 states: .* at most 9; split the source, train on longer"):
+        attention(random(1, 10, 6), torch.ones(1, 10, dtype=torch.bool))

@@ -18,7 +18,9 @@ from nmt.settings.build import build, plain
 from nmt.text.piece_training import TokenizerSettings
 from nmt.training.settings import PreparedTrain, Train
 
-GROUPS = sorted({path.name for path in config_dir().iterdir() if path.is_dir()} - {"experiment", "filters"})
+GROUPS = sorted(
+    {path.name for path in config_dir().iterdir() if path.is_dir()} - {"experiment", "filters", "self_attention"}
+)
 CHOICES = [(group, path.stem) for group in GROUPS for path in sorted((config_dir() / group).glob("*.yaml"))]
 
 

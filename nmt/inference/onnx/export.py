@@ -45,6 +45,7 @@ from nmt.inference.onnx.rewrites import fix_summation_order, quantise
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
 from nmt.model.seq2seq import Seq2Seq
+from nmt.self_attention import SelfAttention
 from nmt.settings.build import plain
 from nmt.text.specials import PAD
 from nmt.version import __version__
@@ -119,14 +120,17 @@ def check_exportable(model: Seq2Seq) -> None:
     A subclass of an exportable class may override anything, so it has to declare ``exportable`` itself.
     """
     for name, part in (("encoder", model.encoder), ("decoder", model.decoder)):
-        if not vars(type(part)).get("exportable", False):
-            raise UserError(f"{class_path(part)}: nmt-export cannot export this {name}; use engine=torch")
+        inner = [module for module in part.modules() if isinstance(module, SelfAttention)]
+        for module in (part, *inner):
+            steps = name == "encoder" or getattr(module, "steps_exportable", True)
+            if not (steps and vars(type(module)).get("exportable", False)):
+                raise UserError(f"{class_path(module)}: nmt-export cannot export this {name}; use engine=torch")
 
 
 def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: bool) -> None:
     """Write encoders with these suffixes, the exact decoder step, also for a shortlist if ``short``, and ``align``."""
     trace = model.attention.needs_trace
-    length = min(7, (model.attention.max_source_length or 14) // 2)
+    length = min(7, (model.max_source_length or 14) // 2)
     ids = torch.full((3, length), PAD + 5)
     memory, state = encode_fields(model, ids, trace=trace)
     longer, _ = encode_fields(model, ids.repeat(1, 2), trace=trace)

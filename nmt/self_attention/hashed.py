@@ -1,0 +1,130 @@
+"""Self-attention to the positions with an equal hash.
+
+Kitaev, Kaiser & Levskaya (2020), Reformer: The Efficient Transformer, arXiv 2001.04451, §2 and appendix A.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from nmt.self_attention.base import Projected, State
+from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, with_neighbours
+from nmt.settings.bounds import Size
+
+ITSELF = -1e4
+"""Score of a position with itself: lower than all others, and a number of float16."""
+
+
+class Hashes(NamedTuple):
+    """Keys, values and hashes of the positions so far. They grow with every step."""
+
+    keys: Tensor  # (B, N, H, T, d)
+    values: Tensor  # (B, N, H, T, d)
+    buckets: Tensor  # (B, N, H, T, rounds)  int64
+
+
+class HashedSelfAttention(BlockSelfAttention):
+    """o_t = Σ_s softmax_s(q_t · k_s / √d) v_s over s ∈ P_t, with k_s = q_s / ‖q_s‖ (eqs. 2 to 5, shared QK).
+
+    P_t is the union over ``rounds``. In each, the bucket of a position is the largest of [q R; −q R], with random R
+    (d × ``directions``). Sort the positions by bucket, then by position: P_t holds those of t's bucket that are less
+    than ``chunk`` places away from t. A position attends to itself only if it sees no other. Training costs
+    O(T · rounds · chunk).
+
+    The paper cuts the sorted sequence into chunks, and a position sees its chunk and the one before. Where a chunk
+    begins then depends on later positions, so steps could not equal training. For the same reason, the number of
+    buckets does not depend on T. Causally, P_t holds only s ≤ t: the last ``chunk`` positions of t's bucket. A step
+    compares t with all positions.
+    """
+
+    exportable: ClassVar[bool] = True
+    projections: ClassVar[int] = 2  # queries are also keys
+    rotations: Tensor
+
+    def __init__(self, *, size: int, heads: int, rounds: Size = 2, directions: Size = 4, chunk: Size = 64) -> None:
+        super().__init__(size=size, heads=heads)
+        self.chunk = self.block_size = chunk
+        self.register_buffer("rotations", torch.randn(rounds, self.head_size, directions))
+
+    def project(self, states: Tensor) -> Projected:
+        queries, values = self.split_heads(states)
+        return Projected(queries, normalize(queries, dim=-1), values)
+
+    def start(self, like: Tensor) -> State:
+        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+        return Hashes(empty, empty, empty.new_zeros(*empty.shape[:4], len(self.rotations), dtype=torch.int64))
+
+    def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
+        bucket = self._buckets(projected.queries)
+        new = (projected.keys, projected.values, bucket)
+        after = Hashes(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
+        equal = after.buckets == bucket
+        later = equal.flip(3).cumsum(3).flip(3)  # positions of this bucket from s to t
+        visible = (equal & (later <= self.chunk)).any(4)[..., None, :]
+        itself = torch.arange(visible.shape[-1], device=visible.device) == visible.shape[-1] - 1
+        scores = hidden_scores(projected.queries, after.keys, visible).masked_fill(itself, ITSELF)
+        return scores.softmax(-1) @ after.values, after
+
+    @torch.no_grad()
+    def _buckets(self, queries: Tensor) -> Tensor:
+        """Return the bucket (…, T, rounds) of each query (…, T, d) in each round."""
+        exact = torch.promote_types(queries.dtype, torch.float32)
+        with torch.autocast(queries.device.type, enabled=False):
+            turned = queries.to(exact)[..., None, :, :] @ self.rotations.to(exact)  # (…, rounds, T, directions)
+        return torch.cat([turned, -turned], dim=-1).argmax(-1).transpose(-1, -2)
+
+    @torch.no_grad()
+    def _places(self, queries: Tensor, mask: Tensor) -> Tensor:
+        """Return places (B, H, T, rounds) that differ by less than ``chunk`` only if two positions see each other."""
+        length = mask.shape[1]
+        bucket = self._buckets(queries).masked_fill(~mask[:, None, :, None], 2 * self.rotations.shape[2])
+        codes = bucket * length + torch.arange(length, device=mask.device)[:, None]
+        return codes.argsort(dim=2).argsort(dim=2) + bucket * self.chunk  # each bucket begins ``chunk`` places later
+
+    def by_products(self, projected: Projected, visible: Tensor) -> Tensor:
+        places = self._places(projected.queries, visible[:, 0, -1])
+        position = torch.arange(visible.shape[3], device=visible.device)
+        visible = visible & (self._seen(places[:, :, :, None], places[:, :, None]) > 0)
+        scores = hidden_scores(projected.queries, projected.keys, visible)
+        return scores.masked_fill(position[:, None] == position, ITSELF).softmax(-1) @ projected.values
+
+    def by_blocks(self, projected: Projected, mask: Tensor, *, after: bool) -> Tensor:
+        places = self._places(projected.queries, mask)
+        rounds = [self._round(projected, places, number, after=after) for number in range(len(self.rotations))]
+        outputs, totals = (torch.stack(parts) for parts in zip(*rounds, strict=True))
+        return (totals.softmax(0) * outputs).sum(0)
+
+    def _seen(self, places: Tensor, others: Tensor) -> Tensor:
+        """Return the number of rounds in which positions see each other, N of appendix A, for places (…, rounds)."""
+        return ((places - others).abs() < self.chunk).sum(-1)
+
+    def _round(self, projected: Projected, places: Tensor, number: int, *, after: bool) -> tuple[Tensor, Tensor]:
+        """Return what round ``number`` finds, o (B, H, T, d), and the logarithm of its sum of weights (B, H, T, 1)."""
+        order = places[..., number].argsort(dim=2)
+        length = order.shape[2]
+
+        def in_order(field: Tensor) -> Tensor:
+            return in_blocks(field.gather(2, order[..., None].expand(-1, -1, -1, field.shape[3])), self.chunk)
+
+        own_places = in_order(places)
+        own = in_blocks(order[..., None], self.chunk)
+        keys, values, other_places, other = (
+            with_neighbours(blocks, after=after)
+            for blocks in (in_order(projected.keys), in_order(projected.values), own_places, own)
+        )
+        real = with_neighbours(in_blocks(torch.ones_like(order[..., None], dtype=torch.bool), self.chunk), after=after)
+        other = other.transpose(-1, -2)
+        own_places, other_places = own_places[..., None, :], other_places[..., None, :, :]
+        here = (own_places[..., number] - other_places[..., number]).abs() < self.chunk
+        visible = here & real.transpose(-1, -2) & (after | (own >= other))
+        scores = hidden_scores(in_order(projected.queries), keys, visible)
+        scores = scores.masked_fill(visible & (own == other), ITSELF)
+        scores = scores - self._seen(own_places, other_places).clamp(min=1).to(scores.dtype).log()
+        back = order.argsort(dim=2)[..., None]
+        output = in_sequence(scores.softmax(-1) @ values, length)
+        total = in_sequence(scores.logsumexp(-1, keepdim=True), length)
+        return output.gather(2, back.expand_as(output)), total.gather(2, back)

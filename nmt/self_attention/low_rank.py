@@ -1,0 +1,54 @@
+"""Self-attention to a sequence that is compressed along its length by weights learned for each position.
+
+Wang et al. (2020), Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768, §4.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from nmt.attention.base import clear_padding
+from nmt.self_attention.base import Projected, SelfAttention
+from nmt.settings.bounds import Count, Size
+
+
+class LowRankSelfAttention(SelfAttention):
+    """o_t = softmax(q_tᵀ (E K)ᵀ / √d) (F V) (eq. 7), with one E and F (``slots`` × ``max_length``) for all heads.
+
+    It costs O(T K) for K ``slots``. E and F weigh positions, so a sequence longer than ``max_length`` cannot be read.
+    """
+
+    exportable: ClassVar[bool] = True
+    not_causal: ClassVar[str | None] = "each slot mixes all positions, before a mask can hide the later ones"
+
+    def __init__(self, *, size: int, heads: int, slots: Size = 32, max_length: Count = 100) -> None:
+        super().__init__(size=size, heads=heads)
+        self.max_source_length = max_length
+        self.E, self.F = (nn.Parameter(torch.empty(slots, max_length)) for _ in range(2))
+        for projection in (self.E, self.F):
+            nn.init.normal_(projection, std=1 / sqrt(slots))
+
+    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
+        self._check_length(mask)
+        position = torch.arange(mask.shape[1], device=mask.device).clamp(max=self.E.shape[1] - 1)
+        keys, values = (
+            weights[:, position] @ clear_padding(part, mask[:, None])
+            for weights, part in ((self.E, projected.keys), (self.F, projected.values))
+        )
+        return scaled_dot_product_attention(projected.queries, keys, values)
+
+    def _check_length(self, mask: Tensor) -> None:
+        """Raise ValueError if a source is longer than the columns of E and F."""
+        assert self.max_source_length is not None
+        if torch.compiler.is_compiling():  # a graph cannot branch on values
+            return
+        if (longest := int(mask.sum(1).max())) > self.max_source_length:
+            raise ValueError(
+                f"source of {longest:,} states: LowRankSelfAttention holds at most {self.max_source_length:,}; split "
+                "the source, train on longer ones, or use another self_attention"
+            )

@@ -1,0 +1,83 @@
+"""Self-attention to blocks of positions, each compressed to one key and one value.
+
+Liu et al. (2018), Generating Wikipedia by Summarizing Long Sequences, arXiv 1801.10198, §4.2.3, memory-compressed
+attention.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import clear_padding
+from nmt.self_attention.base import Projected, SelfAttention, State
+from nmt.self_attention.blocks import hidden_scores, in_blocks, joint_softmax
+from nmt.self_attention.softmax import attend, attend_hypotheses
+from nmt.settings.bounds import Size
+
+
+class Compressed(NamedTuple):
+    """Keys and values of the complete blocks, compressed, and of the positions of the unfinished one."""
+
+    pooled_keys: Tensor  # (B, N, H, C, d)
+    pooled_values: Tensor  # (B, N, H, C, d)
+    keys: Tensor  # (B, N, H, t mod m, d)
+    values: Tensor  # (B, N, H, t mod m, d)
+
+
+class PooledSelfAttention(SelfAttention):
+    """o_t = Σ_c softmax_c(q_t · k̄_c / √d) v̄_c, with k̄_c = P [k_cm; …; k_cm+m−1] and v̄_c = P' [v_cm; …; v_cm+m−1].
+
+    P and P' are a convolution whose width and stride are m, the setting ``stride``. The last block of a sequence is
+    filled with zeros. Training costs O(T² / m).
+
+    Causally, a block is seen by the positions after it. A position also sees its own block up to itself, without
+    compression: in the paper, the first block sees a zero. A step reads t / m + m keys, and stores as many.
+    """
+
+    exportable: ClassVar[bool] = True
+    steps_exportable: ClassVar[bool] = False  # the sizes of the state do not grow with every step
+
+    def __init__(self, *, size: int, heads: int, stride: Size = 3) -> None:
+        super().__init__(size=size, heads=heads)
+        self.stride = stride
+        self.P_k, self.P_v = (nn.Linear(stride * self.head_size, self.head_size, bias=False) for _ in range(2))
+
+    def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
+        keys, values = (
+            pool(in_blocks(clear_padding(part, mask[:, None]), self.stride).flatten(-2))
+            for pool, part in ((self.P_k, projected.keys), (self.P_v, projected.values))
+        )
+        return attend(Projected(projected.queries, keys, values), mask[:, None, None, :: self.stride])
+
+    def causal(self, projected: Projected) -> Tensor:
+        queries, keys, values = (in_blocks(part, self.stride) for part in projected)
+        pooled_keys = self.P_k(keys.flatten(-2))
+        pooled_values = self.P_v(values.flatten(-2))
+        positions, blocks = (torch.arange(count, device=keys.device) for count in (self.stride, keys.shape[2]))
+        near = hidden_scores(queries, keys, positions[:, None] >= positions)
+        # One product for all blocks: with one per block, 4,096 positions took 3.7 times as long.
+        earlier = blocks < blocks.repeat_interleave(self.stride)[:, None]
+        far = hidden_scores(queries.flatten(2, 3), pooled_keys, earlier)
+        near, far = joint_softmax(near.flatten(2, 3), far)
+        output: Tensor = (near.view(*queries.shape[:4], -1) @ values).flatten(2, 3) + far @ pooled_values
+        return output[:, :, : projected.queries.shape[2]]
+
+    def start(self, like: Tensor) -> State:
+        empty = like.new_zeros(like.shape[0], 1, self.heads, 0, self.head_size)
+        return Compressed(empty, empty, empty, empty)
+
+    def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
+        pooled_keys, pooled_values, keys, values = state
+        keys = torch.cat([keys, projected.keys], dim=3)
+        values = torch.cat([values, projected.values], dim=3)
+        output = attend_hypotheses(
+            projected.queries, torch.cat([pooled_keys, keys], dim=3), torch.cat([pooled_values, values], dim=3)
+        )
+        if keys.shape[3] == self.stride:
+            pooled_keys = torch.cat([pooled_keys, self.P_k(keys.flatten(3))[:, :, :, None]], dim=3)
+            pooled_values = torch.cat([pooled_values, self.P_v(values.flatten(3))[:, :, :, None]], dim=3)
+            keys, values = keys[:, :, :, :0], values[:, :, :, :0]
+        return output, Compressed(pooled_keys, pooled_values, keys, values)

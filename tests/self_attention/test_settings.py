@@ -1,0 +1,169 @@
+"""Each YAML of conf/self_attention builds and exports; configurations of earlier versions keep their meaning."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from nmt import self_attention
+from nmt.config import compose_train, config_dir, read_yaml, to_yaml, train_config
+from nmt.config.multirun import read_multirun
+from nmt.errors import UserError
+from nmt.inference.onnx.export import check_exportable
+from nmt.model import Seq2Seq
+from nmt.model.build import build_model
+from nmt.self_attention import LinearSelfAttention, SoftmaxSelfAttention
+
+STEMS = sorted(path.stem for path in (config_dir() / "self_attention").glob("*.yaml"))
+TRANSFORMER = ["encoder=transformer", "decoder=transformer"]
+SIZES = [f"{part}.{key}" for part in ("encoder", "decoder") for key in ("hidden_size=8", "layers=1", "heads=2")]
+LINEAR = "nmt.self_attention.LinearSelfAttention"
+
+
+def build(*words: str) -> Seq2Seq:
+    config = train_config([*TRANSFORMER, *SIZES, *words])
+    return build_model(config, source_vocabulary=20, target_vocabulary=20, longest_source=9)
+
+
+def refusal(*words: str) -> str:
+    with pytest.raises(UserError) as error:
+        compose_train([*TRANSFORMER, *words])
+    return str(error.value)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_yaml_builds_and_has_the_defaults_of_its_class(stem: str) -> None:
+    block = yaml.safe_load((config_dir() / "self_attention" / f"{stem}.yaml").read_text("utf-8"))
+    kind = getattr(self_attention, block.pop("_target_").removeprefix("nmt.self_attention."))
+    defaults = {name: item.default for name, item in inspect.signature(kind).parameters.items()}
+    assert block == {name: value for name, value in defaults.items() if name not in ("size", "heads", "max_length")}
+    if kind.not_causal:
+        assert f"decoder.self_attention={kind.__name__}: {kind.not_causal}" in refusal(f"decoder.self_attention={stem}")
+    parts = ["encoder"] if kind.not_causal else ["encoder", "decoder"]
+    model = build(*(f"{part}.self_attention={stem}" for part in parts))
+    for part in parts:
+        assert type(getattr(model, part).blocks[0].self_attention) is kind
+    assert model.max_source_length == (9 if stem == "low_rank" else None)
+    if kind.steps_exportable:
+        check_exportable(model)
+    else:
+        with pytest.raises(UserError, match=r"nmt-export cannot export this decoder; use engine=torch"):
+            check_exportable(model)
+
+
+def test_a_word_chooses_the_kind_and_its_keys_lie_beneath() -> None:
+    config = compose_train([*TRANSFORMER, "encoder.self_attention.window=3", "encoder.self_attention=window"])
+    assert config["encoder"]["self_attention"]["window"] == 3
+    assert config["decoder"]["self_attention"] == {"_target_": "nmt.self_attention.SoftmaxSelfAttention"}
+
+
+def test_a_sweep_over_kinds_names_its_jobs_as_the_command_does() -> None:
+    multirun = read_multirun([*TRANSFORMER, "decoder.self_attention=linear,window", "decoder.self_attention.window=2"])
+    assert [job.folder.name for job in multirun.jobs or []] == [
+        "decoder.self_attention=linear",
+        "decoder.self_attention=window",
+    ]
+    assert "decoder.self_attention.window=2" not in multirun.unswept
+
+
+def test_configurations_of_earlier_versions_keep_their_meaning(tmp_path: Path) -> None:
+    words = ["encoder.self_attention=linear", "encoder.feature_map=taylor"]
+    config = compose_train([*TRANSFORMER, *words])
+    earlier = {"_target_": LINEAR, "feature_map": "taylor", "key_feature_map": None}
+    assert config["encoder"]["self_attention"] == earlier
+    for part, kind, feature_map in (("encoder", "linear", "taylor"), ("decoder", "softmax", "elu")):
+        config[part] |= {"self_attention": kind, "feature_map": feature_map}
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    stored = read_yaml(tmp_path / "config.yaml")
+    assert stored["encoder"]["self_attention"] == {"_target_": LINEAR, "feature_map": "taylor"}
+    assert stored["decoder"]["self_attention"] == {"_target_": "nmt.self_attention.SoftmaxSelfAttention"}
+    following = compose_train([f"init_from={tmp_path}"])
+    assert following["encoder"] == stored["encoder"]
+    other = compose_train([*TRANSFORMER, f"init_from={tmp_path}", "encoder.self_attention=window"])
+    assert other["encoder"]["self_attention"]["window"] == 64
+
+
+def test_an_experiment_may_choose_by_a_word(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [{override /encoder: transformer}]\nencoder: {self_attention: linear}\n"
+    )
+    config = compose_train(["--config-dir", str(tmp_path), "+experiment=mine"])
+    assert config["encoder"]["self_attention"] == {"_target_": LINEAR}
+
+
+OWN = """
+from nmt.self_attention import SelfAttention
+
+class Itself(SelfAttention):
+    def __init__(self, *, size: int, heads: int, factor: float = 1.0) -> None:
+        super().__init__(size=size, heads=heads)
+        self.factor = factor
+
+    def both_sides(self, projected, mask):
+        return self.factor * projected.values
+"""
+
+
+def test_a_kind_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_self_attention.py").write_text(OWN)
+    (tmp_path / "self_attention").mkdir()
+    (tmp_path / "self_attention" / "itself.yaml").write_text("_target_: own_self_attention.Itself\nfactor: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["--config-dir", str(tmp_path), *TRANSFORMER, *SIZES, "encoder.self_attention=itself"]
+    with pytest.raises(UserError, match=r"package 'own_self_attention' is not trusted; if you trust it, add trust="):
+        compose_train(words)
+    words.append("trust=[own_self_attention]")
+    config = train_config([*words, "encoder.self_attention.factor=2"])
+    sizes = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}
+    model = build_model(config, **sizes, trust=["own_self_attention"])
+    assert model.encoder.blocks[0].self_attention.factor == 2  # type: ignore[union-attr]
+    with pytest.raises(UserError, match=r"^own_self_attention\.Itself: nmt-export cannot export this encoder"):
+        check_exportable(model)
+    with pytest.raises(UserError, match=r"encoder\.self_attention\.factor=x: must be a number"):
+        compose_train([*words, "encoder.self_attention.factor=x"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["encoder.self_attention=linaer"], "encoder.self_attention=linaer: no such choice; did you mean linear?"),
+        (["encoder=bilstm", "encoder.self_attention=linear"], "no such key; encoder=transformer has it"),
+        (["encoder.self_attention.window=3"], "encoder.self_attention.window: no such key; encoder.self_attention=w"),
+        (["encoder.feature_map=elu"], "encoder.self_attention.feature_map: no such key; encoder.self_attention=linear"),
+        (
+            ["self_attention=linear"],
+            "self_attention: no such key; use encoder.self_attention or decoder",
+        ),
+        (["encoder.self_attention=null"], "encoder.self_attention=null: must be a group of keys"),
+        (
+            ["decoder.self_attention=window", "decoder.self_attention.window=0"],
+            "decoder.self_attention.window=0: must be at least 1 (conf/decoder/transformer.yaml)",
+        ),
+        (
+            ["decoder.self_attention=linear", "decoder.feature_map=elo"],
+            "decoder.self_attention.feature_map=elo: must be elu | taylor",
+        ),
+        (
+            ["encoder.self_attention=linear", "encoder.self_attention.key_feature_map=taylor"],
+            "encoder.self_attention.key_feature_map=taylor: has other features than feature_map=elu; only elu and",
+        ),
+        (["encoder.self_attention._target_=nmt.model.TransformerEncoder"], "name something of nmt.self_attention"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(words: list[str], message: str) -> None:
+    assert message in refusal(*words)
+
+
+def test_kinds_from_python() -> None:
+    from nmt.model import TransformerEncoder
+
+    encoder = TransformerEncoder(embedding_size=8, hidden_size=8, heads=2, self_attention=LinearSelfAttention)
+    states = encoder(torch.randn(1, 3, 8), torch.ones(1, 3, dtype=torch.bool))[0]
+    assert states.shape == (1, 3, 8)
+    assert isinstance(TransformerEncoder(embedding_size=8).blocks[0].self_attention, SoftmaxSelfAttention)
