@@ -122,7 +122,11 @@ def test_answers_do_not_depend_on_the_other_documents_of_a_batch(tmp_path: Path)
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("\n\n@placeholder", "\n@placeholder", "4 parts; must have URL, document, question, answer, entities"),
+        (
+            "\n\n@placeholder",
+            "\n@placeholder",
+            "4 parts between blank lines; must be URL, document, question, answer, entities; extract",
+        ),
         ("@placeholder", "@plaecholder", "question without @placeholder; correct or delete"),
         ("\n\n@entity2\n\n", "\n\nRex\n\n", "answer 'Rex': must be one @entityN; correct or delete"),
         ("dog", "d\udcffg", "not UTF-8; extract"),
