@@ -128,11 +128,6 @@ ENTRIES = [
     Entry("streaming", "speed.streaming", 5, timing=True),
     Entry("few_states", "papers.few_states", 5, timing=True),
     Entry("self_attention", "speed.self_attention", 15, timing=True),
-    Entry(
-        *("self_attention_4096", "speed.self_attention", 5),
-        ("--max", "4096", "--output", "benchmarks/results/self_attention_4096.md"),
-        timing=True,
-    ),
     Entry("steps", "speed.steps", 3, timing=True),
     Entry("scaling", "speed.scaling", 1, timing=True),
     Entry("completion", "papers.completion", 25, timing=True),

@@ -27,8 +27,8 @@ from benchmarks.measurements import Measurements
 from benchmarks.papers import digits, lora_digits
 from benchmarks.papers.completion_network import (
     BATCH,
-    KINDS,
     LAYERS,
+    PAPER,
     SIZE,
     complete,
     drawn,
@@ -56,7 +56,7 @@ def main() -> None:
     name = "MNIST" if args.data else "scikit-learn"
     records = Measurements(args.output.parent / "records" / "completion_images.jsonl")
     for seed in args.seeds:
-        for kind in KINDS:
+        for kind in PAPER:
             measure = partial(completed, data)
             records.measure(measure, images=name, kind=kind, seed=seed, updates=args.updates)
             report(records, args.output, name, args.updates)
@@ -110,7 +110,7 @@ def report(records: Measurements, file: Path, name: str, updates: int) -> None:
     """Write the table and the picture of the finished measurements."""
     rows = []
     pictures = []
-    for kind in KINDS:
+    for kind in PAPER:
         measured = records.find(images=name, kind=kind, updates=updates)
         if not measured:
             rows.append([kind, 0, *["not run"] * (len(COUNTS) + 4)])

@@ -32,6 +32,8 @@ KINDS: dict[str, Callable[..., SelfAttention]] = {
     "pooled, m = 3": PooledSelfAttention,
 }
 
+PAPER = ("softmax", "linear, elu", "linear, taylor")
+"""Kinds of the papers, for longer trainings."""
 Choose = Callable[[Tensor], Tensor]  # next symbols (B,) of logits (B, V)
 
 
