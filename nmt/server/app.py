@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.data.languages import identify
-from nmt.errors import print_message, reason
+from nmt.errors import counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
@@ -242,7 +242,7 @@ class Server:
         source, target, detected = self.languages_of(fields, lines)
         model = self.languages.model(source, target)
         if len(lines) > model.max_waiting:
-            raise Refused(413, f"q: {len(lines):,} lines; send at most {model.max_waiting:,} at once")
+            raise Refused(413, f"q: {counted(len(lines), 'line')}; send at most {model.max_waiting:,} at once")
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
         for line, result in zip(lines, results, strict=True):
             if isinstance(result, Failure):
@@ -304,7 +304,9 @@ class Server:
         sources, _ = texts_of(fields, self.limits)
         targets, _ = texts_of(fields, self.limits, "translations")
         if len(sources) != len(targets):
-            raise Refused(400, f"q: {len(sources)} texts, translations: {len(targets)}; give one for each text")
+            raise Refused(
+                400, f"translations: {len(targets)}, for {counted(len(sources), 'text')} in q; give one for each"
+            )
         source, target, _ = self.languages_of(fields, sources)
         return list(zip(sources, targets, strict=True)), self.languages.model(source, target)
 

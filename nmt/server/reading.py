@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
+from nmt.errors import counted
+
 MAX_BYTES = 4 << 20  # of a body
 BODY_S = 20.0  # for the complete body
 FORM = "application/x-www-form-urlencoded"
@@ -99,7 +101,7 @@ def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise Refused(400, f"{key}: not a text or a list of texts")
     if len(texts) > limits.max_texts:
-        raise Refused(400, f"{key}: {len(texts):,} texts; send at most {limits.max_texts:,} at once")
+        raise Refused(400, f"{key}: {counted(len(texts), 'text')}; send at most {limits.max_texts:,} at once")
     for text in texts:
         if limits.max_characters is not None and len(text) > limits.max_characters:
             raise Refused(400, f"{key}: a text of {len(text):,} characters; send at most {limits.max_characters:,}")

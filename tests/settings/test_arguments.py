@@ -169,6 +169,8 @@ SEARCH: dict[str, list[Any]] = {
     "temperature": [0, "x", 2000, float("nan")],
     "top_k": [0, "x", 1.5],
     "seed": [-1, "x", 1.5, None],
+    "replace_unknown": ["yes", 1, None],
+    "lexicon": [1, True],
     "keep_weights": ["yes", 1, None],
 }
 
