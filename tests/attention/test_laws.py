@@ -53,6 +53,9 @@ def _is_refused(block: dict[str, Any]) -> bool:
     """Return whether the constructor refuses this combination."""
     if block.get("separate_values"):
         return block["inner"]["_target_"].rpartition(".")[2] not in SOURCE_KINDS
+    maps = {block.get("feature_map"), block.get("key_feature_map") or block.get("feature_map")}
+    if len(maps) == 2 and not maps <= {"elu", "features"}:
+        return True
     without_recall = block.get("recall_by") == "value" and not block.get("recall")
     return without_recall or (bool(block.get("recall")) and block.get("directions") == "both")
 
