@@ -28,7 +28,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.measurements import Measurements
+from benchmarks.measurements import Measurements, Record
 from benchmarks.papers.completion_network import (
     BATCH,
     KINDS,
@@ -41,6 +41,7 @@ from benchmarks.papers.completion_network import (
     new_network,
     train,
 )
+from benchmarks.papers.digits import draw_rows
 from benchmarks.report import argument_parser, header, save, table, with_range
 from nmt.kernels.allocation import keep_freed_memory
 
@@ -48,8 +49,6 @@ SYMBOLS, COPIES = 16, 64  # of the copy task: different symbols, and sequences o
 GREYS, PIXELS, TRAINING_IMAGES, SHOWN = 17, 64, 1500, 8  # the other 297 images are the test
 LENGTHS = (64, 256, 1024, 4096)  # of the speed
 GENERATED = 8  # sequences at once
-
-Record = dict[str, Any]
 
 
 def main() -> None:
@@ -199,15 +198,7 @@ def draw_digits(shown: list[Record], file: Path) -> None:
     for record in shown:
         seen = [image[:half] for image in record["shown"]]
         rows.append((record["cell"]["kind"], [a + b for a, b in zip(seen, record["drawn"], strict=True)]))
-    figure = Figure(figsize=(SHOWN, len(rows)), layout="constrained")
-    for line, (axes, (name, images)) in enumerate(zip(figure.subplots(len(rows), SHOWN), rows, strict=True)):
-        for axis, image in zip(axes, images, strict=True):
-            axis.imshow(torch.tensor(image).view(8, 8), cmap="gray_r", vmin=0, vmax=GREYS - 1)
-            axis.set(xticks=[], yticks=[])
-            if line:
-                axis.axhline(3.5, color="C3", linewidth=1)
-        axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
-    figure.savefig(file, dpi=110)
+    draw_rows(rows, file, greys=GREYS, dpi=110)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.measurements import Measurements
@@ -134,21 +133,8 @@ def report(records: Measurements, file: Path, name: str, updates: int) -> None:
     lines = [*header("Completion of images of 784 pixels", *facts), *table(columns, rows), ""]
     save(file, [*lines, f"![images and their completions]({picture.name})"])
     if pictures:
-        draw(pictures, picture)
-
-
-def draw(pictures: list[tuple[str, dict[str, Any]]], file: Path) -> None:
-    """Draw images, and below each the completion by every kind. A line marks the beginning of the hidden half."""
-    rows = [("image", pictures[0][1]["shown"]), *((kind, record["drawn"]) for kind, record in pictures)]
-    figure = Figure(figsize=(SHOWN, len(rows)), layout="constrained")
-    for number, (axes, (name, images)) in enumerate(zip(figure.subplots(len(rows), SHOWN), rows, strict=True)):
-        for axis, image in zip(axes, images, strict=True):
-            axis.imshow(torch.tensor(image).view(digits.SIDE, digits.SIDE), cmap="gray_r", vmin=0, vmax=GREYS - 1)
-            axis.set(xticks=[], yticks=[])
-            if number:
-                axis.axhline(digits.SIDE / 2 - 0.5, color="C3", linewidth=1)
-        axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
-    figure.savefig(file, dpi=80)
+        rows = [("image", pictures[0][1]["shown"]), *((kind, record["drawn"]) for kind, record in pictures)]
+        digits.draw_rows(rows, picture, greys=GREYS, dpi=80)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 SIDE = 28  # pixels
@@ -73,3 +76,18 @@ def _read(path: Path, *, dimensions: int) -> Tensor:
     ):
         sys.exit(f"{path}: not {dimensions}-dimensional bytes in the IDX format; download the files of MNIST again")
     return torch.frombuffer(bytearray(data[start:]), dtype=torch.uint8).view(shape)
+
+
+def draw_rows(rows: Sequence[tuple[str, Sequence[Sequence[int]]]], file: Path, *, greys: int, dpi: int) -> None:
+    """Draw a row of square images, and below it rows of completions. A line marks where the hidden half begins."""
+    columns = len(rows[0][1])
+    figure = Figure(figsize=(columns, len(rows)), layout="constrained")
+    for number, (axes, (name, images)) in enumerate(zip(figure.subplots(len(rows), columns), rows, strict=True)):
+        for axis, image in zip(axes, images, strict=True):
+            side = math.isqrt(len(image))
+            axis.imshow(torch.tensor(image).view(side, side), cmap="gray_r", vmin=0, vmax=greys - 1)
+            axis.set(xticks=[], yticks=[])
+            if number:
+                axis.axhline(side / 2 - 0.5, color="C3", linewidth=1)
+        axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    figure.savefig(file, dpi=dpi)

@@ -83,12 +83,8 @@ class AbcWrite(AbcAttention):
         return torch.sigmoid(self.W_beta(query)) / nonzero(memory.mass)[:, None]
 
 
-class NormalisedContentRead(ContentRead):
+class NormalisedContentRead(NormalisedRead, ContentRead):
     """``ContentRead`` whose alignments sum to 1."""
-
-    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        weights = super().read_weights(query, memory)
-        return weights / (weights @ memory.mass[..., None])
 
 
 class SharpWrite(MemoryAttention):

@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 
 from nmt.self_attention.base import Projected, State
 from nmt.self_attention.blocks import BlockSelfAttention, hidden_scores, in_blocks, in_sequence, with_neighbours
+from nmt.self_attention.softmax import append
 from nmt.settings.bounds import Size
 
 ITSELF = -1e4
@@ -60,8 +61,7 @@ class HashedSelfAttention(BlockSelfAttention):
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
         bucket = self._buckets(projected.queries)
-        new = (projected.keys, projected.values, bucket)
-        after = Hashes(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
+        after = Hashes(*append(state, projected.keys, projected.values, bucket))
         equal = after.buckets == bucket
         later = equal.flip(3).cumsum(3).flip(3)  # positions of this bucket from s to t
         visible = (equal & (later <= self.chunk)).any(4)[..., None, :]

@@ -34,9 +34,13 @@ class SoftmaxSelfAttention(SelfAttention):
         return Cache(empty, empty)
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
-        new = (projected.keys, projected.values)
-        cache = Cache(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
+        cache = Cache(*append(state, projected.keys, projected.values))
         return attend_hypotheses(projected.queries, *cache), cache
+
+
+def append(state: State, *new: Tensor) -> list[Tensor]:
+    """Return the tensors of a state (B, N, H, t, …) with those of one more position behind them."""
+    return [torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)]
 
 
 def attend(projected: Projected, visible: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from nmt.self_attention.blocks import (
     joint_softmax,
     with_neighbours,
 )
-from nmt.self_attention.softmax import Cache, SoftmaxSelfAttention, attend, attend_hypotheses
+from nmt.self_attention.softmax import Cache, SoftmaxSelfAttention, append, attend, attend_hypotheses
 from nmt.settings.bounds import Size
 
 
@@ -42,8 +42,7 @@ class StridedSelfAttention(BlockSelfAttention, SoftmaxSelfAttention):
         return attend(projected, visible & self._pattern(visible.shape[3], visible.device))
 
     def advance(self, projected: Projected, state: State) -> tuple[Tensor, State]:
-        new = (projected.keys, projected.values)
-        cache = Cache(*(torch.cat(pair, dim=3) for pair in zip(state, new, strict=True)))
+        cache = Cache(*append(state, projected.keys, projected.values))
         length = cache.keys.shape[3]
         if torch.compiler.is_compiling():  # a graph cannot slice by sizes
             visible = self._pattern(length, cache.keys.device)[-1:].expand(*projected.queries.shape[:3], -1, -1)

@@ -65,8 +65,8 @@ class Languages(NamedTuple):
 class Server:
     """Answers requests with the models of ``languages``.
 
-    ``keys`` are accepted API keys, none of them if it is empty. ``per_minute`` is the maximum number of requests per
-    minute of a key or an address; None: unlimited. A request ends after ``timeout_s``.
+    ``keys`` are the accepted API keys; if it is empty, requests need no key. ``per_minute`` is the maximum number of
+    requests of an address within a minute; None: unlimited. A request ends after ``timeout_s``.
     """
 
     def __init__(
@@ -137,9 +137,8 @@ class Server:
         yield
 
     def reload(self) -> None:
-        for model in self.languages.models.values():
-            model.reload()
-        print_message("models: loaded again")
+        reloaded = [model.reload() for model in self.languages.models.values()]
+        print_message(f"models: {sum(reloaded)} of {len(reloaded)} loaded again")
 
     def answering(self, handler: Handler, *, limited: bool = False) -> Handler:
         """Return a handler whose errors are answers, and which is measured and, if ``log``, named on stderr."""

@@ -67,8 +67,8 @@ class ServedModel:
         """Return the future result of ``function``, which counts as this number of ``lines``."""
         return self._add(Request([""] * lines, call=function))
 
-    def reload(self) -> None:
-        """Load the model again. Requests are answered by the old one until the new one is ready.
+    def reload(self) -> bool:
+        """Load the model again, and return whether it was loaded. The old one answers requests until then.
 
         A model that cannot be loaded is a message on stderr, and the old one stays.
         """
@@ -76,6 +76,8 @@ class ServedModel:
             self.translator = self._load()
         except (UserError, OSError, MemoryError) as error:
             print_message(f"warning: reload: {reason(error)}; the loaded model stays in use")
+            return False
+        return True
 
     def close(self) -> None:
         """End the thread. Requests that still wait are cancelled."""
@@ -96,8 +98,9 @@ class ServedModel:
     def _run(self) -> None:
         while batch := self._next_batch():
             try:
-                if (call := batch[0][0].call) is not None:
-                    self._finish_call(batch[0][0], call)
+                request = batch[0][0]
+                if request.call is not None:
+                    _finish(request, request.call(self.translator))
                 else:
                     self._translate(batch)
             except BaseException as error:  # of a library: the server goes on
@@ -126,7 +129,7 @@ class ServedModel:
                 return
             self._requests.popleft()
             left = request.lines[request.taken :]
-            if request.future.cancelled() or request.future.done():
+            if request.future.done():  # also if it was cancelled
                 self.waiting -= len(left)
                 continue
             lines = left if request.call else left[: min(room, LINES_OF_A_REQUEST if self._requests else room)]
@@ -156,9 +159,6 @@ class ServedModel:
             request.results += [next(results) for _ in of_request]
             if len(request.results) == len(request.lines):
                 _finish(request, request.results)
-
-    def _finish_call(self, request: Request, call: Callable[[Translator], Any]) -> None:
-        _finish(request, call(self.translator))
 
 
 def _finish(request: Request, result: Any) -> None:
