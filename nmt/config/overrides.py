@@ -168,7 +168,7 @@ def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
     group, _, rest = key.partition(".")
     inner, _, last_name = key.rpartition(".")  # encoder.self_attention.window
     for place, name, inside in ((group, rest, group), (inner, last_name, inner.rpartition(".")[2])):
-        choices = sorted(set(_choices_with(name, inside, folders))) if name else []
+        choices = sorted(set(_choices_with(name, inside, folders))) if place and name else []
         if choices:
             *others, last = (f"{place}={choice}" for choice in choices)
             return f"; {', '.join(others)} and {last} have it" if others else f"; {last} has it"

@@ -143,6 +143,7 @@ def test_reading_settings_imports_no_hydra() -> None:
         (["devices=2"], "devices: no such key"),
         (["search.beam=2"], "search.beam: no such key; "),
         (["model.x=a"], "model.x: no such key"),
+        (["engines=onnx"], "engines: no such key; did you mean engine?"),
         (["runs/demo"], "runs/demo: not a setting; write "),
         (["-x"], "-x: no such option; "),
         (["--config-dir=x"], "--config-dir=x: this command reads no other YAML files; remove it"),
