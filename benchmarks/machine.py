@@ -10,6 +10,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from nmt.system.processor import processor_name
+
 PACKAGES = ("torch", "pytorch-lightning", "sentencepiece", "sacrebleu", "numpy", "onnxruntime")
 
 
@@ -18,7 +20,7 @@ def provenance() -> list[str]:
     return [
         f"command: python {shlex.join(sys.orig_argv[1:])}",
         f"commit: {commit()}",
-        f"machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
+        f"machine: {processor_name()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}",
         f"versions: Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
     ]
 
@@ -48,11 +50,3 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return commit.stdout.strip() + ("+" if changes.stdout.strip() else "")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +12,7 @@ from nmt.commands.options import command, load_model, output_folder
 from nmt.commands.streams import require_stdout
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
-from nmt.inference.run_files import has_adapter
+from nmt.inference.run_files import CARD_FILE, has_adapter
 from nmt.settings.bounds import Count, Size
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ def _write(options: Export, deployment: Path | None = None) -> Path:
     if deployment is not None:
         name = Path(options.output or "").name
         write_deployment(deployment, trained, lists, name=name, engines=engines, fingerprint=fingerprint)
+        card = Path(options.model if options.adapter is None else options.adapter) / CARD_FILE
+        if card.is_file():  # a run of an earlier version has none
+            shutil.copyfile(card, deployment / CARD_FILE)
         return deployment
     if trained.model.attention.sequential:
         print(f"note: {trained.properties.attention.name} attention is sequential, so torch still encodes the source")

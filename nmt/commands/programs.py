@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-WITHOUT_TORCH = {"prepare", "translate", "evaluate", "serve"}  # these need it only for some settings
+# These need torch only for some settings:
+WITHOUT_TORCH = {"prepare", "translate", "evaluate", "serve", "doctor", "complete"}
 MESSAGES = {
     _signal.SIGINT: b"interrupted\n",
     _signal.SIGTERM: b"stopped by SIGTERM\n",

@@ -155,7 +155,7 @@ def unknown_choice(group: str, choice: str, folders: Sequence[Path]) -> str:
 
 def unknown_key(key: str, config: Mapping[str, Any], folders: Sequence[Path]) -> str:
     """Return the message that ``config``, composed from the YAML ``folders``, has no such ``key``."""
-    return f"{key}: no such key{_advice(key, [*_keys(config, '')], folders)}"
+    return f"{key}: no such key{_advice(key, [*keys(config)], folders)}"
 
 
 def _advice(key: str, known: Sequence[str], folders: Sequence[Path]) -> str:
@@ -193,12 +193,13 @@ def _choices_with(key: str, group: str, folders: Sequence[Path]) -> Iterator[str
         for file in (folder / group).glob("*.yaml"):
             tree = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
             chosen = [name for entry in tree.get("defaults", []) if isinstance(entry, dict) for name in entry]
-            if key in [*_keys(tree, ""), *(name.partition("@")[2] for name in chosen)]:
+            if key in [*keys(tree), *(name.partition("@")[2] for name in chosen)]:
                 yield file.stem
 
 
-def _keys(tree: Mapping[str, Any], prefix: str) -> Iterable[str]:
+def keys(tree: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+    """Yield the dotted keys of a configuration, those of blocks and those inside them."""
     for key, value in tree.items():
         yield f"{prefix}{key}"
         if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{key}.")
+            yield from keys(value, f"{prefix}{key}.")

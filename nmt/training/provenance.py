@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from nmt.inference.model_folder import choose_device
+from nmt.system.processor import processor_name
 
 LIBRARIES = ("torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy")
 GIT_TIMEOUT_S = 10
@@ -25,7 +26,7 @@ def provenance(device: str) -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
         "machine": {
             "system": platform.system(),
-            "processor": _processor(),
+            "processor": processor_name(),
             "threads": torch.get_num_threads(),
             "device": _device(device),
         },
@@ -66,16 +67,6 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    """Return the processor's name; Linux reports it in a file only."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
 
 
 def _device(name: str) -> str:

@@ -24,6 +24,7 @@ from nmt.inference.scores import Choice, EvaluationSettings, choose_tokenizer, c
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.text.corpus import Corpus
+from nmt.training.card import model_card
 from nmt.training.fit import Fitted
 from nmt.training.logs import optional, warn
 from nmt.training.metrics import read_metrics
@@ -70,6 +71,8 @@ def report(
     if test is not None:
         translator = Translator(fitted.trained, check_text=False)
         summary.update(test_report(translator, test, folder, config.search, config.evaluation))
+    card = model_card(folder.resolve().name, config, fitted.trained, summary)
+    write_lines(folder / run_files.CARD_FILE, card.splitlines())
     write_lines(folder / run_files.SUMMARY_FILE, json.dumps(summary, indent=2).split("\n"))
     return summary
 

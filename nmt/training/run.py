@@ -109,6 +109,7 @@ def _train(
         _log_tokenizer(config, prepared)
     # The code that trains may change until the end.
     origin = {**provenance(config.device), "text_checksum": prepared.checksum}
+    origin["pairs"] = {part: account.kept for part, account in prepared.accounts.items()}
     origin["reading"] = {part: account.reading() for part, account in prepared.accounts.items()}
     if tracker is not None:
         tracker.start(stored, folder, resumed=config.resume)

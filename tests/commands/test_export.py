@@ -199,3 +199,11 @@ def test_shortlist_is_learnt_from_a_corpus(make_model: Callable[..., Path], call
     damage(model / "onnx" / "shortlist.npz")
     assert "warning: the last shortlist is not kept (" in call(export, *words).error
     assert not (model / "onnx" / "shortlist.npz").exists()
+
+
+def test_the_model_card_is_copied_into_a_deployment(run: Path, call: Call, tmp_path: Path) -> None:
+    call(export, f"model={run}", f"output={tmp_path}/without", "engine=onnx")
+    (run / "card.md").write_text("# A model\n")
+    call(export, f"model={run}", f"output={tmp_path}/with", "engine=onnx")
+    assert (tmp_path / "with/card.md").read_text() == "# A model\n"
+    assert not (tmp_path / "without/card.md").exists()

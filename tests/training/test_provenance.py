@@ -35,6 +35,18 @@ def test_summary_records_seed_settings_versions_and_machine(finished: Path) -> N
     assert content["machine"]["threads"] == 1 and content["machine"]["processor"]
 
 
+def test_card_has_the_scores_and_names_no_folder(finished: Path) -> None:
+    content = summary(finished)
+    card = (finished / "card.md").read_text("utf-8")
+    for name, label in (("bleu", "BLEU"), ("chrf", "chrF")):
+        assert f"- {label} {content['test'][name]:.2f} (`{content['signatures'][name]}`)" in card
+    lines = {part: (finished / f"test.{part}.txt").read_text("utf-8").count("\n") for part in ("source", "references")}
+    assert set(lines.values()) == {content["pairs"]["test"]}
+    for part, count in content["pairs"].items():
+        assert f" {count:,} for {part}" in card
+    assert str(finished.parent) not in card
+
+
 def git(folder: Path, *words: str) -> str:
     name = ["-c", "user.name=a", "-c", "user.email=a@b"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}

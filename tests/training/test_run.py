@@ -73,6 +73,7 @@ def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_run_without_test_set_translates_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train([*on_prepared("mine"), "training.max_epochs=1"])
     assert summary(run)["test"] is None
+    assert "It had no test set" in (run / "card.md").read_text("utf-8")
     assert "test set" not in capsys.readouterr().err
 
 

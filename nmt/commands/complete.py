@@ -1,0 +1,95 @@
+"""nmt-complete: complete settings and choices of all commands in the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nmt.config.overrides import config_dir, key_of, keys
+from nmt.errors import UserError
+
+HELP = """nmt-complete: print the code that lets a shell complete the settings of all nmt commands.
+
+  eval "$(nmt-complete bash)"                       in ~/.bashrc
+  eval "$(nmt-complete zsh)"                        in ~/.zshrc, after compinit
+  nmt-complete fish | source                        in ~/.config/fish/config.fish
+
+Then nmt-train att<Tab> gives attention=, and nmt-train attention=<Tab> all attentions."""
+
+COMMANDS = ("align", "compare", "doctor", "encode", "evaluate", "export", "heatmap", "prepare", "serve", "train")
+NAMES = " ".join(f"nmt-{name}" for name in (*COMMANDS, "translate"))
+
+# readline replaces what follows the last "=" only; a key is not finished by a space.
+BASH = """
+_nmt_complete() {
+  local line="${COMP_LINE:0:COMP_POINT}" word IFS=$'\\n'
+  word="${line##* }"
+  COMPREPLY=($(nmt-complete words "$word" "${COMP_LINE// /$'\\n'}" 2> /dev/null))
+  [[ "$word" == *=* ]] && COMPREPLY=("${COMPREPLY[@]#*=}")
+  [[ "${COMPREPLY[0]}" == *= ]] && compopt -o nospace
+}
+complete -o default -F _nmt_complete """
+
+ZSH = """
+_nmt_complete() {
+  local -a found
+  found=(${(f)"$(nmt-complete words "$PREFIX" "${(F)words}" 2> /dev/null)"})
+  compadd -S '' -a found || { compset -P '*='; _files }
+}
+compdef _nmt_complete """
+
+FISH = """
+for name in NAMES
+  complete --command $name --arguments '(nmt-complete words (commandline -ct) (commandline -opc | string collect))'
+end"""
+
+SCRIPTS = {"bash": BASH + NAMES, "zsh": ZSH + NAMES, "fish": FISH.replace("NAMES", NAMES)}
+
+
+def complete(arguments: list[str]) -> None:
+    """Print the script of a shell, or, for the script, the completions of a word."""
+    match arguments:
+        case ["--help" | "-h"]:
+            print(HELP)
+        case ["words", word, line]:
+            command, *others = line.split("\n")
+            print("\n".join(completions(Path(command).name.removeprefix("nmt-"), others, word)))
+        case [shell] if shell in SCRIPTS:
+            print(SCRIPTS[shell].lstrip("\n"))
+        case _:
+            raise UserError(f"{' '.join(arguments) or 'nmt-complete'}: no such shell; give {', '.join(SCRIPTS)}")
+
+
+def completions(command: str, others: Sequence[str], word: str) -> list[str]:
+    """Return the settings of ``command`` that begin with ``word``; ``others`` are words that choose files of groups."""
+    file = config_dir() / f"{command}.yaml"
+    if not file.is_file():
+        return []
+    chosen = {key_of(other): other.partition("=")[2] for other in others}
+    return sorted({setting for setting in _settings(file, chosen) if setting.startswith(word)} - {word})
+
+
+def _settings(file: Path, chosen: Mapping[str, str], prefix: str = "") -> Iterator[str]:
+    """Yield ``key=`` for all keys of a YAML file and of the files that it includes, and ``group=choice``."""
+    tree: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    for entry in tree.pop("defaults", []):
+        if isinstance(entry, str):  # the name of a file beside this one, or _self_
+            included = file.with_name(f"{entry}.yaml")
+            yield from _settings(included, chosen, prefix) if included.is_file() else ()
+            continue
+        ((group, default),) = entry.items()
+        folder, _, inner = group.removeprefix("/").partition("@")
+        files = {path.stem: path for path in (config_dir() / folder).glob("*.yaml")}
+        if inner == "_here_":
+            yield from _settings(files[default], chosen, prefix)
+            continue
+        key = prefix + (inner or folder)
+        yield f"{key}="
+        yield from (f"{key}={name}" for name in files)
+        choice = chosen.get(key, default)
+        if choice in files:
+            yield from _settings(files[choice], chosen, f"{key}.")
+    yield from (f"{prefix}{key}=" for key in keys(tree) if not key.endswith("_target_"))

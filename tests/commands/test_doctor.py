@@ -1,0 +1,90 @@
+"""nmt-doctor: it describes the machine and a model, and names each condition that slows the toolkit down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands.texts import Call
+
+from nmt import kernels
+from nmt.commands import doctor as module
+from nmt.commands.doctor import doctor
+from nmt.commands.export import export
+from nmt.errors import UserError
+from nmt.system import processor
+
+
+@pytest.fixture(autouse=True)
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without problems, however the tests are run."""
+    healthy = {
+        "usable_cores": lambda: 4,
+        "allowed_cores": lambda: 4,
+        "cpu_quota": lambda: None,
+        "available_memory": lambda: 8 * 10**9,
+        "instruction_sets": lambda: ["AVX2", "VNNI"],
+        "_free": lambda folder: 50.0,
+    }
+    for name, value in healthy.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "note"),
+    [
+        ("usable_cores", 1, "OMP_NUM_THREADS=1: 4 cores are allowed"),
+        ("cpu_quota", 1.5, "quota=1.5: "),
+        ("available_memory", 10**9, "RAM=1.0 GB: "),
+        ("instruction_sets", ["AVX2"], "engine=onnx-int8: "),
+        ("instruction_sets", [], "processor: has no AVX2"),
+        ("_free", 0.5, "disk=0.5 GB"),
+        ("_installed", None, "torch: not installed"),
+        ("getloadavg", (6.0, 1.0, 1.0), "load=6.0: "),
+    ],
+)
+def test_a_condition_that_slows_the_toolkit_down_is_named(
+    name: str, value: object, note: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(doctor).lines[-1] == "no problems found"
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    place = module.os if name == "getloadavg" else module
+    monkeypatch.setattr(place, name, lambda *_: value)
+    notes = [line for line in call(doctor).lines if line.startswith("note: ")]
+    assert notes and all(line.startswith(f"note: {note}") for line in notes)
+
+
+def test_fast_paths_that_are_off_are_named(call: Call) -> None:
+    with kernels.disabled():
+        assert "note: NMT_KERNELS=off" in call(doctor).lines[-1]
+
+
+def test_a_model_and_its_engines_are_described(model: Path, files: Path, call: Call) -> None:
+    call(export, f"model={model}", "output=small", "engine=onnx")
+    lines = call(doctor, f"model={model}").lines
+    assert any(line.split() == ["engines", "torch"] for line in lines) and sum("onnx" in line for line in lines) >= 2
+    lines = call(doctor, "model=small").lines
+    assert any(line.split() == ["engines", "onnx"] for line in lines)
+    assert any(line.startswith("note: model=small: ") for line in lines)  # no torch model
+    with pytest.raises(UserError, match="^model=missing: no such folder; "):
+        call(doctor, "model=missing")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model name\t: A\nflags\t\t: fpu avx2 avx512f avx512_vnni avx_vnni\n", ["AVX2", "AVX-512", "VNNI"]),
+        ("Features\t: fp asimd asimddp\n", ["NEON", "dot products"]),
+        ("flags\t\t: fpu sse2\n", []),
+        ("", None),
+    ],
+)
+def test_instruction_sets_are_read_by_name(
+    text: str, expected: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(text)
+    monkeypatch.setattr(processor, "CPUINFO", file)
+    assert processor.instruction_sets() == expected
+    assert processor.processor_name() == "A" or "model name" not in text
