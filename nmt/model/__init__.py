@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt.model.covariance_encoder import CovarianceGRUEncoder
-from nmt.model.decoder import Bridge, GRUDecoder, LSTMDecoder, State
+from nmt.model.decoder import Bridge, GRUDecoder, LSTMDecoder, MinGRUDecoder, SSRUDecoder, State
 from nmt.model.encoder import Final, GRUEncoder, LSTMEncoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.model.transformer_decoder import TransformerDecoder
@@ -17,6 +17,8 @@ __all__ = [
     "GRUEncoder",
     "LSTMDecoder",
     "LSTMEncoder",
+    "MinGRUDecoder",
+    "SSRUDecoder",
     "Seq2Seq",
     "State",
     "TransformerDecoder",

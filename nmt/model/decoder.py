@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from nmt.kernels.products import linear
 from nmt.kernels.recurrence import Recurrence
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
-from nmt.model.units import GRU, LSTM, Parts, Unit, torch_state
+from nmt.model.units import GRU, LSTM, MINGRU, SSRU, Parts, Unit, halves, torch_state
 from nmt.settings.arguments import check_arguments
 from nmt.settings.bounds import Layers, Share, Size
 
@@ -135,10 +135,9 @@ class RecurrentDecoder(Decoder):
             tie_output(self.output, embedding)
 
     @property
-    def layers(self) -> nn.RNNBase:
+    def layers(self) -> Any:
         """The recurrent layers."""
-        layers: nn.RNNBase = getattr(self, self.unit.name)
-        return layers
+        return getattr(self, self.unit.name)
 
     def init(self, final: Final, memory: Memory) -> State:
         """See ``Decoder``."""
@@ -161,11 +160,10 @@ class RecurrentDecoder(Decoder):
         if state.input_feed is not None:
             inputs = torch.cat([inputs, state.input_feed], dim=2)
         layers = []
-        # Two products per layer. A fused call prepares for many steps, which does not pay off for a single one.
-        for parts, (w_ih, w_hh, b_ih, b_hh) in zip(state.layers, self.layers.all_weights, strict=True):
-            parts = self.unit.step(linear(inputs, w_ih, b_ih), linear(parts[0], w_hh, b_hh), parts)
-            layers.append(parts)
-            inputs = parts[0]
+        # Products, not a fused call, which prepares for many steps and does not pay off for a single one.
+        for parts, weights in zip(state.layers, self.layers.all_weights, strict=True):
+            layers.append(self.unit.step(inputs, weights, parts))
+            inputs = self.unit.output(layers[-1][0])
         output, features, weights = self.attend(inputs, memory)
         return features, State(tuple(layers), output if self.input_feeding else None), weights
 
@@ -190,16 +188,17 @@ class RecurrentDecoder(Decoder):
 
         In training on a CPU, each layer is one fused call. A single call would use torch's slow dropout between layers.
         """
-        # The layout of torch: (L, B, H).
-        start = [torch.cat(parts, dim=1).transpose(0, 1).contiguous() for parts in zip(*state.layers, strict=True)]
-        if not enabled() or not self.training or embedded.device.type != "cpu":
+        in_one_call = not enabled() or not self.training or embedded.device.type != "cpu"
+        if in_one_call and isinstance(self.layers, nn.RNNBase):
+            # The layout of torch: (L, B, H).
+            start = [torch.cat(parts, dim=1).transpose(0, 1).contiguous() for parts in zip(*state.layers, strict=True)]
             hidden: Tensor = self.layers(embedded, torch_state(start))[0]
             return hidden
         for layer, weights in enumerate(self.layers.all_weights):
             if layer:
                 embedded = drop(embedded, self.layers.dropout, self.training)
-            before = torch_state([part[layer : layer + 1] for part in start])
-            embedded = self.unit.run(embedded, before, tuple(weights), True, 1, 0.0, True, False, True)[0]
+            before = tuple(part[:, 0] for part in state.layers[layer])
+            embedded = self.unit.run(embedded, before, weights)
         return embedded
 
     def _features_with_input_feeding(self, embedded: Tensor, state: State, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -216,10 +215,9 @@ class RecurrentDecoder(Decoder):
             for layer, recurrences in enumerate(products):
                 if layer:
                     inputs = drop(inputs, self.layers.dropout, self.training)
-                vectors = (inputs, layers[layer][0])
-                pairs = zip(recurrences, [vectors] if self.unit.joint else [[x] for x in vectors], strict=True)
+                pairs = zip(recurrences, self.unit.grouped((inputs, layers[layer][0])), strict=True)
                 layers[layer] = self.unit.cell(*(product(step, *x) for product, x in pairs), *layers[layer])
-                inputs = layers[layer][0]
+                inputs = self.unit.output(layers[layer][0])
             combine_step = partial(combine, step) if combine else None
             output, features, weights = self.attend(inputs[:, None], memory, combine_step)
             input_feed = output[:, 0]
@@ -230,21 +228,18 @@ class RecurrentDecoder(Decoder):
     def _recurrences(self, embedded: Tensor) -> tuple[list[list[Recurrence]], Recurrence | None]:
         """Return the products of each layer, and that of ``combine``, over the steps of embedded (B, T, X).
 
-        A layer has one product of [input, hidden state] if its unit uses only their sum, or else one of each.
+        The products of a layer are those of its unit: see ``Unit.products``.
         """
         size, steps, width = embedded.shape
         layers = []
-        for layer, (w_ih, w_hh, b_ih, b_hh) in enumerate(self.layers.all_weights):
-            inputs = b_ih + b_hh if self.unit.joint else b_ih
-            weight: Tensor = w_ih
+        for layer, parameters in enumerate(self.layers.all_weights):
+            weights, biases = (list(self.unit.grouped(half)) for half in halves(parameters))
+            sums = [reduce(torch.add, group) for group in biases]
             if layer == 0:  # the embeddings do not depend on earlier steps: one product for all of them
-                embedding_weight, weight = torch.split(w_ih, [width, self.input_feed_size], dim=1)
-                inputs = linear(embedded.transpose(0, 1), embedding_weight, inputs)
-            inputs = inputs.expand(steps, size, -1)
-            if self.unit.joint:
-                layers.append([Recurrence(inputs, weight, w_hh)])
-            else:
-                layers.append([Recurrence(inputs, weight), Recurrence(b_hh.expand(steps, size, -1), w_hh)])
+                embedding_weight, weights[0][0] = torch.split(weights[0][0], [width, self.input_feed_size], dim=1)
+                sums[0] = linear(embedded.transpose(0, 1), embedding_weight, sums[0])
+            pairs = zip(sums, weights, strict=True)
+            layers.append([Recurrence(inputs.expand(steps, size, -1), *group) for inputs, group in pairs])
         if self.combine is None:
             return layers, None
         return layers, Recurrence(self.combine.bias.expand(steps, size, 1, -1), self.combine.weight)
@@ -262,6 +257,23 @@ class GRUDecoder(RecurrentDecoder):
     """Decoder with gated recurrent units (Cho et al. 2014)."""
 
     unit = GRU
+    exportable: ClassVar[bool] = True
+
+
+class SSRUDecoder(RecurrentDecoder):
+    """Decoder with simpler simple recurrent units (Kim et al. 2019): gates that read the input only, outputs ReLU(c).
+
+    The paper gives the candidate W x_t no bias. Here it has one.
+    """
+
+    unit = SSRU
+    exportable: ClassVar[bool] = True
+
+
+class MinGRUDecoder(RecurrentDecoder):
+    """Decoder with minimal gated recurrent units (Feng et al. 2024), in the form without logarithms."""
+
+    unit = MINGRU
     exportable: ClassVar[bool] = True
 
 

@@ -25,7 +25,7 @@ from nmt.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.thorough
 
-# For each of eight models.
+# For each of nine models.
 EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pytest.mark.slow)])
 TOLERANCE = 1e-6  # of a score of torch, relative; those of onnxruntime are equal
 WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
@@ -40,6 +40,7 @@ WIDE = {
     + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
     "wide gru": ["attention=luong", "encoder=bigru", "decoder=gru", "decoder.layers=2"]
     + [f"{part}.hidden_size=320" for part in ("encoder", "decoder")],
+    "wide ssru": ["attention=memory", "decoder=ssru", "decoder.layers=2", "decoder.hidden_size=320"],
     "wide memory": ["attention=memory", "encoder.hidden_size=192", "decoder.hidden_size=192"],
     "wide linear": ["attention=memory", "encoder=transformer", "encoder.self_attention=linear"]
     + ["encoder.hidden_size=192"],
@@ -71,8 +72,8 @@ class Differences:
 @pytest.fixture(
     scope="module",
     params=[
-        *("memory", "wide luong", "wide gru"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance", *[*WIDE][2:])),
+        *("memory", "wide luong", "wide gru", "wide ssru"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "covariance", *[*WIDE][3:])),
     ],
 )
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -154,13 +154,17 @@ def test_engines_agree(words: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["encoder=bigru", "encoder.layers=2"],
-        ["encoder=gru", "decoder.layers=2", "decoder.input_feeding=true", "decoder.output_layer=direct"],
+        ["decoder=gru", "encoder=bigru", "encoder.layers=2"],
+        ["decoder=gru", "encoder=gru", "decoder.layers=2", FEEDING, "decoder.output_layer=direct"],
+        ["decoder=ssru"],
+        ["decoder=ssru", "decoder.layers=2", FEEDING, "decoder.output_layer=direct"],
+        ["decoder=mingru", "decoder.layers=2"],
+        ["decoder=mingru", FEEDING],
     ],
-    ids=lambda words: words[0],
+    ids=",".join,
 )
-def test_engines_agree_for_grus(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["attention=memory", "decoder=gru", *words]
+def test_engines_agree_for_other_units(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["attention=memory", *words]
     pair = exported(tmp_path, *words, engines=ENGINES)
     assert_equal_translations(*pair, SearchOptions(beam_size=4, n_best=4, max_length=9))
     assert_equal_translations(*pair, SearchOptions(beam_size=1, max_length=9))

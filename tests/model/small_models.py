@@ -33,7 +33,7 @@ SHAPES: list[dict[str, Any]] = [
     {"layers": layers, "input_feeding": feeding, "output_layer": output}
     for layers, feeding, output in itertools.product((1, 2), (False, True), ("attentional", "direct"))
 ]
-SHAPES += [{"unit": "GRU", **SHAPES[index]} for index in (2, 4, 7)]
+SHAPES += [{"unit": unit, **SHAPES[index]} for unit in ("GRU", "SSRU", "MinGRU") for index in (2, 4, 7)]
 
 
 def recurrent(
@@ -49,7 +49,7 @@ def recurrent(
         ATTENTIONS[attention],
         embeddings=4,
         shared=False,
-        encoder={"_target_": f"nmt.model.{unit}Encoder", **sizes},
+        encoder={"_target_": f"nmt.model.{'GRU' if unit == 'GRU' else 'LSTM'}Encoder", **sizes},
         decoder={"_target_": f"nmt.model.{unit}Decoder", **decoder},
     )
 

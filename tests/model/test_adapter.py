@@ -32,6 +32,7 @@ CONFIGS: dict[str, Callable[[], dict[str, Any]]] = {
         encoder={"_target_": "nmt.model.GRUEncoder"},
         decoder={"_target_": "nmt.model.GRUDecoder", "layers": 2, "input_feeding": True},
     ),
+    "ssru": lambda: tiny_config(MEMORY, decoder={"_target_": "nmt.model.SSRUDecoder", "layers": 2}),
     "tied": lambda: tiny_config(MEMORY, decoder={"tied": True}),
     "tied, two tables": lambda: tiny_config(MEMORY, shared=False, decoder={"tied": True, "input_feeding": True}),
     "softmax": lambda: transformer("softmax", tied=True),

@@ -18,6 +18,26 @@ from nmt.model.encoder import Final
 UNITS = pytest.mark.parametrize("unit", ["LSTM", "GRU"])
 
 
+def naive_step(
+    unit: str, inputs: torch.Tensor, state: tuple[torch.Tensor, ...], weights: list[torch.Tensor]
+) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """Return the next state and the output of a layer, by torch's cells or by the equations of the papers."""
+    if unit == "LSTM":
+        hidden, cell = torch.lstm_cell(inputs, state, *weights)
+        return (hidden, cell), hidden
+    if unit == "GRU":
+        hidden = torch.gru_cell(inputs, *state, *weights)
+        return (hidden,), hidden
+    forget, candidate = (inputs @ weight.T + bias for weight, bias in zip(*(w.chunk(2) for w in weights), strict=True))
+    if unit == "SSRU":  # Kim et al. (2019)
+        forget = torch.sigmoid(forget)
+        cell = forget * state[0] + (1 - forget) * candidate
+        return (cell,), torch.relu(cell)
+    update = torch.sigmoid(-forget)  # Feng et al. (2024), with W_z = −W_f
+    hidden = (1 - update) * state[0] + update * candidate
+    return (hidden,), hidden
+
+
 @pytest.mark.parametrize("encoder", ["two directions", "one direction", "one direction, resumable"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_dropout_applies_to_embeddings_between_layers_and_around_attention(
@@ -58,11 +78,7 @@ def test_dropout_applies_to_embeddings_between_layers_and_around_attention(
                 inputs = torch.cat([sine(decoder.embedding(target[row : row + 1, t]), 0.6), input_feed], dim=1)
                 for layer, weights in enumerate(decoder.layers.all_weights):
                     inputs = sine(inputs, 0.6) if layer else inputs
-                    if "unit" in shape:
-                        state[layer] = (torch.gru_cell(inputs, *state[layer], *weights),)
-                    else:
-                        state[layer] = torch.lstm_cell(inputs, state[layer], *weights)
-                    inputs = state[layer][0]
+                    state[layer], inputs = naive_step(shape.get("unit", "LSTM"), inputs, state[layer], weights)
                 hidden = sine(inputs, 0.6)
                 context = model.attention.read(hidden[:, None], memory)[0][:, 0]
                 features = torch.cat([hidden, sine(context, 0.6)], dim=1)

@@ -55,6 +55,7 @@ FIXED = ("optimizer.lr=0.1", "batches.max_tokens=99", "data.train_pairs=299", "s
         pytest.param(AVERAGED, [12], marks=LATE),
         pytest.param([*TRANSFORMER, "schedule=linear"], [25], marks=LATE),
         pytest.param(["encoder=gru", "decoder=gru", "decoder.input_feeding=true"], [25], marks=LATE),
+        pytest.param(["decoder=mingru", "decoder.layers=2"], [25], marks=LATE),
         pytest.param(PLATEAU, [26], marks=LATE),
         pytest.param([*EVERY, "batches.accumulate=2"], [7, 20], marks=LATE),
         pytest.param(STEPS, [2, 24, 27, 29], marks=LATE),  # within both epochs, and at their ends

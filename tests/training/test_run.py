@@ -92,6 +92,7 @@ def test_model_without_attention_has_no_alignments(run: Path) -> None:
         "precision=bf16 batches.accumulate=3 schedule=constant training.keep_best=2 training.monitor=valid_chrf",
         "tokenizer.joint=false embeddings.shared=false decoder.output_layer=direct search=greedy",
         "encoder=bigru decoder=gru decoder.layers=2 precision=bf16",
+        "decoder=ssru decoder.layers=2 precision=bf16",
         "encoder=lstm encoder.layers=2 decoder.layers=3 schedule=plateau tokenizer=unigram",
         "decoder.tied=true decoder.input_feeding=true optimizer=adamw optimizer.betas=[0.9,0] schedule=linear",
     ],

@@ -17,7 +17,7 @@ from nmt.model.decoder import Decoder, RecurrentDecoder, State
 from nmt.model.encoder import Final, RecurrentEncoder
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
-from nmt.model.units import LSTM, Parts
+from nmt.model.units import LSTM, Parts, halves
 from nmt.system.machine import torch_threads
 from nmt.text.specials import PAD
 
@@ -205,18 +205,18 @@ class Step(nn.Module):
 class RecurrentStep(Step):
     """Step of a recurrent decoder with fewer products.
 
-    A layer whose unit uses only the sum of both products is one product of [input; hidden], not two: this halves the
-    number of calls and of matrices to quantise.
+    Products whose sum the unit takes are one product of [input; hidden], not two: this halves the number of calls and
+    of matrices to quantise.
     """
 
     def __init__(self, model: Seq2Seq, structure: State) -> None:
         super().__init__(model, structure)
-        self.joint = self.decoder.unit.joint
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
-        for w_ih, w_hh, b_ih, b_hh in self.decoder.layers.all_weights:
-            self.weights += [torch.cat([w_ih, w_hh], dim=1).t()] if self.joint else [w_ih.t(), w_hh.t()]
-            self.biases += [b_ih + b_hh] if self.joint else [b_ih, b_hh]
+        for parameters in self.decoder.layers.all_weights:
+            weights, biases = map(self.decoder.unit.grouped, halves(parameters))
+            self.weights += [torch.cat(group, dim=1).t() for group in weights]
+            self.biases += [sum(group) for group in biases]
         # An embedding's part in the gates of the first layer depends on the token only, so it is computed in advance.
         embeddings = model.decoder.embedding.weight
         first = self.weights[0]
@@ -240,14 +240,15 @@ class RecurrentStep(Step):
         for layer, parts in enumerate(state.layers):
             before = [part.flatten(0, 1) for part in parts]
             gates: list[Tensor] = []
-            for vectors in [[*inputs, before[0]]] if self.joint else [inputs, before[:1]]:
+            for group in decoder.unit.grouped((inputs, before[:1])):
+                vectors = [vector for part in group for vector in part]
                 bias, weight = next(products)
                 bias = bias if layer or gates else sums
                 gates.append(torch.addmm(bias, torch.cat(vectors, dim=1), weight) if vectors else bias)
             after = decoder.unit.cell(*gates, *before)
             layers.append(tuple(part.reshape(*tokens.shape, -1) for part in after))
-            inputs = [after[0]]
-        input_feed, features, weights = decoder.attend(layers[-1][0], memory)
+            inputs = [decoder.unit.output(after[0])]
+        input_feed, features, weights = decoder.attend(inputs[0].reshape(*tokens.shape, -1), memory)
         return features, State(tuple(layers), None if state.input_feed is None else input_feed), weights
 
 
