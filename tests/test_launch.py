@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.thorough
 
@@ -82,3 +84,17 @@ def test_ray_accepts_the_options_of_its_job(tmp_path: Path) -> None:
     assert (parsed["address"], parsed["min_nodes"]) == ("first:6379", 2)
     server = start.make_context("start", ["--head", *curate_and_validate_ray_start_args(options)])
     assert server.params["num_cpus"] == 16
+
+
+def test_image_of_the_server_installs_its_extra() -> None:
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["serve"]
+    image = (LAUNCH / "Dockerfile").read_text()
+    assert all(f'"{requirement}"' in image for requirement in extra)
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "nmt-serve.service"])
+def test_server_starts_with_settings_that_exist(name: str) -> None:
+    started = re.findall(r"^(?:ENTRYPOINT |CMD |ExecStart=)(.*)", (LAUNCH / name).read_text(), re.MULTILINE)
+    keys = re.findall(r"\b(\w+)=", " ".join(started))
+    settings = yaml.safe_load((ROOT / "conf/serve.yaml").read_text())
+    assert len(keys) >= 2 and set(keys) <= set(settings)
