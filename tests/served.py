@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -32,6 +33,12 @@ LIMITS = Limits(max_characters=200, max_texts=5, max_alternatives=3)
 
 class Upper:
     """Translates into capital letters, once it is ``released``. The n-th best translation has n exclamation marks."""
+
+    runtime = None
+    attention = SimpleNamespace(name="Upper", reads_source=True)
+    trained = SimpleNamespace(
+        model=SimpleNamespace(attention=SimpleNamespace(needs_trace=False, reads_source=True, signed=False))
+    )
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -75,9 +82,11 @@ class Client:
         self.port, self.server, self.model, self.translator = port, server, model, translator
         self.url = f"http://127.0.0.1:{port}"
 
-    def send(self, path: str, data: bytes | None = None, kind: str = "application/json") -> tuple[int, Any]:
+    def send(
+        self, path: str, data: bytes | None = None, kind: str = "application/json", method: str | None = None
+    ) -> tuple[int, Any]:
         """Return status and JSON of the answer; with ``data`` a POST."""
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": kind})
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": kind}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, json.loads(answer.read())
@@ -86,6 +95,15 @@ class Client:
 
     def post(self, path: str, **fields: Any) -> tuple[int, Any]:
         return self.send(path, json.dumps(fields).encode())
+
+    def stream(self, **fields: Any) -> list[tuple[str, Any]]:
+        """Return the events of /v1/translate, each with its fields."""
+        data = json.dumps({"source": "en", "target": "de", "stream": True, **fields}).encode()
+        request = urllib.request.Request(self.url + "/v1/translate", data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            lines = [event.split("\n") for event in answer.read().decode().strip().split("\n\n")]
+        return [(name.removeprefix("event: "), json.loads(fields.removeprefix("data: "))) for name, fields in lines]
 
     def form(self, path: str, **fields: str) -> tuple[int, Any]:
         return self.send(path, urlencode(fields).encode(), "application/x-www-form-urlencoded")
@@ -97,22 +115,33 @@ class Client:
 
 @contextmanager
 def serving(
-    *, pairs: Sequence[tuple[str, str]] = (("en", "de"),), max_waiting: int = 50, **settings: Any
+    *,
+    pairs: Sequence[tuple[str, str]] = (("en", "de"),),
+    translators: Mapping[str, Any] | None = None,
+    max_waiting: int = 50,
+    **settings: Any,
 ) -> Iterator[Client]:
-    """Yield a client of a server that translates these pairs."""
-    translator = Upper()
-    model = ServedModel(lambda: translator, max_waiting=max_waiting)  # type: ignore[arg-type, return-value]
+    """Yield a client of a server that translates these pairs with each of these translators, the first by default."""
+    translators = translators or {"upper": Upper()}
+    models = {
+        name: ServedModel(lambda translator=translator: translator, max_waiting=max_waiting)  # type: ignore[misc]
+        for name, translator in translators.items()
+    }
     server = Server(
-        Languages(dict.fromkeys(pairs, model), SearchOptions()), **{"limits": LIMITS, "log": False, **settings}
+        Languages(dict.fromkeys(pairs, models), SearchOptions()), **{"limits": LIMITS, "log": False, **settings}
     )
     listener = listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
     thread.start()
+    first = next(iter(translators))
     try:
-        yield Client(listener.getsockname()[1], server, model, translator)
+        yield Client(listener.getsockname()[1], server, models[first], translators[first])
     finally:
-        translator.released.set()
+        for translator in translators.values():
+            if isinstance(translator, Upper):
+                translator.released.set()
         running.should_exit = True
         thread.join()
-        model.close()
+        for model in models.values():
+            model.close()

@@ -80,8 +80,37 @@ def display_weights(translation: AlignedTranslation, source: str, target: str, *
     not: gold links count words. Words that the tokenizer removes have weight 0. Raises ValueError if a piece belongs to
     a word that these texts do not have: they are not what was aligned.
     """
-    labels: list[list[str]] = []
-    label_of_piece: list[Sequence[int]] = []
+    columns, rows = _labels(translation, source, target, split=split)
+    weights = merge_pieces(_inner_weights(translation), columns.of_pieces, rows.of_pieces)
+    missing = [(0, len(rows.names) - weights.shape[0]), (0, len(columns.names) - weights.shape[1])]
+    return Display(np.pad(weights, missing), columns.names, rows.names)
+
+
+def display_slots(
+    translation: AlignedTranslation, source: str, target: str, write: np.ndarray, read: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return α (I, R) of each source word and β (J, R) of each target word, for the words of ``display_weights``.
+
+    ``write`` (R, S) is α and ``read`` (T, R) is β of the pieces. β α of words is the alignment of words, as it is of
+    pieces.
+    """
+    columns, rows = _labels(translation, source, target)
+    of_source = _sum_by_word(write[:, : len(columns.of_pieces)], columns.of_pieces).T
+    of_target = _mean_by_word(read[: len(rows.of_pieces)], rows.of_pieces)
+    return (
+        np.pad(of_source, [(0, len(columns.names) - len(of_source)), (0, 0)]),
+        np.pad(of_target, [(0, len(rows.names) - len(of_target)), (0, 0)]),
+    )
+
+
+class _Labels(NamedTuple):
+    names: list[str]
+    of_pieces: Sequence[int]
+
+
+def _labels(translation: AlignedTranslation, source: str, target: str, *, split: bool = True) -> list[_Labels]:
+    """Return the labels of source and target words, and the label of each piece; see ``display_weights``."""
+    labels = list[_Labels]()
     for side, text, pieces, of_pieces in (
         ("source", source, translation.source_tokens, translation.source_words),
         ("target", target, translation.tokens, translation.target_words),
@@ -91,13 +120,8 @@ def display_weights(translation: AlignedTranslation, source: str, target: str, *
             raise ValueError(
                 f"{side}: {counted(len(words), 'word')}, the alignment has {most + 1}; give the text that was aligned"
             )
-        names, numbers = split_unspaced(words, pieces, of_pieces) if split else (words, of_pieces)
-        labels.append(names)
-        label_of_piece.append(numbers)
-    columns, rows = labels
-    weights = merge_pieces(_inner_weights(translation), *label_of_piece)
-    missing = [(0, len(rows) - weights.shape[0]), (0, len(columns) - weights.shape[1])]
-    return Display(np.pad(weights, missing), columns, rows)
+        labels.append(_Labels(*(split_unspaced(words, pieces, of_pieces) if split else (words, of_pieces))))
+    return labels
 
 
 def lost_words(translation: AlignedTranslation, source: str, target: str) -> Iterator[tuple[str, list[str]]]:
@@ -125,16 +149,24 @@ def merge_pieces(alignment: np.ndarray, source_words: Sequence[int], target_word
     ``alignment`` (T, S) is raw and without ``</s>``. ``source_words`` (S) and ``target_words`` (T) are the index of
     each piece's word, −1 for none. A source piece of several words has equal parts of its weight for each.
     """
-    columns, column_words = _piece_words(source_words)
-    rows, row_words = _piece_words(target_words)
-    weights = normalise_rows(alignment)[:, columns] / np.bincount(columns)[columns]
-    by_source = np.zeros((len(weights), column_words.max(initial=-1) + 1))
-    np.add.at(by_source.T, column_words, weights.T)
-    summed = np.zeros((row_words.max(initial=-1) + 1, by_source.shape[1]))
-    np.add.at(summed, row_words, by_source[rows])
-    pieces = np.bincount(row_words, minlength=len(summed))
-    mean: np.ndarray = summed / np.maximum(pieces, 1)[:, None]
-    return mean
+    return _mean_by_word(_sum_by_word(normalise_rows(alignment), source_words), target_words)
+
+
+def _sum_by_word(weights: np.ndarray, words: Sequence[int]) -> np.ndarray:
+    """Return the sums (N, I) of weights (N, S) over the pieces of each word; see ``merge_pieces``."""
+    pieces, numbers = _piece_words(words)
+    sums = np.zeros((len(weights), numbers.max(initial=-1) + 1))
+    np.add.at(sums.T, numbers, (weights[:, pieces] / np.bincount(pieces)[pieces]).T)
+    return sums
+
+
+def _mean_by_word(weights: np.ndarray, words: Sequence[int]) -> np.ndarray:
+    """Return the means (J, N) of weights (T, N) over the pieces of each word."""
+    pieces, numbers = _piece_words(words)
+    sums = np.zeros((numbers.max(initial=-1) + 1, weights.shape[1]))
+    np.add.at(sums, numbers, weights[pieces])
+    means: np.ndarray = sums / np.maximum(np.bincount(numbers, minlength=len(sums)), 1)[:, None]
+    return means
 
 
 def linked_pieces(linked: np.ndarray, source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:

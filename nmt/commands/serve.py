@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ HELP = """nmt-serve: a translation server, with LibreTranslate's interface and i
 
   nmt-serve model=runs/demo languages=en:de              listens on http://127.0.0.1:8000
   nmt-serve 'models=[en:de=runs/a,de:en=runs/b]' port=9000
+  nmt-serve 'models=[en:de=runs/memory,en:de=runs/bahdanau]'    two models of the same languages
   nmt-serve model=deployed languages=en:de engine=onnx-int8 search=greedy
   nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt requests_per_minute=60
 
@@ -36,6 +38,8 @@ models again; Ctrl-C or SIGTERM finishes the requests that have arrived, and end
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")
 CONNECTIONS = 1000  # open at the same time
+
+Folders = Mapping[tuple[str, str], Mapping[str, str]]  # of models, by (source, target) and by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,9 @@ class Serve(ModelOptions):
     max_waiting: Count
     requests_per_minute: Count | None
     timeout_s: Annotated[float, Above(0), AtMost(86_400)]
+    max_memories: Annotated[int, AtLeast(0), AtMost(1_000_000)]
+    max_memories_mb: Count
+    memory_minutes: Annotated[float, Above(0), AtMost(1_000_000)]
     log: bool
     search: SearchOptions
     slots: Size | None
@@ -79,18 +86,22 @@ def serve(options: Serve) -> None:
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def uvicorn_config(options: Serve, folders: Mapping[tuple[str, str], str], keys: Sequence[str]) -> uvicorn.Config:
+def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvicorn.Config:
     """Return the configuration of a server of the loaded models."""
     import uvicorn
 
     from nmt.server.app import Languages, Server
+    from nmt.server.memories import Memories
     from nmt.server.models import ServedModel
     from nmt.server.reading import Limits
 
     settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
     models = {
-        pair: ServedModel(partial(load_quietly, folder, settings), max_waiting=options.max_waiting)
-        for pair, folder in folders.items()
+        pair: {
+            name: ServedModel(partial(load_quietly, folder, settings), max_waiting=options.max_waiting)
+            for name, folder in of_pair.items()
+        }
+        for pair, of_pair in folders.items()
     }
     server = Server(
         Languages(models, options.search),
@@ -104,6 +115,9 @@ def uvicorn_config(options: Serve, folders: Mapping[tuple[str, str], str], keys:
         per_minute=options.requests_per_minute,
         timeout_s=options.timeout_s,
         log=options.log,
+        memories=Memories(
+            limit=options.max_memories, max_bytes=options.max_memories_mb << 20, minutes=options.memory_minutes
+        ),
     )
     return uvicorn.Config(
         server.app(),
@@ -123,8 +137,11 @@ def load_quietly(folder: str, settings: LoadSettings) -> Translator:
     return translator
 
 
-def model_folders(options: Serve) -> dict[tuple[str, str], str]:
-    """Return the folder of each (source, target). Raises UserError if the settings name none, or one pair twice."""
+def model_folders(options: Serve) -> Folders:
+    """Return the model folders of each (source, target), by name. Raises UserError if the settings name none.
+
+    A model has the name of its folder, so that no answer names a path; further ones with this name have numbers.
+    """
     if (options.model is None) == (options.models is None):
         raise UserError("model=: give either model=FOLDER languages=en:de, or models=[en:de=FOLDER,…]")
     if options.model is not None and options.languages is None:
@@ -133,16 +150,19 @@ def model_folders(options: Serve) -> dict[tuple[str, str], str]:
         )
     if options.models is not None and options.languages is not None:
         raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")
-    folders: dict[tuple[str, str], str] = {}
+    folders: dict[tuple[str, str], dict[str, str]] = {}
     for entry in options.models or [f"{options.languages}={options.model}"]:
         codes, _, folder = entry.partition("=")
         match = PAIR.fullmatch(codes)
         if match is None or not folder:
             setting = f"languages={codes}" if options.models is None else f"models=[{entry}]"
             raise UserError(f"{setting}: not source:target; write codes such as en:de")
-        pair = (match[1], match[2])
-        if folders.setdefault(pair, folder) != folder:
-            raise UserError(f"models=[{entry}]: {codes} has another model already; remove one")
+        of_pair = folders.setdefault((match[1], match[2]), {})
+        if folder in of_pair.values():
+            raise UserError(f"models=[{entry}]: given twice; remove one")
+        name = Path(folder).resolve().name
+        numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        of_pair[next(name for name in numbered if name not in of_pair)] = folder
     return folders
 
 

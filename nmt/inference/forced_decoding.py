@@ -11,7 +11,9 @@ import torch
 from nmt.alignment.word_weights import argmax_links, lost_words, word_weights
 from nmt.errors import counted
 from nmt.inference.bulk import Failure, OnFailure, report, run_in_halves
+from nmt.inference.model_folder import TrainedModel
 from nmt.inference.reader import Reader
+from nmt.inference.torch_engine import Source
 from nmt.inference.translation import SCORES_NOT_FINITE
 from nmt.search.search import batches_by_length
 from nmt.settings.arguments import text_list
@@ -136,13 +138,9 @@ def _decode_batches(
     for rows in batches_by_length(lengths, max_tokens=4096):
         source = _pad([source_ids[row] for row in rows]).to(device)
         target = _pad([target_ids[row] for row in rows]).to(device)
-        _require_memory(target.numel() * (source.shape[1] * BYTES_PER_LINK + len(trained.target) * BYTES_PER_SCORE))
-        shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
-        memory, final = model.encode(source, source != PAD, trace=True)
-        logits, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
-        alignment = model.attention.align(weights, memory).float().cpu().numpy()
-        token_log_probs = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
-        log_probs = (token_log_probs * (target != PAD)).sum(1).tolist()
+        encoded = Source(*model.encode(source, source != PAD, trace=True))
+        log_probs, weights = read_targets(trained, encoded, target)
+        alignment = model.attention.align(weights, encoded.memory).float().cpu().numpy()
         for batch_row, row in enumerate(rows):
             decoding = ForcedDecoding(
                 source_tokens=trained.source.pieces(source_ids[row]),
@@ -155,9 +153,21 @@ def _decode_batches(
             yield row, decoding
 
 
+def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) -> tuple[list[float], torch.Tensor]:
+    """Return the log-probability of each target (B, T), and the read weights (B, T, R)."""
+    longest = int(source.memory.length.max())
+    _require_memory(target.numel() * (longest * BYTES_PER_LINK + len(trained.target) * BYTES_PER_SCORE))
+    decoder = trained.model.decoder
+    shifted = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)
+    logits, weights = decoder(shifted, decoder.init(source.final, source.memory), source.memory)
+    token_log_probs = logits.float().log_softmax(2).gather(2, target[..., None])[..., 0]
+    log_probs: list[float] = (token_log_probs * (target != PAD)).sum(1).tolist()
+    return log_probs, weights
+
+
 @torch.inference_mode()
-def slot_weights(translator: Reader, source: str, target: str) -> Slots | None:
-    """Return what is written and read when the target is force-decoded.
+def slot_weights(translator: Reader, source: str, target: str | Sequence[str]) -> Slots | None:
+    """Return what is written and read when the target, a text or its pieces, is force-decoded.
 
     None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
     """
@@ -165,13 +175,16 @@ def slot_weights(translator: Reader, source: str, target: str) -> Slots | None:
     model = trained.model
     device = model.embedding.weight.device
     ids = torch.tensor([translator.encode(source)], device=device)
-    pieces = translator.encode_target(target)
-    memory, final = model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True)
-    shifted = torch.tensor([[BOS, *pieces[:-1]]], device=device)
-    _, weights = model.decoder(shifted, model.decoder.init(final, memory), memory)
-    if memory.trace is None:
+    if isinstance(target, str):
+        pieces = translator.encode_target(target)
+    else:
+        id_of = {piece: number for number, piece in enumerate(trained.target.all_pieces)}
+        pieces = [id_of[piece] for piece in target]
+    encoded = Source(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True))
+    if encoded.memory.trace is None:
         return None
-    write, read = (tensor[0].float().cpu().numpy() for tensor in (memory.trace, weights))
+    _, weights = read_targets(trained, encoded, torch.tensor([pieces], device=device))
+    write, read = (tensor[0].float().cpu().numpy() for tensor in (encoded.memory.trace, weights))
     return Slots(write, read)
 
 

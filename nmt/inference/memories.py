@@ -29,6 +29,7 @@ from nmt.errors import UserError, counted, reason
 from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text, require_regular
 from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
+from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
@@ -43,6 +44,8 @@ from nmt.search.search import max_rows, search_encoded
 from nmt.settings.arguments import iterable, text
 from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
+
+BYTES_PER_NUMBER = 36  # of a list
 
 
 class EncodedLine(NamedTuple):
@@ -196,6 +199,33 @@ def _to_translation(
         return translation
     words = translator.runtime.source.decoded_words(line.ids[:-1]) if line.words is None else line.words
     return with_source_words(translation, words)
+
+
+@torch.inference_mode()
+def score_encoded(translator: Translator, lines: Sequence[EncodedLine], targets: Sequence[str]) -> list[float]:
+    """Return the log-probability of one given translation for each encoded line, as ``Translator.score`` does."""
+    model = translator.trained.model
+    device = model.embedding.weight.device
+    scores = list[float]()
+    for line, target in zip(lines, targets, strict=True):
+        blank = torch.tensor([[EOS]], device=device)
+        source = line.source or Source(*model.encode(blank, torch.ones_like(blank, dtype=torch.bool)))
+        ids = torch.tensor([translator.encode_target(target)], device=device)
+        scores += read_targets(translator.trained, source, ids)[0]
+    return scores
+
+
+def ram_bytes(line: EncodedLine) -> int:
+    """Return the number of bytes that the tensors of an encoded line, and its lists of numbers, take."""
+    storages = dict[int, int]()  # by address: several fields may share one
+
+    def count(field: Tensor) -> Tensor:
+        storages[field.untyped_storage().data_ptr()] = field.untyped_storage().nbytes()
+        return field
+
+    map_tensors(count, (line.source,))
+    numbers = len(line.ids or ()) + 2 * len(line.words or ())
+    return sum(storages.values()) + numbers * BYTES_PER_NUMBER
 
 
 def _batches(sources: Sequence[Source], max_slots: int, max_rows: int) -> Iterator[list[int]]:

@@ -1,24 +1,81 @@
-"""Translations as JSON: texts, scores, tokens, words and links."""
+"""Translations as JSON: texts, scores, tokens, words, links, weights and slots."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-from nmt.alignment.word_weights import argmax_links, word_weights
+import numpy as np
+
+from nmt.alignment.word_weights import argmax_links, display_slots, display_weights, word_weights
+from nmt.errors import UserError
+from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
+from nmt.server.reading import Refused
+
+DIGITS = 4  # of a weight
 
 
-def described(best: Translation, count: int) -> dict[str, Any]:
-    """Return the best translation of a line as JSON, with up to ``count`` in ``n_best`` if that is above 1."""
-    answer = _described(best)
-    if count > 1:
-        answer["n_best"] = [_described(translation) for translation in (best.n_best or [best])[:count]]
+class Details(NamedTuple):
+    """Parts of an answer besides text, scores and tokens: the ``n_best`` translations, links, weights, slots."""
+
+    n_best: int = 1
+    alignments: bool = False
+    weights: bool = False
+    slots: bool = False
+
+    @property
+    def needs_alignments(self) -> bool:
+        return self.alignments or self.weights or self.slots
+
+
+def described(translator: Translator, line: str, best: Translation, details: Details) -> dict[str, Any]:
+    """Return the best translation of a line as JSON, with an ``n_best`` list if ``details`` ask for one.
+
+    Raises UserError if ``details`` ask for slots that this model does not have.
+    """
+    answer = _described(translator, line, best, details)
+    if details.n_best > 1:
+        answer["n_best"] = [
+            _described(translator, line, translation, details)
+            for translation in (best.n_best or [best])[: details.n_best]
+        ]
     return answer
 
 
-def _described(translation: Translation) -> dict[str, Any]:
-    """Return text, scores and tokens; links (source word, target word) if the translation has an alignment."""
+def properties_of(translator: Translator) -> dict[str, Any]:
+    """Return the attention of a model, and the parts of an answer that it can give."""
+    attention = translator.attention
+    return {
+        "attention": attention.name,
+        "alignments": attention.reads_source,
+        "slots": slots_problem(translator) is None,
+        "memories": runs_in_torch(translator),
+    }
+
+
+def runs_in_torch(translator: Translator) -> bool:
+    return not isinstance(translator.runtime, OnnxModel)
+
+
+def require_slots(translator: Translator) -> None:
+    """Raise Refused if the model has no slots that can be shown."""
+    if problem := slots_problem(translator):
+        raise Refused(400, f"slots: {problem}; remove slots, or use another model")
+
+
+def slots_problem(translator: Translator) -> str | None:
+    """Return the reason why the model cannot show slots, if there is one."""
+    if not runs_in_torch(translator):
+        return "this model runs ONNX graphs; let the operator set engine=torch"
+    attention = translator.trained.model.attention
+    if not attention.needs_trace or not attention.reads_source:
+        return f"{translator.attention.name} attention has no slots that several source words share"
+    return f"{translator.attention.name} attention has negative weights" if attention.signed else None
+
+
+def _described(translator: Translator, line: str, translation: Translation, details: Details) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "text": translation.text,
         "score": _finite(translation.score),
@@ -26,11 +83,33 @@ def _described(translation: Translation) -> dict[str, Any]:
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
     }
-    if translation.alignment is not None:
-        answer["source_words"] = [*translation.source_words]
-        answer["target_words"] = [*translation.target_words]
-        answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
+    if translation.alignment is None:
+        return answer
+    answer["source_words"] = [*translation.source_words]
+    answer["target_words"] = [*translation.target_words]
+    answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
+    if details.weights:
+        display = display_weights(translation, translator.change_text(line), translation.text)
+        answer["weights"] = {"source": display.source, "target": display.target, "values": _rounded(display.weights)}
+    if details.slots:
+        answer["slots"] = _slots(translator, line, translation)
     return answer
+
+
+def _slots(translator: Translator, line: str, translation: Translation) -> dict[str, Any]:
+    """Return α of each source word and β of each target word, for the words of ``weights``."""
+    from nmt.inference.forced_decoding import slot_weights  # imports torch
+
+    slots = slot_weights(translator, line, translation.tokens)
+    if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
+        raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
+    source, target = display_slots(translation, translator.change_text(line), translation.text, *slots)
+    return {"source": _rounded(source), "target": _rounded(target)}
+
+
+def _rounded(weights: np.ndarray) -> list[list[float]]:
+    rounded: list[list[float]] = np.round(weights.astype(np.float64), DIGITS).tolist()
+    return rounded
 
 
 def _finite(number: float) -> float | None:

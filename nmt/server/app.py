@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,11 +27,13 @@ from nmt.errors import counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
-from nmt.server.answers import described
+from nmt.server.answers import Details, properties_of, require_slots
+from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import describe
 from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of, truth_of
 from nmt.server.segments import Segments, split_text
+from nmt.server.streams import EventStream
 
 POLL_S = 0.5  # between two checks whether the client is still there
 MINUTE_S = 60.0
@@ -41,10 +44,14 @@ Pair = tuple[str, str]  # codes of source and target language
 
 
 class Languages(NamedTuple):
-    """The models by (source, target), and how they translate unless a request says otherwise."""
+    """The models of each (source, target) by name, and how they translate unless a request says otherwise."""
 
-    models: Mapping[Pair, ServedModel]
+    models: Mapping[Pair, Mapping[str, ServedModel]]
     options: SearchOptions
+
+    @property
+    def all_models(self) -> list[ServedModel]:
+        return [model for of_pair in self.models.values() for model in of_pair.values()]
 
     @property
     def sources(self) -> list[str]:
@@ -53,13 +60,16 @@ class Languages(NamedTuple):
     def targets(self, source: str) -> list[str]:
         return [target for other, target in self.models if other == source]
 
-    def model(self, source: str, target: str) -> ServedModel:
-        """Return the model of a pair. Raises Refused for any other pair."""
-        model = self.models.get((source, target))
-        if model is None:
+    def model(self, source: str, target: str, name: str | None = None) -> ServedModel:
+        """Return the model of a pair with this name; None: its first. Raises Refused for another pair or name."""
+        models = self.models.get((source, target))
+        if models is None:
             pairs = ", ".join(" to ".join(pair) for pair in self.models)
             raise Refused(400, f"{source} to {target}: not supported; this server translates {pairs}")
-        return model
+        name = name or next(iter(models))
+        if name not in models:
+            raise Refused(400, f"model={name}: unknown for {source} to {target}; choose from {', '.join(models)}")
+        return models[name]
 
 
 class Server:
@@ -79,8 +89,10 @@ class Server:
         per_minute: int | None = None,
         timeout_s: float = 60.0,
         log: bool = True,
+        memories: Memories | None = None,
     ) -> None:
         self.languages = languages
+        self.memories = Memories(limit=0, max_bytes=0, minutes=0) if memories is None else memories
         self.limits = limits
         self.keys = [key.encode() for key in keys]
         self.origins = list(origins)
@@ -94,9 +106,9 @@ class Server:
             "nmt_request_seconds", "Seconds from request to answer.", ["path"], registry=self.metrics
         )
         waiting = Gauge("nmt_waiting_lines", "Lines that wait for translation.", registry=self.metrics)
-        waiting.set_function(lambda: sum(model.waiting for model in languages.models.values()))
+        waiting.set_function(lambda: sum(model.waiting for model in languages.all_models))
         translated = Gauge("nmt_translated_lines", "Lines translated since the start.", registry=self.metrics)
-        translated.set_function(lambda: sum(model.translated for model in languages.models.values()))
+        translated.set_function(lambda: sum(model.translated for model in languages.all_models))
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -106,8 +118,10 @@ class Server:
             "/v1/translate": self.translate_in_detail,
             "/v1/score": self.score,
             "/v1/align": self.align,
+            "/v1/memories": self.remember,
         }
         gets = {
+            "/v1/models": self.list_models,
             "/languages": self.list_languages,
             "/health": self.health,
             "/frontend/settings": self.frontend_settings,
@@ -118,6 +132,7 @@ class Server:
             Route(path, self.answering(handler, limited=True), methods=["POST"]) for path, handler in posts.items()
         ]
         routes += [Route(path, self.answering(handler), methods=["GET"]) for path, handler in gets.items()]
+        routes.append(Route("/v1/memories/{memory}", self.answering(self.forget, limited=True), methods=["DELETE"]))
         cors = Middleware(CORSMiddleware, allow_origins=self.origins, allow_headers=["*"])
         return Starlette(
             routes=routes,
@@ -137,7 +152,7 @@ class Server:
         yield
 
     def reload(self) -> None:
-        reloaded = [model.reload() for model in self.languages.models.values()]
+        reloaded = [model.reload() for model in self.languages.all_models]
         print_message(f"models: {sum(reloaded)} of {len(reloaded)} loaded again")
 
     def answering(self, handler: Handler, *, limited: bool = False) -> Handler:
@@ -157,14 +172,23 @@ class Server:
             except Exception as error:
                 print_message(f"error: {request.url.path}: internal error: {type(error).__name__}: {reason(error)}")
                 response = JSONResponse({"error": "internal error of the server; its log has the cause"}, 500)
-            elapsed = time.perf_counter() - started
-            self.requests.labels(request.url.path, response.status_code).inc()
-            self.seconds.labels(request.url.path).observe(elapsed)
-            if self.log:
-                print_message(f"{request.method} {request.url.path} {response.status_code} {elapsed:.3f} s")
+            record = partial(self.record, request, response.status_code, started)
+            if isinstance(response, EventStream):
+                response.on_end = record
+            else:
+                record()
             return response
 
         return answer
+
+    def record(self, request: Request, status: int, started: float) -> None:
+        """Count an answer, and name it on stderr if ``log``."""
+        elapsed = time.perf_counter() - started
+        path = request.scope["route"].path  # of a memory: without its id
+        self.requests.labels(path, status).inc()
+        self.seconds.labels(path).observe(elapsed)
+        if self.log:
+            print_message(f"{request.method} {path} {status} {elapsed:.3f} s")
 
     def require_rate(self, request: Request) -> None:
         """Raise Refused if the client has sent too many requests within a minute."""
@@ -233,15 +257,21 @@ class Server:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
         return [{"language": code, "confidence": round(100 * share, 1)} for code, share in shares]
 
-    async def translations(
-        self, request: Request, fields: Mapping[str, Any], texts: Sequence[Segments], work: Work
-    ) -> tuple[list[list[Translation]], dict[str, Any] | None]:
-        """Return the translations of the lines of each text, and the identified language."""
-        lines = [line for segments in texts for line in segments.lines]
+    def model_of(self, fields: Mapping[str, Any], lines: Sequence[str]) -> tuple[ServedModel, dict[str, Any] | None]:
+        """Return the model for the lines, and the identified language if the request asks for it."""
         source, target, detected = self.languages_of(fields, lines)
-        model = self.languages.model(source, target)
+        name = text_of(fields, "model") if "model" in fields else None
+        model = self.languages.model(source, target, name)
         if len(lines) > model.max_waiting:
             raise Refused(413, f"q: {counted(len(lines), 'line')}; send at most {model.max_waiting:,} at once")
+        return model, detected
+
+    async def translations(
+        self, request: Request, fields: Mapping[str, Any], texts: Sequence[Segments], work: Work
+    ) -> tuple[list[list[Any]], dict[str, Any] | None]:
+        """Return the translations of the lines of each text, and the identified language."""
+        lines = [line for segments in texts for line in segments.lines]
+        model, detected = self.model_of(fields, lines)
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
         for line, result in zip(lines, results, strict=True):
             if isinstance(result, Failure):
@@ -275,39 +305,85 @@ class Server:
         return JSONResponse(answer)
 
     async def translate_in_detail(self, request: Request) -> Response:
-        """Our own /v1/translate: for each line, translations with scores, words and links."""
+        """Our own /v1/translate: for each line, translations with scores, words, links, weights and slots."""
         fields = await self.fields(request)
+        memory = self.memory_of(fields)
+        details = Details(
+            max(1, number_of(fields, "n_best", most=self.limits.max_alternatives + 1)),
+            alignments=truth_of(fields, "alignments", default=memory is None or memory.aligned),
+            weights=truth_of(fields, "weights", default=False),
+            slots=truth_of(fields, "slots", default=False),
+        )
+        stream = truth_of(fields, "stream", default=False)
+        work = Work(with_best(self.languages.options, details.n_best), details)
+        if memory is not None:
+            if stream:
+                raise Refused(400, "stream=true: a memory is translated at once; remove stream")
+            answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
+            return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
-        count = max(1, number_of(fields, "n_best", most=self.limits.max_alternatives + 1))
+        if details.slots:
+            require_slots(self.model_of(fields, texts)[0].translator)
+        if stream:
+            model, detected = self.model_of(fields, texts)
+            return EventStream(model, texts, work, timeout_s=self.timeout_s, last=with_detected({}, detected))
         segments = [Segments([text], [0]) for text in texts]
-        work = Work(with_best(self.languages.options, count), alignments=truth_of(fields, "alignments", default=True))
         translations, detected = await self.translations(request, fields, segments, work)
-        answer = {"translations": [described(best, count) for [best] in translations]}
-        return JSONResponse(answer | ({} if detected is None else {"detected": detected}))
+        return JSONResponse(with_detected({"translations": [answer for [answer] in translations]}, detected))
 
     async def score(self, request: Request) -> Response:
-        """Our own /v1/score: the log-probability of given translations."""
-        pairs, model = await self.pairs(request)
-        scored = await self.wait_for(model.call(lambda translator: translator.score(pairs), lines=len(pairs)), request)
-        return JSONResponse({"log_probs": [float(pair.log_prob) for pair in scored]})
+        """Our own /v1/score: the log-probability of given translations, of texts or of a stored memory."""
+        fields = await self.fields(request)
+        targets, _ = texts_of(fields, self.limits, "translations")
+        memory = self.memory_of(fields)
+        if memory is None:
+            pairs, model = self.pairs(fields, targets)
+            scored = await self.wait_for(
+                model.call(lambda translator: translator.score(pairs), lines=len(pairs)), request
+            )
+            return JSONResponse({"log_probs": [float(pair.log_prob) for pair in scored]})
+        require_equal(len(targets), len(memory.texts), "memory")
+        scores = memory.model.call(partial(memory.score, targets=targets), lines=len(targets))
+        return JSONResponse({"log_probs": await self.wait_for(scores, request)})
 
     async def align(self, request: Request) -> Response:
         """Our own /v1/align: links between the words of given translations."""
-        pairs, model = await self.pairs(request)
+        fields = await self.fields(request)
+        pairs, model = self.pairs(fields, texts_of(fields, self.limits, "translations")[0])
         links = await self.wait_for(model.call(lambda translator: translator.align(pairs), lines=len(pairs)), request)
         return JSONResponse({"links": [sorted(map(list, of_pair)) for of_pair in links]})
 
-    async def pairs(self, request: Request) -> tuple[list[tuple[str, str]], ServedModel]:
+    def pairs(self, fields: Mapping[str, Any], targets: Sequence[str]) -> tuple[list[tuple[str, str]], ServedModel]:
         """Return the given pairs and their model. Raises Refused if they do not match."""
-        fields = await self.fields(request)
         sources, _ = texts_of(fields, self.limits)
-        targets, _ = texts_of(fields, self.limits, "translations")
-        if len(sources) != len(targets):
-            raise Refused(
-                400, f"translations: {len(targets)}, for {counted(len(sources), 'text')} in q; give one for each"
-            )
-        source, target, _ = self.languages_of(fields, sources)
-        return list(zip(sources, targets, strict=True)), self.languages.model(source, target)
+        require_equal(len(targets), len(sources), "q")
+        return list(zip(sources, targets, strict=True)), self.model_of(fields, sources)[0]
+
+    async def remember(self, request: Request) -> Response:
+        """Our own /v1/memories: encode texts once, and answer later requests from their memories."""
+        fields = await self.fields(request)
+        texts, _ = texts_of(fields, self.limits)
+        aligned = truth_of(fields, "alignments", default=False)
+        model, detected = self.model_of(fields, texts)
+        encoded = model.call(partial(encode, model, texts=texts, aligned=aligned), lines=len(texts))
+        memory = await self.wait_for(encoded, request)
+        answer = {"id": self.memories.add(memory), "texts": len(texts), "bytes": memory.size}
+        return JSONResponse(with_detected({**answer, "minutes": self.memories.minutes}, detected))
+
+    async def forget(self, request: Request) -> Response:
+        await self.fields(request)
+        self.memories.remove(request.path_params["memory"])
+        return JSONResponse({"status": "ok"})
+
+    def memory_of(self, fields: Mapping[str, Any]) -> StoredMemory | None:
+        """Return the stored memory that a request names, if it names one, instead of text, languages and model."""
+        if "memory" not in fields:
+            return None
+        memory = self.memories.get(text_of(fields, "memory"))
+        for key in ("q", "source", "target", "model"):
+            if key in fields:
+                raise Refused(400, f"{key}: the memory has a text and a model; remove {key}, or memory")
+        return memory
 
     async def detect(self, request: Request) -> Response:
         fields = await self.fields(request)
@@ -318,6 +394,17 @@ class Server:
         languages = self.languages
         codes = list(dict.fromkeys([*languages.sources, *(target for _, target in languages.models)]))
         return JSONResponse([{"code": code, "name": code, "targets": languages.targets(code)} for code in codes])
+
+    async def list_models(self, _: Request) -> Response:
+        """List the models, and the sizes that a request may have."""
+        models = [
+            {"name": name, "source": source, "target": target, **properties_of(model.translator)}
+            for (source, target), of_pair in self.languages.models.items()
+            for name, model in of_pair.items()
+        ]
+        most = min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models))
+        limits = {"characters": self.limits.max_characters, "texts": most, "n_best": self.limits.max_alternatives + 1}
+        return JSONResponse({"models": models, "limits": limits, "key_required": bool(self.keys)})
 
     async def health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -340,10 +427,21 @@ class Server:
 
     async def openapi(self, _: Request) -> Response:
         targets = dict.fromkeys(target for _, target in self.languages.models)
-        return JSONResponse(describe(self.languages.sources, [*targets], self.limits))
+        names = dict.fromkeys(name for of_pair in self.languages.models.values() for name in of_pair)
+        return JSONResponse(describe(self.languages.sources, [*targets], [*names], self.limits))
 
     async def show_metrics(self, _: Request) -> Response:
         return Response(generate_latest(self.metrics), media_type=CONTENT_TYPE_LATEST)
+
+
+def with_detected(answer: dict[str, Any], detected: dict[str, Any] | None) -> dict[str, Any]:
+    return answer if detected is None else answer | {"detected": detected}
+
+
+def require_equal(targets: int, sources: int, field: str) -> None:
+    """Raise Refused unless each text of ``field`` has one translation."""
+    if targets != sources:
+        raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; give one for each")
 
 
 def with_best(options: SearchOptions, count: int) -> SearchOptions:

@@ -14,11 +14,13 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
+from nmt.server.answers import Details, described
 
 LINES_AT_ONCE = 64  # at most; those that wait longer fill the next batch
 LINES_OF_A_REQUEST = 16  # in one batch while others wait, so that a long request does not delay the short ones
 
-Result = Translation | Failure
+Result = Translation | dict[str, Any] | Failure
+OnResults = Callable[[Sequence[Result]], object]
 
 
 class Overloaded(Exception):
@@ -26,10 +28,11 @@ class Overloaded(Exception):
 
 
 class Work(NamedTuple):
-    """How lines are translated: only lines with the same work share a batch."""
+    """How lines are translated, and what is returned of each: only lines with the same work share a batch."""
 
     options: SearchOptions
-    alignments: bool = False
+    details: Details | None = None
+    """The parts of an answer as JSON; None: the translation itself."""
 
 
 @dataclass(eq=False)
@@ -39,6 +42,7 @@ class Request:
     lines: Sequence[str]
     work: Work | None = None
     call: Callable[[Translator], Any] | None = None
+    on_results: OnResults | None = None
     future: Future[Any] = field(default_factory=Future)
     results: list[Result] = field(default_factory=list)
     taken: int = 0
@@ -59,9 +63,12 @@ class ServedModel:
         self._thread = threading.Thread(target=self._run, name="translate", daemon=True)
         self._thread.start()
 
-    def submit(self, lines: Sequence[str], work: Work) -> Future[list[Result]]:
-        """Return the future translations of the lines, in order. Raises Overloaded if too many lines wait."""
-        return self._add(Request(lines, work=work))
+    def submit(self, lines: Sequence[str], work: Work, on_results: OnResults | None = None) -> Future[list[Result]]:
+        """Return the future translations of the lines, in order. Raises Overloaded if too many lines wait.
+
+        This model's thread calls ``on_results`` with those of each batch.
+        """
+        return self._add(Request(lines, work=work, on_results=on_results))
 
     def call(self, function: Callable[[Translator], Any], *, lines: int) -> Future[Any]:
         """Return the future result of ``function``, which counts as this number of ``lines``."""
@@ -132,7 +139,8 @@ class ServedModel:
             if request.future.done():  # also if it was cancelled
                 self.waiting -= len(left)
                 continue
-            lines = left if request.call else left[: min(room, LINES_OF_A_REQUEST if self._requests else room)]
+            shares = self._requests or request.on_results is not None
+            lines = left if request.call else left[: min(room, LINES_OF_A_REQUEST if shares else room)]
             request.taken += len(lines)
             self.waiting -= len(lines)
             room -= len(lines)
@@ -147,18 +155,31 @@ class ServedModel:
         work = batch[0][0].work
         assert work is not None
         lines = [line for _, of_request in batch for line in of_request]
+        translator = self.translator  # ``reload`` may exchange it
         failures: dict[int, str] = {}
-        translations = self.translator.translate(
-            lines, work.options, alignments=work.alignments, on_failure=failures.__setitem__
-        )
+        alignments = work.details is not None and work.details.needs_alignments
+        translations = translator.translate(lines, work.options, alignments=alignments, on_failure=failures.__setitem__)
         self.translated += len(lines)
-        results: Iterator[Result] = iter(
-            Failure(failures[row]) if row in failures else translation for row, translation in enumerate(translations)
+        results = (
+            Failure(failures[row]) if row in failures else _result(translator, line, translation, work)
+            for row, (line, translation) in enumerate(zip(lines, translations, strict=True))
         )
         for request, of_request in batch:
-            request.results += [next(results) for _ in of_request]
+            new = [next(results) for _ in of_request]
+            request.results += new
+            if request.on_results is not None:
+                request.on_results(new)
             if len(request.results) == len(request.lines):
                 _finish(request, request.results)
+
+
+def _result(translator: Translator, line: str, translation: Translation, work: Work) -> Result:
+    if work.details is None:
+        return translation
+    try:
+        return described(translator, line, translation, work.details)
+    except UserError as error:
+        return Failure(str(error))
 
 
 def _finish(request: Request, result: Any) -> None:

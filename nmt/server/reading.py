@@ -135,7 +135,8 @@ def number_of(fields: Mapping[str, Any], key: str, *, most: int) -> int:
     """Return a whole number from 0 to ``most``, which a form sends as text; 0 if it is missing."""
     value = fields.get(key, 0)
     try:
-        number = int(value) if isinstance(value, str) else value
+        is_float = isinstance(value, float) and value.is_integer()  # JSON may write 2.0
+        number = int(value) if is_float or isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ValueError
     except ValueError:

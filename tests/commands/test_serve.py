@@ -10,6 +10,8 @@ import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -17,7 +19,7 @@ pytest.importorskip("starlette")
 
 from served import serving  # noqa: E402
 
-from nmt.commands.serve import listen, serve  # noqa: E402
+from nmt.commands.serve import Serve, listen, model_folders, serve  # noqa: E402
 from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translator import Translator  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
@@ -78,7 +80,7 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         (["model=a"], "languages=null: clients name languages by codes; give languages=en:de"),
         (["model=a", "languages=en"], "languages=en: not source:target; write codes such as en:de"),
         (["models=[en:de=a]", "languages=en:de"], "languages=en:de: models= names the languages already"),
-        (["models=[en:de=a,en:de=b]"], "models=[en:de=b]: en:de has another model already"),
+        (["models=[en:de=a,en:de=a]"], "models=[en:de=a]: given twice; remove one"),
         (["models=[en:de]"], "models=[en:de]: not source:target"),
         (["model=a", "languages=en:de", "port=70000"], "port=70000: must be at most 65535"),
         (["model=a", "languages=en:de", "keys=absent"], "keys=absent: cannot be read"),
@@ -89,6 +91,14 @@ def test_mistakes_are_named_before_anything_starts(words: list[str], message: st
     with pytest.raises(UserError) as error:
         serve(words)
     assert str(error.value).startswith(message)
+
+
+def test_models_have_the_names_of_their_folders() -> None:
+    class Options(SimpleNamespace):
+        model, languages, models = None, None, ["en:de=x/a", "de:en=a", "en:de=y/a/", "en:de=z/b", "en:de=a"]
+
+    names = {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}}
+    assert model_folders(cast(Serve, Options())) == names
 
 
 def test_busy_port_and_empty_keys_are_named(tmp_path: Path) -> None:

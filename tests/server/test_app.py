@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from served import Client, serving
+from served import Client, Upper, serving
 
+from nmt.inference.translation import Translation
 from nmt.server import reading
 
 MULTIPART = (
@@ -70,6 +71,7 @@ def test_own_interface(client: Client) -> None:
     assert status == 200 and [best["text"] for best in answer["translations"][0]["n_best"]] == ["A", "A!"]
     status, answer = client.form("/v1/translate", q="a", n_best="2", alignments="false")
     assert status == 200 and len(answer["translations"][0]["n_best"]) == 2 and "links" not in answer["translations"][0]
+    assert len(client.post("/v1/translate", q="a", n_best=2.0)[1]["translations"][0]["n_best"]) == 2
     assert client.post("/v1/translate", q="a", alignments="no")[0] == 400
     assert client.post("/v1/score", q=["a", "b"], translations=["A", "BB"], **pair) == (200, {"log_probs": [-1, -2]})
     assert client.post("/v1/align", q="a b", translations="B A", **pair) == (200, {"links": [[[0, 1], [1, 0]]]})
@@ -91,6 +93,7 @@ def test_own_interface(client: Client) -> None:
         ({"alternatives": 4}, 400, "alternatives=4: must be at most 3"),
         ({"alternatives": -1}, 400, "alternatives: not a whole number"),
         ({"alternatives": True}, 400, "alternatives: not a whole number"),
+        ({"alternatives": 1.5}, 400, "alternatives: not a whole number"),
         ({"q": "too long"}, 400, "a source of 9,999 pieces"),
         ({"q": "crash"}, 500, "internal error"),
     ],
@@ -119,6 +122,7 @@ def test_damaged_body_is_refused(client: Client, data: bytes, words: str) -> Non
 def test_unknown_paths_and_methods(client: Client) -> None:
     assert client.send("/nothing")[0] == 404
     assert client.send("/translate")[0] == 405
+    assert client.send("/v1/memories/x", method="DELETE")[0] == 404
 
 
 def test_body_above_the_limit_is_refused_before_it_is_read(client: Client) -> None:
@@ -205,6 +209,61 @@ def test_each_pair_of_languages_has_its_model() -> None:
         text = "Die Katze schläft auf dem alten Sofa."
         status, answer = client.post("/translate", q=text, source="auto", target="en")
         assert status == 200 and answer["detectedLanguage"]["language"] == "de"
+
+
+def test_named_models_of_one_pair() -> None:
+    other = Upper()
+    other.translate = lambda lines, *_, **__: [Translation(f"other {line}") for line in lines]  # type: ignore[method-assign]
+    with serving(translators={"a": Upper(), "b": other}) as client:
+        listed = client.send("/v1/models")[1]
+        assert [(model["name"], model["source"], model["target"]) for model in listed["models"]] == [
+            ("a", "en", "de"),
+            ("b", "en", "de"),
+        ]
+        assert listed["limits"] == {"characters": 200, "texts": 5, "n_best": 4} and listed["key_required"] is False
+        for fields, expected in (({}, "X"), ({"model": "a"}, "X"), ({"model": "b"}, "other x")):
+            assert client.post("/v1/translate", q="x", **fields)[1]["translations"][0]["text"] == expected
+        status, answer = client.post("/v1/translate", q="x", model="c")
+        assert (status, answer["error"]) == (400, "model=c: unknown for en to de; choose from a, b")
+
+
+def test_stream_has_the_answers_in_order_and_goes_on_after_a_line_that_fails() -> None:
+    limits = reading.Limits(max_characters=None, max_texts=100, max_alternatives=3)
+    lines = [*"abcdefg" * 5, "too long", "", "z"]
+    with serving(limits=limits) as client:
+        events = client.stream(q=lines, n_best=2)
+        failed = ("error", {"index": 35, "error": "a source of 9,999 pieces"})
+        assert events[35] == failed and events[-1] == ("done", {"lines": 38})
+        answers = client.post("/v1/translate", q=[line for line in lines if line != "too long"], n_best=2)[1]
+        streamed = [fields for name, fields in events if name == "translation"]
+        assert [fields.pop("index") for fields in streamed] == [*range(35), 36, 37]
+        assert streamed == answers["translations"]
+        assert max(map(len, client.translator.batches[:3])) <= 16  # the first lines do not wait for the last
+
+
+def test_stream_names_errors(client: Client) -> None:
+    message = "internal error of the server; its log has the cause"
+    assert client.stream(q=["a", "crash"]) == [("error", {"error": message})]
+    assert client.post("/v1/translate", q="x" * 201, stream=True)[0] == 400
+    with serving(timeout_s=0.5) as slow:
+        slow.translator.released.clear()
+        assert slow.stream(q="a") == [("error", {"error": "not finished within 0.5 s; send less text at once"})]
+
+
+def test_client_that_leaves_a_stream_stops_its_work() -> None:
+    limits = reading.Limits(max_characters=None, max_texts=1000, max_alternatives=0)
+    with serving(limits=limits, max_waiting=1000) as client:
+        client.translator.released.clear()
+        leaving = http.client.HTTPConnection("127.0.0.1", client.port)
+        body = json.dumps({"q": ["left"] * 500, "stream": True})
+        leaving.request("POST", "/v1/translate", body, {"Content-Type": "application/json"})
+        wait_until(lambda: client.translator.batches)
+        leaving.getresponse().close()
+        leaving.close()
+        wait_until(lambda: client.model._requests[0].future.cancelled())
+        client.translator.released.set()
+        assert client.translate("b") == "B" and client.model.waiting == 0
+        assert sum(map(len, client.translator.batches)) == 16 + 1
 
 
 def test_reload_swaps_the_model_between_requests(client: Client) -> None:

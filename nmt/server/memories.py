@@ -1,0 +1,144 @@
+"""Stored memories: texts are encoded once, and later requests are answered from their memories, without the texts."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nmt.errors import UserError
+from nmt.inference.translator import Translator
+from nmt.server.answers import Details, described, runs_in_torch
+from nmt.server.models import ServedModel, Work
+from nmt.server.reading import Refused
+
+if TYPE_CHECKING:
+    from nmt.inference.memories import EncodedLine
+
+ENTRY_BYTES = 1000  # of Python objects around the tensors of a text
+
+
+class StoredMemory(NamedTuple):
+    """Encoded texts, and the translator that encoded them, which alone can read them."""
+
+    model: ServedModel
+    translator: weakref.ref[Translator]
+    texts: Sequence[EncodedLine]
+    size: int
+    """Bytes in RAM."""
+    aligned: bool
+    """Whether alignments are possible: then the memories keep traces, which grow with the texts."""
+
+    def translate(self, translator: Translator, work: Work) -> list[dict[str, Any]]:
+        """Return the translations of the texts as JSON. Raises Refused if one fails."""
+        from nmt.inference.memories import translate_encoded
+
+        self._require(translator)
+        details = work.details or Details()
+        if details.weights or details.slots:
+            field = "weights" if details.weights else "slots"
+            raise Refused(400, f"{field}: a memory does not keep the words of its text; remove {field}, or send q")
+        if details.alignments and not self.aligned:
+            raise Refused(400, "alignments: this memory was stored without them; store it with alignments=true")
+        failures: list[str] = []
+        try:
+            translations = translate_encoded(
+                translator,
+                self.texts,
+                work.options,
+                alignments=details.alignments,
+                on_failure=lambda _, reason: failures.append(reason),
+            )
+        except UserError as error:
+            raise Refused(400, f"memory: {error}") from None
+        if failures:
+            raise Refused(400, f"memory: {failures[0]}")
+        return [described(translator, "", translation, details) for translation in translations]
+
+    def score(self, translator: Translator, targets: Sequence[str]) -> list[float]:
+        """Return the log-probability of one given translation for each text."""
+        from nmt.inference.memories import score_encoded
+
+        self._require(translator)
+        return score_encoded(translator, self.texts, targets)
+
+    def _require(self, translator: Translator) -> None:
+        if self.translator() is not translator:
+            raise unknown()
+
+
+class Memories:
+    """The stored memories of a server by id: those used least recently are dropped for new ones.
+
+    There are at most ``limit``, with ``max_bytes`` in total. Each is dropped ``minutes`` after its last use. Only the
+    thread of the event loop may use this object.
+    """
+
+    def __init__(self, *, limit: int, max_bytes: int, minutes: float) -> None:
+        self.limit = limit
+        self.max_bytes = max_bytes
+        self.minutes = minutes
+        self._stored: dict[str, tuple[StoredMemory, float]] = {}  # with the time of the last use, least recent first
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @property
+    def size(self) -> int:
+        """Bytes in RAM."""
+        return sum(memory.size for memory, _ in self._stored.values())
+
+    def add(self, memory: StoredMemory) -> str:
+        """Store a memory and return its id, which nobody can guess. Raises Refused if it is too large."""
+        if memory.size > self.max_bytes or not self.limit:
+            fix = "send less text at once, or let the operator raise max_memories_mb"
+            raise Refused(413, f"q: its memory has {memory.size:,} bytes, more than this server stores; {fix}")
+        name = secrets.token_urlsafe(16)
+        self._stored[name] = memory, time.monotonic()
+        self.drop_expired()
+        while len(self) > self.limit or self.size > self.max_bytes:
+            del self._stored[next(iter(self._stored))]
+        return name
+
+    def get(self, name: str) -> StoredMemory:
+        """Return a memory, and count it as used now. Raises Refused if it is not stored."""
+        self.drop_expired()
+        if name not in self._stored:
+            raise unknown()
+        memory, _ = self._stored.pop(name)
+        self._stored[name] = memory, time.monotonic()
+        return memory
+
+    def remove(self, name: str) -> None:
+        """Drop a memory. Raises Refused if it is not stored."""
+        if self._stored.pop(name, None) is None:
+            raise unknown()
+
+    def drop_expired(self) -> None:
+        oldest = time.monotonic() - 60 * self.minutes
+        for name in [name for name, (_, used) in self._stored.items() if used < oldest]:
+            del self._stored[name]
+
+
+def unknown() -> Refused:
+    return Refused(
+        404, "memory: unknown; it expired, or the server dropped it for others or started again; store it again"
+    )
+
+
+def encode(model: ServedModel, translator: Translator, texts: Sequence[str], *, aligned: bool) -> StoredMemory:
+    """Return the memories of these texts. Raises Refused if the model cannot store them, or cannot hold a text."""
+    if not runs_in_torch(translator):
+        raise Refused(400, "memories: this model runs ONNX graphs; let the operator set engine=torch")
+    from nmt.inference.memories import encode_line, ram_bytes
+
+    encoded = []
+    for text in texts:
+        try:
+            encoded.append(encode_line(translator, text, trace=aligned))
+        except UserError as error:
+            raise Refused(400, f"q: {text[:40]!r}…: {error}") from None
+    size = sum(ENTRY_BYTES + ram_bytes(line) for line in encoded)
+    return StoredMemory(model=model, translator=weakref.ref(translator), texts=encoded, size=size, aligned=aligned)

@@ -1,0 +1,158 @@
+"""Stored memories answer as their texts do, within their limits, and slots are those of the alignment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from served import Client, serving
+from server.word_models import tiny_translator
+
+from nmt.alignment.word_weights import merge_pieces
+from nmt.server.memories import Memories
+from nmt.server.reading import Limits, Refused
+
+TEXTS = ["a small dog sees red houses", "", "two cats", "cats see red dogs sleep here today " * 6]
+KINDS = ["MemoryAttention", "BahdanauAttention", "CovarianceAttention", "NoAttention"]
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    memories = Memories(limit=2, max_bytes=1 << 20, minutes=60)
+    limits = Limits(max_characters=500, max_texts=5, max_alternatives=3)
+    translators = {"first": tiny_translator(request.param), "second": tiny_translator("BahdanauAttention", seed=5)}
+    with serving(translators=translators, limits=limits, memories=memories) as client:
+        yield client
+
+
+def require_equal(answers: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    for answer, other in zip(answers, expected, strict=True):
+        for best, same in zip(answer.get("n_best", [answer]), other.get("n_best", [other]), strict=True):
+            for key in ("score", "log_prob"):  # batches round differently
+                assert best.pop(key) == pytest.approx(same.pop(key), rel=1e-5, abs=1e-5)
+            assert best == same
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("model", ["first", "second"])
+def test_memory_answers_as_its_text(client: Client, aligned: bool, model: str) -> None:
+    stored = client.post("/v1/memories", q=TEXTS, model=model, alignments=aligned)[1]
+    direct = client.post("/v1/translate", q=TEXTS, model=model, n_best=3, alignments=aligned)[1]["translations"]
+    answers = client.post("/v1/translate", memory=stored["id"], n_best=3)[1]["translations"]
+    if not aligned:  # a memory without a trace does not keep the pieces of its text
+        for answer in direct:
+            for best in answer["n_best"]:
+                best["source_tokens"] = []
+    require_equal(answers, [{**answer, **answer["n_best"][0]} for answer in direct])
+    targets = ["cats", "two dogs", "a", "red"]
+    assert client.post("/v1/score", memory=stored["id"], translations=targets)[1]["log_probs"] == [
+        client.post("/v1/score", q=text or " ", translations=target, model=model)[1]["log_probs"][0]
+        for text, target in zip(TEXTS, targets, strict=True)
+    ]
+
+
+def test_memory_of_fixed_size(client: Client) -> None:
+    sizes = [
+        client.post("/v1/memories", q=text, model=model)[1]["bytes"]
+        for model in ("first", "second")
+        for text in (TEXTS[2], TEXTS[3])
+    ]
+    kind = client.model.translator.attention.name
+    assert (sizes[0] == sizes[1]) == (kind != "Bahdanau") and sizes[2] < sizes[3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"q": "a"}, 400, "q: the memory has a text and a model; remove q, or memory"),
+        ({"model": "first"}, 400, "model: the memory has a text and a model"),
+        ({"stream": True}, 400, "stream=true: a memory is translated at once"),
+        ({"weights": True}, 400, "weights: a memory does not keep the words"),
+        ({"alignments": True}, 400, "alignments: this memory was stored without them"),
+        ({"memory": "x"}, 404, "memory: unknown"),
+        ({"memory": 3}, 400, "memory: not a text"),
+    ],
+)
+@pytest.mark.parametrize("client", ["MemoryAttention"], indirect=True)
+def test_mistakes_with_memories(client: Client, fields: dict[str, Any], status: int, words: str) -> None:
+    stored = client.post("/v1/memories", q="a dog")[1]
+    answer = client.post("/v1/translate", **{"memory": stored["id"], **fields})
+    assert answer[0] == status and words in answer[1]["error"]
+    assert client.post("/v1/score", memory=stored["id"], translations=["a", "b"])[0] == 400
+
+
+@pytest.mark.parametrize("client", ["MemoryAttention"], indirect=True)
+def test_memories_end(client: Client) -> None:
+    names = [client.post("/v1/memories", q="a dog")[1]["id"] for _ in range(3)]
+    status = [client.post("/v1/translate", memory=name)[0] for name in names]
+    assert status == [404, 200, 200] and len(set(names)) == 3
+    assert client.send(f"/v1/memories/{names[1]}", method="DELETE") == (200, {"status": "ok"})
+    assert client.send(f"/v1/memories/{names[1]}", method="DELETE")[0] == 404
+    assert client.post("/v1/translate", memory=names[1])[0] == 404
+    client.model.translator = tiny_translator("MemoryAttention")  # as SIGHUP does
+    assert client.post("/v1/translate", memory=names[2])[0] == 404
+
+
+def test_limits_of_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    memories = Memories(limit=3, max_bytes=100, minutes=2)
+
+    def add(size: int) -> str:
+        return memories.add(SimpleNamespace(size=size))  # type: ignore[arg-type]
+
+    def are_stored(*names: str) -> list[bool]:
+        return [name in memories._stored for name in names]
+
+    first, second, third = add(10), add(20), add(30)
+    memories.get(first)
+    fourth = add(10)  # one too many
+    assert are_stored(first, second, third, fourth) == [True, False, True, True]
+    fifth = add(85)  # too many bytes
+    assert are_stored(first, third, fourth, fifth) == [False, False, True, True] and memories.size == 95
+    with pytest.raises(Refused, match="its memory has 101 bytes, more than this server stores"):
+        add(101)
+    now = 119.0
+    memories.get(fifth)
+    now = 121.0
+    with pytest.raises(Refused, match="memory: unknown"):
+        memories.get(fourth)
+    assert memories.get(fifth).size == 85 and len(memories) == 1
+    with pytest.raises(Refused):
+        Memories(limit=0, max_bytes=100, minutes=1).add(SimpleNamespace(size=1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("client", ["MemoryAttention"], indirect=True)
+def test_slots_and_weights_of_words(client: Client) -> None:
+    [answer] = client.post("/v1/translate", q=TEXTS[0], weights=True, slots=True)[1]["translations"]
+    write, read = (np.array(answer["slots"][side]) for side in ("source", "target"))
+    weights = answer["weights"]
+    assert weights["source"] == TEXTS[0].split() and weights["target"] == answer["text"].split()
+    assert write.shape == (len(weights["source"]), 4) and read.shape == (len(weights["target"]), 4)
+    [pair] = client.model.translator.score([(TEXTS[0], answer["text"])])
+    expected = merge_pieces(pair.alignment[:-1, :-1], pair.source_words, pair.target_words)
+    np.testing.assert_allclose(weights["values"], expected, atol=1e-4)
+    # Rows of the alignment have other sums than 1, and weights are shares.
+    raw = np.array(
+        [pair.alignment[np.array(pair.target_words + [-1]) == word].mean(0)[:-1] for word in range(len(read))]
+    )
+    by_word = [[row[np.array(pair.source_words) == word].sum() for word in range(len(write))] for row in raw]
+    np.testing.assert_allclose(read @ write.T, by_word, rtol=1e-2)
+
+
+def test_parts_that_a_model_does_not_have(client: Client) -> None:
+    first, second = client.send("/v1/models")[1]["models"]
+    kind = client.model.translator.attention.name
+    assert (first["slots"], first["alignments"]) == (kind == "Memory", kind != "No")
+    assert not second["slots"] and first["memories"] and second["memories"]
+    for model in (first, second):
+        status, answer = client.post("/v1/translate", q=["a dog", ""], slots=True, model=model["name"])
+        assert status == (200 if model["slots"] else 400)
+        assert model["slots"] or answer["error"].startswith(f"slots: {model['attention']} attention has n")
+    status, answer = client.post("/v1/translate", q=["a dog", ""], weights=True)
+    values = answer["translations"][0]["weights"]["values"]
+    assert status == 200 and (np.max(values) > 0) == first["alignments"] and len(values[0]) == 2
