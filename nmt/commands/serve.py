@@ -22,11 +22,11 @@ from nmt.settings.bounds import Above, AtLeast, AtMost, Count, Size
 if TYPE_CHECKING:
     import uvicorn
 
-HELP = """nmt-serve: a translation server, with LibreTranslate's interface and its own.
+HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's interface and its own.
 
-  nmt-serve model=runs/demo languages=en:de              listens on http://127.0.0.1:8000
+  nmt-serve model=runs/demo languages=en:de              open http://127.0.0.1:8000 in a browser
   nmt-serve 'models=[en:de=runs/a,de:en=runs/b]' port=9000
-  nmt-serve 'models=[en:de=runs/memory,en:de=runs/bahdanau]'    two models of the same languages
+  nmt-serve 'models=[en:de=runs/memory,en:de=runs/bahdanau]'    two models side by side on the page
   nmt-serve model=deployed languages=en:de engine=onnx-int8 search=greedy
   nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt requests_per_minute=60
 

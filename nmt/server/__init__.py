@@ -1,1 +1,1 @@
-"""A server that translates for other programs, with LibreTranslate's interface and its own."""
+"""A server that translates in a page and for other programs, with LibreTranslate's interface and its own."""

@@ -1,4 +1,4 @@
-"""The routes of the server: LibreTranslate's interface, our own, health and metrics."""
+"""The routes of the server: its page, LibreTranslate's interface, our own, health and metrics."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from nmt.server.answers import Details, properties_of, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import describe
+from nmt.server.page import translation_page
 from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of, truth_of
 from nmt.server.segments import Segments, split_text
 from nmt.server.streams import EventStream
@@ -121,6 +122,7 @@ class Server:
             "/v1/memories": self.remember,
         }
         gets = {
+            "/": self.page,
             "/v1/models": self.list_models,
             "/languages": self.list_languages,
             "/health": self.health,
@@ -405,6 +407,9 @@ class Server:
         most = min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models))
         limits = {"characters": self.limits.max_characters, "texts": most, "n_best": self.limits.max_alternatives + 1}
         return JSONResponse({"models": models, "limits": limits, "key_required": bool(self.keys)})
+
+    async def page(self, _: Request) -> Response:
+        return translation_page()
 
     async def health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})

@@ -165,6 +165,12 @@ OTHERS: Schema = {
         "List the models, and the sizes that a request may have.",
         _object("models limits", models=_list(MODEL), limits=REQUEST_LIMITS, key_required=BOOLEAN),
     ),
+    "/": {
+        "get": {
+            "summary": "The page.",
+            "responses": {"200": {"description": "HTML.", "content": {"text/html": {"schema": TEXT}}}},
+        }
+    },
     "/openapi.json": _get("This description.", {"type": "object"}),
     "/metrics": {"get": {"summary": "Metrics for Prometheus.", "responses": {"200": {"description": "Text."}}}},
 }

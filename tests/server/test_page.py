@@ -1,0 +1,243 @@
+"""The page of the server, as somebody uses it in Chromium: it types, points, chooses slots and drops files."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Browser, browsing
+from served import Client, Upper, serving
+from server.word_models import tiny_translator
+
+from nmt.server.reading import Limits
+
+LIMITS = Limits(max_characters=100, max_texts=5, max_alternatives=4)
+LINE = "a small dog sees red houses"
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    chromium.errors.clear()
+    yield chromium
+    assert chromium.errors == []
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    translators = {"memory": tiny_translator("MemoryAttention"), "bahdanau": tiny_translator("BahdanauAttention")}
+    with serving(translators=translators, limits=LIMITS) as client:
+        yield client
+
+
+def open_page(browser: Browser, client: Client, **settings: Any) -> None:
+    browser.open(client.url + "/", **settings)
+    browser.wait("document.querySelectorAll('#panels > section').length")
+
+
+def shown(browser: Browser) -> list[str]:
+    """Return the text of the translations, one per line and model."""
+    lines: list[str] = browser.value("[...document.querySelectorAll('.words.target')].map(words => words.textContent)")
+    return lines
+
+
+def message(browser: Browser) -> str:
+    text: str = browser.wait("document.querySelector('#message span').textContent")
+    return text
+
+
+def choose(browser: Browser, select: str, value: str) -> None:
+    element = f"document.querySelector({select!r})"
+    browser.value(f"{element}.value = {value!r}; {element}.dispatchEvent(new Event('change', {{bubbles: true}}))")
+
+
+def test_page_needs_no_other_host(client: Client) -> None:
+    with urllib.request.urlopen(client.url + "/") as answer:
+        page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    assert set(re.findall(r"https?://[^\s\"']+", page)) == {"http://www.w3.org/2000/svg"}  # the name of a namespace
+
+
+def test_translations_of_two_models_arrive_while_typing(browser: Browser, client: Client) -> None:
+    open_page(browser, client)
+    browser.type(LINE)
+    browser.wait("document.querySelectorAll('.words.target').length === 2")
+    expected = [
+        client.post("/v1/translate", q=LINE, model=name)[1]["translations"][0]["text"]
+        for name in ("memory", "bahdanau")
+    ]
+    assert shown(browser) == expected
+    browser.type("\n\ntwo cats")
+    browser.wait("document.querySelectorAll('.words.target').length === 4")
+    choose(browser, "#second", "")
+    browser.wait("document.querySelectorAll('.words.target').length === 2")
+    choose(browser, "#count", "3")
+    browser.wait("document.querySelectorAll('.best button').length === 6")
+    best = browser.value("[...document.querySelectorAll('.best button')].map(button => button.firstChild.textContent)")
+    browser.point(".best li:nth-child(2) button", click=True)
+    assert shown(browser)[0] == best[1] != best[0]
+
+
+def test_pointing_at_a_word_shows_its_weights(browser: Browser, client: Client) -> None:
+    open_page(browser, client)
+    browser.type(LINE)
+    browser.wait("document.querySelectorAll('.words.target').length === 2")
+    [answer] = client.post("/v1/translate", q=LINE, weights=True)[1]["translations"]
+    weights = answer["weights"]["values"]
+    browser.point(".words.target span")
+    strongest = max(range(6), key=lambda k: weights[0][k])
+    partners = browser.value("document.querySelector('.partners').textContent")
+    word = LINE.split()[strongest]
+    assert partners.startswith(f"{answer['text'].split()[0]}: {word} {weights[0][strongest]:.2f}")
+    marked = "[...document.querySelectorAll('.words.source .partner')].map(word => word.textContent)"
+    assert browser.value(marked) == [word]
+    assert browser.value("document.querySelectorAll('.pair line').length") == sum(w >= 0.05 for w in weights[0])
+    browser.point("h1")
+    assert browser.value(marked) == [] and browser.value("document.querySelectorAll('.pair line').length") == 0
+    browser.point(".words.source span:nth-of-type(2)")
+    assert browser.value("document.querySelector('.partners').textContent").startswith("small: ")
+
+
+def test_keyboard_reaches_words_and_slots(browser: Browser, client: Client) -> None:
+    open_page(browser, client)
+    browser.type(LINE)
+    browser.wait("document.querySelectorAll('.words.target').length === 2")
+    active = "document.activeElement.textContent"
+    browser.press("Tab")
+    assert browser.value(active) == "a"
+    browser.press("ArrowRight", "ArrowRight")
+    assert browser.value(active) == "dog" and browser.value(
+        "document.querySelector('.partners').textContent"
+    ).startswith("dog: ")
+    browser.press("Tab")
+    assert browser.value("document.activeElement.parentNode.className") == "words target"
+    browser.press("Tab", "Tab", shift=True)  # back to the text
+    browser.press("Tab", shift=True)
+    browser.press(" ")
+    browser.wait("document.querySelectorAll('.slots button').length === 4")
+    browser.press("Tab", "Tab", "ArrowRight", "Enter")
+    assert browser.value(active) == "2" and browser.value("document.activeElement.ariaPressed") == "true"
+
+
+def test_slots_colour_the_words_of_both_sides(browser: Browser, client: Client) -> None:
+    open_page(browser, client)
+    browser.type(LINE)
+    browser.point("#slots", click=True)
+    browser.wait("document.querySelectorAll('.slots button').length === 4")
+    strips = "document.querySelectorAll('.words span[style*=gradient]').length"
+    [answer] = client.post("/v1/translate", q=LINE, weights=True, slots=True)[1]["translations"]
+    assert browser.value(strips) == sum(len(answer["weights"][side]) for side in ("source", "target"))
+    browser.point(".slots button:nth-child(3)", click=True)
+    shades = "[...document.querySelectorAll('.words.source')][0].querySelectorAll('span')"
+    alphas = browser.value(f"[...{shades}].map(word => +/[\\d.]+(?=\\))/.exec(word.style.backgroundColor)[0])")
+    third = [row[2] for row in answer["slots"]["source"]]
+    assert alphas == pytest.approx([0.6 * weight / max(third) for weight in third], abs=0.01)
+    choose(browser, "#model", "1")  # Bahdanau has no slots, and memory stands beside it
+    browser.wait("document.querySelector('.slots').hidden && document.querySelectorAll('.words.target').length === 2")
+    choose(browser, "#second", "")
+    assert browser.value(
+        "document.querySelector('#slots').parentNode.hidden && !document.querySelector('#slots').checked"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "state"),
+    [
+        (b"one\n\n two \r\nthree", b"ONE\n\n TWO \r\nTHREE", "Done."),
+        ("é\n" * 23, "É\n" * 23, "Done."),
+        (b"a\ntoo long\n" + b"x" * 101 + b"\nb\n", b"A\n\n\nB\n", "could not be translated, and are empty: 2, 3"),
+        (b"\xff\xfe\n", None, "not a text file in UTF-8"),
+        (b"", b"", "Done."),
+    ],
+)
+def test_dropped_file_has_one_line_out_per_line_in(
+    content: bytes | str, expected: bytes | str | None, state: str, browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "caption.en.txt"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    result = browser.downloads / "caption.en.de.txt"
+    result.unlink(missing_ok=True)
+    with serving(limits=LIMITS) as client:
+        open_page(browser, client)
+        browser.drop(file)
+        browser.wait(f"document.querySelector('#state').textContent.includes({state!r})")
+        if expected is not None:
+            assert browser.value("document.querySelector('#download').download") == result.name
+            wait_for(result)
+            assert result.read_bytes() == (expected.encode() if isinstance(expected, str) else expected)
+
+
+def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
+    with serving(limits=LIMITS, keys=["secret"], translators={"a": Upper()}) as client:
+        open_page(browser, client)
+        browser.type("x")
+        assert message(browser) == "This server needs an API key."
+        browser.value("document.querySelector('#key').focus()")
+        browser.type("wrong")
+        browser.wait("document.querySelector('#message').textContent.includes('does not know this API key')")
+        browser.value("document.querySelector('#key').value = ''")
+        browser.type("secret")
+        browser.wait("document.querySelectorAll('.words.target').length === 1")
+        browser.value("document.querySelector('#text').focus()")
+        browser.type("y" * 100)
+        assert message(browser).startswith("A line has 101 characters, and this server takes at most 100")
+        choose(browser, "#text", "too long")
+        browser.type("!")
+        browser.value("document.querySelector('#text').value = 'too long'")
+        browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
+        browser.wait("document.querySelector('#message').textContent.includes('a source of 9,999 pieces')")
+        browser.value("document.querySelector('#text').value = ''")
+        browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
+        browser.wait("!document.querySelector('.words') && !document.querySelector('#message span').textContent")
+    browser.type("z")  # the server has stopped
+    browser.wait("document.querySelector('#message').textContent.includes('The server does not answer')")
+    assert browser.value("document.querySelector('#text').value") == "z"
+    assert not browser.value("document.querySelector('#retry').hidden")
+
+
+def test_late_answers_are_dropped(browser: Browser) -> None:
+    with serving(limits=LIMITS, translators={"a": Upper()}) as client:
+        open_page(browser, client)
+        client.translator.released.clear()
+        browser.type("a")
+        browser.wait("!!document.querySelector('.late')")
+        browser.type("b")
+        browser.value("new Promise(resolve => setTimeout(resolve, 400))")
+        client.translator.released.set()
+        browser.wait("!!document.querySelector('.words.target')")
+        assert shown(browser) == ["AB"]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1000, False), (400, True), (320, False)])
+def test_page_fits_its_window(width: int, dark: bool, browser: Browser, client: Client) -> None:
+    open_page(browser, client, width=width, dark=dark)
+    browser.type("שלום עולם\n" + LINE)
+    browser.point("#slots", click=True)
+    browser.wait("document.querySelectorAll('.words.target').length === 4")
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value("getComputedStyle(document.querySelector('.words.source')).direction") == "rtl"
+    paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(21, 25, 30)") == dark
+    fields = "[...document.querySelectorAll('input, select, textarea, progress')]"
+    assert browser.value(f"{fields}.filter(field => !field.labels.length && !field.ariaLabelledByElements)") == []
+
+
+def wait_for(file: Path) -> None:
+    end = time.monotonic() + 20
+    while not file.exists():
+        assert time.monotonic() < end, f"{file} was not downloaded"
+        time.sleep(0.02)
