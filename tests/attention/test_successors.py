@@ -19,6 +19,7 @@ from nmt.attention import (
     DeltaAttention,
     GatedDeltaAttention,
     HashedAttention,
+    LocatedMemoryAttention,
     MesaAttention,
 )
 from nmt.attention.base import Attention
@@ -48,6 +49,24 @@ def abc_loop(attention: AbcAttention) -> Loop:
         keys = sum(torch.outer(p, attention.W_k(state)) for p, state in zip(phi, h, strict=True))
         powers = (keys @ attention.W_q(q) / 5**0.5).exp()
         return mix([p @ (powers / powers.sum()) for p in phi], h)
+
+    return loop
+
+
+def located_memory_loop(attention: LocatedMemoryAttention) -> Loop:
+    def loop(h: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        slots = attention.W_alpha.out_features
+        nearest = min(len(h), slots)
+        alpha = []
+        for s, state in enumerate(h):
+            places = torch.tensor([(s + 0.5) / len(h) - (k + 0.5) / slots for k in range(slots)], dtype=h.dtype)
+            powers = (attention.W_alpha(state) - attention.gamma * nearest**2 * places**2).exp()
+            alpha.append(powers / powers.sum())
+        contexts = sum(torch.outer(a, state) for a, state in zip(alpha, h, strict=True))
+        keys = [attention.W_k(context / total) for context, total in zip(contexts, sum(alpha), strict=True)]
+        content = torch.stack([key @ attention.W_q(q) / 5**0.5 for key in keys])
+        beta = (attention.W_beta(q) + content).exp()
+        return mix([a @ (beta / beta.sum()) for a in alpha], h)
 
     return loop
 
@@ -108,6 +127,8 @@ def hashed_loop(attention: HashedAttention) -> Loop:
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "abc": (lambda: AbcAttention(**SIZES, slots=3), abc_loop),
     "abc over slots": (lambda: AbcAttention(**SIZES, slots=3, softmax_over="slots"), abc_loop),
+    "located_memory": (lambda: LocatedMemoryAttention(**SIZES, slots=3), located_memory_loop),
+    "located_memory, more slots than states": (lambda: LocatedMemoryAttention(**SIZES, slots=9), located_memory_loop),
     "mesa": (lambda: MesaAttention(**SIZES), mesa_loop),
     "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
     "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),

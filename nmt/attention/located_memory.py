@@ -1,0 +1,63 @@
+"""Memory attention whose slots start as stretches of the source, and are compared with the query.
+
+Britz, Guan & Luong (2017), arXiv 1707.00110, with the read of Peng et al. (2022), arXiv 2110.02488, beside its own.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+
+from nmt.attention.base import Attention, Memory
+from nmt.settings.bounds import Size
+
+SHARPNESS = 8.0  # of γ at the start: with K ≥ |S|, each slot then holds almost one source state
+
+EMPTY = 1e-4  # smallest sum of weights that a slot's mean state is divided by: float16 is exact to 6e-8
+
+
+class LocatedMemoryAttention(Attention):
+    """K contexts C_k, one for each of K equal stretches of the source, which a query finds by place and by content.
+
+    C_k = Σ_s α_sk h_s      α_s = softmax(W_α h_s − γ n² (s/|S| − k/K)²)      once per source
+    c_t = Σ_k β_tk C_k      β_t = softmax(W_β d_t + K̃ W_q d_t / √A)           once per query
+
+    Both softmaxes are over the K slots. s and k count to the middle of a state and of a stretch, n = min(|S|, K), and
+    γ is learned. The keys K̃_k = W_k C_k / Σ_s α_sk are those of the mean state of each slot.
+    """
+
+    def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32, key_size: Size = 256) -> None:
+        super().__init__()
+        self.context_size = state_size
+        self.streaming = False  # a stretch depends on the length of the source
+        self.W_alpha = nn.Linear(state_size, slots, bias=False)
+        self.W_beta = nn.Linear(query_size, slots, bias=False)
+        self.W_k = nn.Linear(state_size, key_size, bias=False)
+        self.W_q = nn.Linear(query_size, key_size, bias=False)
+        self.gamma = nn.Parameter(torch.full((), SHARPNESS))
+
+    def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
+        """Return α (B, S, K), the weight of each source state in each context."""
+        scores = self.W_alpha(states)
+        return torch.softmax(scores - self.gamma * self.distances(mask, scores.dtype), dim=2)
+
+    def distances(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return n² (s/|S| − k/K)² (B, S, K), the squared distance of each source state from each stretch."""
+        exact = torch.promote_types(dtype, torch.float32)  # bfloat16 cannot represent every integer above 256
+        slots = self.W_alpha.out_features
+        length = mask.sum(1).clamp(min=1).to(exact)[:, None, None]
+        state = (torch.arange(mask.shape[1], device=mask.device, dtype=exact) + 0.5)[:, None] / length
+        stretch = (torch.arange(slots, device=mask.device, dtype=exact) + 0.5) / slots
+        return (length.clamp(max=slots) * (state - stretch)).square().to(dtype)
+
+    def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
+        memory = super().write_part(states, mask, start, trace)
+        return memory._replace(keys=self.W_k(memory.slots / memory.mass.clamp(min=EMPTY)[..., None]))
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        """Return β (B, Q, K), the weight of each context for each query."""
+        assert memory.keys is not None
+        content = self.W_q(query) @ memory.keys.transpose(1, 2) / sqrt(memory.keys.shape[2])
+        return torch.softmax(self.W_beta(query) + content, dim=2)
