@@ -36,6 +36,8 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search=greedy           faster: one hypothesis instead of five
   nmt-translate model=runs/demo search.beam_size=8 search.n_best=3        the three best translations
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
+  nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
+                                                        keeps numbers, addresses, {{name}} and `code`
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
   nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
@@ -104,6 +106,7 @@ def _require_different_files(options: Translate) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
     paths = {"output": options.output, "input": options.input, "memory": options.memory}
     paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
+    paths |= {"search.glossary": options.search.glossary}
     keys: dict[Path, str] = {}
     for key, path in paths.items():
         if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:

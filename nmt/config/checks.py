@@ -14,6 +14,7 @@ from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
 from nmt.settings.build import build
+from nmt.text.glossary import read_glossary
 from nmt.training.settings import Train
 
 GOLD_LINKS = "nmt.training.gold_links.GoldLinks"
@@ -78,17 +79,17 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
 def _search_conflicts(settings: Train) -> Iterator[str]:
     """Yield what the search for the test set needs and does not have."""
     search = settings.search
-    for name, reason in (("coverage_penalty", "covers nothing"), ("replace_unknown", "aligns no words")):
+    reasons = {"coverage_penalty": "covers nothing"}
+    for name in ("coverage_penalty", "replace_unknown", "glossary", "keep_placeholders"):
         if (value := getattr(search, name)) and not _reads_source(settings):
-            yield (
-                f"search.{name}={str(value).lower()}: a model without attention {reason}; "
-                "remove it or choose another attention"
-            )
-    if search.lexicon is not None:
-        try:
-            read_lexicon(search.lexicon)
-        except UserError as error:
-            yield f"search.lexicon={error}"
+            value, reason = str(value).replace("True", "true"), reasons.get(name, "aligns no words")
+            yield (f"search.{name}={value}: a model without attention {reason}; remove it or choose another attention")
+    for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary)):
+        if (file := getattr(search, name)) is not None:
+            try:
+                read(file)
+            except UserError as error:
+                yield f"search.{name}={error}"
 
 
 def _reads_source(settings: Train) -> bool:

@@ -19,8 +19,12 @@ def read_lexicon(path: str | Path) -> Mapping[str, str]:
 
     Raises UserError, with the line, for a line of another form and for a word with two different translations.
     """
-    changed = os.stat(path).st_mtime_ns if os.path.isfile(path) else None
-    return _read(str(path), changed)
+    return _read(str(path), changed_at(path))
+
+
+def changed_at(path: str | Path) -> int | None:
+    """Return the time at which a file was changed last, in nanoseconds; None for anything else, such as a pipe."""
+    return os.stat(path).st_mtime_ns if os.path.isfile(path) else None
 
 
 @lru_cache(maxsize=1)

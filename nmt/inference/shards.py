@@ -34,6 +34,7 @@ from nmt.inference.translation import alignment_lines, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Workers, run_tasks
+from nmt.text.glossary import read_glossary
 from nmt.text.tokenizer import Tokenizer
 from nmt.version import __version__
 
@@ -110,8 +111,10 @@ class TranslateShard:
         )
         model = model.absolute()
         search = translator.search_options(search, alignments=alignments)
-        if search.lexicon is not None:
-            search = replace(search, lexicon=str(Path(search.lexicon).absolute()))
+        lexicon, glossary = (
+            None if file is None else str(Path(file).absolute()) for file in (search.lexicon, search.glossary)
+        )
+        search = replace(search, lexicon=lexicon, glossary=glossary)
         return cls(
             model=model,
             settings=settings,
@@ -133,6 +136,9 @@ class TranslateShard:
             "scores": self.scores,
             "alignments": self.alignments,
             **{f"search.{name}": value for name, value in asdict(self.search).items()},
+            "glossary": None
+            if self.search.glossary is None
+            else fingerprint(read_glossary(self.search.glossary).targets),
             "lexicon": None if self.search.lexicon is None else fingerprint(read_lexicon(self.search.lexicon)),
         }
 

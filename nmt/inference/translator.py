@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from nmt.data.invisible import remove_invisible
 from nmt.data.lexicon import read_lexicon
 from nmt.data.links import Link, Links, links_from_python
 from nmt.data.words import PieceWords, split_words
@@ -22,6 +23,7 @@ from nmt.errors import UserError, counted
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load
+from nmt.inference.protection import Protected, Protection
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
@@ -31,6 +33,7 @@ from nmt.search.options import SearchOptions
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import is_missing, iterable, text, text_list
 from nmt.system.machine import guard_forks
+from nmt.text.glossary import read_glossary
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -145,18 +148,21 @@ class Translator(Reader):
             raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
         options = self.search_options(options, alignments=alignments)
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
-        finish = partial(self._finish, options, lexicon, alignments)
-        return self._translate_groups(groups, options, finish, on_failure)
+        glossary = None if options.glossary is None else read_glossary(options.glossary)
+        protection = Protection(glossary, placeholders=options.keep_placeholders)
+        finish = partial(self._finish, options, protection, lexicon, alignments)
+        return self._translate_groups(groups, options, protection, finish, on_failure)
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
+        protection: Protection,
         finish: Callable[[Translation, str], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         bulk = Bulk(
-            encode=self._encode_checked,
+            encode=lambda line: self._encode_checked(self._protect(protection, line).text),
             decode=partial(self._decode, options),
             workers=self.runtime.workers,
             max_tokens=self.max_tokens,
@@ -168,7 +174,7 @@ class Translator(Reader):
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
-                        translation if translation.alignment is None else finish(translation, line)
+                        finish(translation, line) if translation is not NO_TRANSLATION else translation
                         for translation, line in zip(translations, lines, strict=True)
                     ]
                 done += len(translations)
@@ -177,22 +183,38 @@ class Translator(Reader):
                 yield translations
         self.conclude_text()
 
+    def _protect(self, protection: Protection, line: str) -> Protected:
+        return protection.protect(remove_invisible(line, self.runtime.properties.remove_invisible))
+
     def _finish(
-        self, options: SearchOptions, lexicon: Mapping[str, str], alignments: bool, translation: Translation, line: str
+        self,
+        options: SearchOptions,
+        protection: Protection,
+        lexicon: Mapping[str, str],
+        alignments: bool,
+        translation: Translation,
+        line: str,
     ) -> Translation:
-        """Return the aligned translation of ``line`` with source words, and without unknown words.
+        """Return the aligned translation of ``line`` with source words, required text, and without unknown words.
 
         Its alignment is removed unless ``alignments`` asks for it.
         """
-        line = self.change_text(line)
-        translation = with_source_words(translation, self.runtime.source.words(line))
+        protected = self._protect(protection, line)
+        if translation.alignment is None:  # nothing was translated
+            return protected.complete(translation)
+        text = self.change_text(protected.text)
+        translation = with_source_words(translation, self.runtime.source.words(text))
+        if not options.rewrites:
+            return translation
+        n_best = translation.n_best
         if options.replace_unknown:
-            source = split_words(line)
-            n_best = _n_best([replace_unknown(best, source, lexicon) for best in translation.n_best], options)
-            if not alignments:
-                n_best = [replace(best, alignment=None, source_words=[], target_words=[]) for best in n_best]
-            translation = replace(n_best[0], n_best=n_best)
-        return translation
+            source = split_words(text)
+            n_best = [replace_unknown(best, source, lexicon) for best in n_best]
+        n_best = [protected.complete(best) for best in n_best]
+        n_best = _n_best(n_best, options)
+        if not alignments:
+            n_best = [replace(best, alignment=None, source_words=[], target_words=[]) for best in n_best]
+        return replace(n_best[0], n_best=n_best)
 
     def _encode_checked(self, line: str) -> list[int]:
         source = self.encode(line)
@@ -221,10 +243,11 @@ class Translator(Reader):
                 f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
             )
         options = options or SearchOptions()
-        for name in ("coverage_penalty", "replace_unknown"):
+        for name in ("coverage_penalty", "replace_unknown", "glossary", "keep_placeholders"):
             if (value := getattr(options, name)) and not self.attention.reads_source:
+                value = str(value).replace("True", "true")
                 raise UserError(
-                    f"search.{name}={str(value).lower()}: needs alignments, but this model has no attention; "
+                    f"search.{name}={value}: needs alignments, but this model has no attention; "
                     f"remove search.{name}, or use another model"
                 )
         if options.replace_unknown and self.runtime.target.spells_bytes:
@@ -234,7 +257,7 @@ class Translator(Reader):
                 stacklevel=2,
             )
             options = replace(options, replace_unknown=False, lexicon=None)
-        return replace(options, keep_weights=alignments or options.replace_unknown)
+        return replace(options, keep_weights=alignments or options.rewrites)
 
     def to_translation(
         self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions
@@ -251,7 +274,7 @@ class Translator(Reader):
             raise UserError(SCORES_NOT_FINITE)
         unknown = MARK if options.replace_unknown else ""
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
-        n_best = n_best if unknown else _n_best(n_best, options)  # replaced words can make texts equal
+        n_best = n_best if options.rewrites else _n_best(n_best, options)  # replaced words can make texts equal
         return replace(n_best[0], n_best=n_best)
 
     def _to_translation(self, source: list[int], hypothesis: Hypothesis, unknown: str) -> Translation:

@@ -45,6 +45,10 @@ class SearchOptions:
     """Allow ``<unk>``, and write the source word that it aligns to in its place. For tokenizers without bytes."""
     lexicon: str | None = None
     """File of source words, a tab and a translation, which ``replace_unknown`` writes instead; null: none."""
+    glossary: str | None = None
+    """File of source terms, a tab and what a translation must write for them; null: none."""
+    keep_placeholders: bool = False
+    """Keep numbers, addresses, ``{name}``, ``%s`` and code as they are."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
@@ -75,6 +79,11 @@ class SearchOptions:
         if self.temperature is not None:
             return "sample"
         return "greedy" if self.beam_size == 1 else "beam"
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether words of a finished translation are replaced."""
+        return self.replace_unknown or self.glossary is not None or self.keep_placeholders
 
     def with_spares(self) -> SearchOptions:
         """Return options for a search that also returns the endings beyond ``n_best``.

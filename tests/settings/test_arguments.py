@@ -171,6 +171,8 @@ SEARCH: dict[str, list[Any]] = {
     "seed": [-1, "x", 1.5, None],
     "replace_unknown": ["yes", 1, None],
     "lexicon": [1, True],
+    "glossary": [1, True],
+    "keep_placeholders": ["yes", 1, None],
     "keep_weights": ["yes", 1, None],
 }
 

@@ -1,0 +1,98 @@
+"""Lines with text that their translation must contain: what the model reads, and what must stay."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from nmt.data.words import WORD, PieceWords, last_words
+from nmt.inference.terms import Required, write_terms
+from nmt.inference.translation import Translation
+from nmt.text.glossary import Glossary
+
+# No pattern reads far ahead from every start, so hostile lines take linear time.
+PLACEHOLDER = re.compile(
+    r"""
+    `[^`]+`                                                        # code
+  | (?<!\w)(?:https?://|www\.)[^\s<>"'`]*[\w/]                     # an address
+  | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+        # an e-mail address
+  | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
+  | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z])  # of printf
+  | &(?:[a-zA-Z]{1,30}|\#\d{1,7}|\#x[0-9a-fA-F]{1,6});             # a character of HTML
+  | (?P<number>(?<!\w)(?<!\d[.,:])\d+(?:[.,:/-]\d+)*(?!\w))
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A line as the model reads it, and the text that its translation must contain."""
+
+    text: str
+    required: Sequence[Required]
+    origins: Sequence[tuple[int, int]]
+    """The part of the original line that each character of ``text`` comes from."""
+
+    line: str
+    """The original line."""
+
+    def complete(self, translation: Translation) -> Translation:
+        """Return a translation of ``text`` with all required text, aligned to words of the original line."""
+        if not self.text:
+            return replace(translation, text=self.line.strip())
+        if self.required:
+            translation = write_terms(translation, self.text, self.required)
+        if self.text == self.line:
+            return translation
+        originals = [match.span(1) for match in WORD.finditer(self.line)]
+        spans = [match.span(1) for match in WORD.finditer(self.text)]
+        first = [bisect_right(originals, self.origins[start][0], key=lambda word: word[1]) for start, _ in spans]
+        last = [bisect_left(originals, self.origins[stop - 1][1], key=lambda word: word[0]) - 1 for _, stop in spans]
+        words = translation.source_words
+        source_words = PieceWords(
+            [first[word] if word >= 0 else word for word in words],
+            [last[word] if word >= 0 else word for word in last_words(words)],
+        )
+        return replace(translation, source_words=source_words)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Finds the terms of a glossary and, with ``placeholders``, text that is not translated."""
+
+    glossary: Glossary | None
+    placeholders: bool
+
+    def protect(self, line: str) -> Protected:
+        """Return a line with stand-ins for placeholders, and what its translation must contain.
+
+        Numbers remain: models copy them, or know their words. A line without words beside its placeholders is empty,
+        because it needs no translation.
+        """
+        text = ""
+        origins = list[tuple[int, int]]()
+        required = list[Required]()
+        end = 0
+        stand_ins = (number for number in map(str, count(1)) if number not in line)
+        for match in PLACEHOLDER.finditer(line) if self.placeholders else ():
+            text += line[end : match.start()]
+            origins += [(at, at + 1) for at in range(end, match.start())]
+            end = match.end()
+            stand_in = "" if match["number"] else next(stand_ins)
+            required.append(Required(len(text), len(text) + len(stand_in or match[0]), match[0], stand_in))
+            text += stand_in or match[0]
+            origins += [match.span()] * (len(text) - len(origins))
+        text += line[end:]
+        origins += [(at, at + 1) for at in range(end, len(line))]
+        if required and not any(
+            text[at].isalnum() and not any(item.start <= at < item.stop for item in required) for at in range(len(text))
+        ):
+            return Protected("", [], [], line)  # nothing is left to translate
+        for term in self.glossary.matches(text) if self.glossary else ():
+            if not any(item.start < term.stop and term.start < item.stop for item in required):
+                required.append(Required(term.start, term.stop, term.target, capital=term.capital))
+        return Protected(text, required, origins, line)

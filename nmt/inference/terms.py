@@ -1,0 +1,265 @@
+"""Write the text that a translation must contain: glossary terms and placeholders, where attention says.
+
+Like ``unknown_words``, it changes finished translations, so it works with every search and engine.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.alignment.word_weights import merge_pieces, split_unspaced
+from nmt.data.words import WORD, PieceWords, last_words
+from nmt.inference.translation import Translation
+from nmt.text.writing import UNSPACED
+
+
+class Required(NamedTuple):
+    """Text that the translation of a line must contain."""
+
+    start: int
+    """Index of its first character in the source."""
+    stop: int
+    text: str
+    stand_in: str = ""
+    """Text that the model reads there; empty: the source as it was."""
+    capital: bool = False
+    """Whether its first letter is a capital if it is the first word of the translation."""
+
+
+class Edit(NamedTuple):
+    """A change of a text: ``text`` replaces the characters from ``start`` to ``stop``."""
+
+    start: int
+    stop: int
+    text: str
+    source: Sequence[int] = ()
+    """Source units that inserted text is linked to."""
+
+
+class Units(NamedTuple):
+    """The units of a source and its translation: words, or in scripts without spaces tokens."""
+
+    source: list[tuple[int, int]]
+    """Start and end of each unit."""
+    target: list[tuple[int, int]]
+    of_target: PieceWords
+    """Unit of each target token."""
+    of_source: PieceWords
+    weights: np.ndarray
+    """Weight (J, I) of each source unit for each target unit."""
+
+    def links(self) -> list[int]:
+        """Return the source unit of each target unit, −1 for one without weights."""
+        return [int(row.argmax()) if row.any() else -1 for row in self.weights]
+
+
+def aligned_units(translation: Translation, source: str) -> Units:
+    """Return the units of ``source`` and of its translation, with the weights between them."""
+    assert translation.alignment is not None
+    target, of_target = _units(translation.text, translation.tokens, translation.target_words)
+    columns, of_source = _units(source, translation.source_tokens, translation.source_words)
+    inner = translation.alignment[: len(of_target), : len(of_source)]
+    merged = merge_pieces(inner, of_source, of_target)
+    weights = np.zeros((len(target), len(columns)))
+    weights[: merged.shape[0], : merged.shape[1]] = merged
+    return Units(source=columns, target=target, of_target=of_target, of_source=of_source, weights=weights)
+
+
+def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
+    """Return where the units of a text start and end, and the unit of each piece."""
+    spans = [match.span(1) for match in WORD.finditer(text)]
+    if UNSPACED.search(text):
+        labels, numbers = split_unspaced([text[start:stop] for start, stop in spans], pieces, words)
+        split = list[tuple[int, int]]()
+        at = 0
+        for label in labels:
+            at = text.find(label, at)  # only spaces lie between
+            if at < 0 or (split and text[split[-1][1] : at].strip(" \t")):  # normalisation has changed characters
+                break
+            split.append((at, at := at + len(label)))
+        else:
+            return split, numbers
+    return spans, PieceWords(words, last_words(words))
+
+
+def write_terms(translation: Translation, source: str, required: Sequence[Required]) -> Translation:
+    """Return the translation of ``source`` with all ``required`` texts, each as often as it is required.
+
+    A text, or its stand-in, stays where the translation has it. Other texts replace the words that are aligned to their
+    source, or are inserted beside the words that are aligned to its neighbours.
+    """
+    text = translation.text
+    units = aligned_units(translation, source)
+    links = units.links()
+    edits = list[Edit]()
+    # The longest text first: "York" must not take the end of "New York".
+    for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
+        columns = [i for i, (start, stop) in enumerate(units.source) if start < item.stop and item.start < stop]
+        strength = units.weights[:, columns].sum(axis=1)
+        aligned = [j for j, i in enumerate(links) if i in columns]
+        free = _Free(text, units.target, edits)
+        span = free.occurrence(item.stand_in or item.text, strength) or free.run(aligned, strength)
+        if span is None:
+            at, new = free.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
+            edits.append(Edit(at, at, new, columns))
+        else:
+            is_first = not any(map(str.isalnum, text[: span[0]]))
+            new = item.text[0].upper() + item.text[1:] if item.capital and is_first else item.text
+            edits.append(Edit(*span, new))
+    for stand_in in {item.stand_in for item in required} - {""}:
+        while span := _Free(text, units.target, edits).occurrence(stand_in, np.zeros(len(links))):
+            edits.append(Edit(len(text[: span[0]].rstrip()), span[1], ""))
+    return apply_edits(translation, units, edits)
+
+
+class _Free(NamedTuple):
+    """A translation, its units, and the edits that its text has so far."""
+
+    text: str
+    units: Sequence[tuple[int, int]]
+    edits: Sequence[Edit]
+
+    def has(self, start: int, stop: int) -> bool:
+        """Return whether no edit has changed these characters."""
+        return not any(edit.start < stop and start < edit.stop for edit in self.edits)
+
+    def occurrence(self, words: str, strength: np.ndarray) -> tuple[int, int] | None:
+        """Return where ``words`` stand in the text, in any case: the strongest occurrence that is not changed."""
+        pattern = _boundary(words[0], "(?<!%s)") + re.escape(words) + _boundary(words[-1], "(?!%s)")
+        spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE) if self.has(*match.span())]
+
+        def strongest(span: tuple[int, int]) -> float:
+            return max(
+                (strength[j] for j, (start, stop) in enumerate(self.units) if start < span[1] and span[0] < stop),
+                default=0.0,
+            )
+
+        return max(spans, key=strongest, default=None)
+
+    def run(self, aligned: Sequence[int], strength: np.ndarray) -> tuple[int, int] | None:
+        """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
+        spans = {j: core for j in aligned if (core := _core(self.text, *self.units[j])) and self.has(*core)}
+        runs = list[list[int]]()
+        for j in spans:
+            if runs and runs[-1][-1] == j - 1 and self.has(spans[j - 1][1], spans[j][0]):
+                runs[-1].append(j)
+            else:
+                runs.append([j])
+        best = max(runs, key=lambda run: strength[run].sum(), default=None)
+        return None if best is None else (spans[best[0]][0], spans[best[-1]][1])
+
+    def insertion(self, new: str, index: int) -> tuple[int, str]:
+        """Return where to insert a text before the unit ``index``, and the text with a space."""
+        while 0 < index == len(self.units) and not _core(self.text, *self.units[index - 1]):
+            index -= 1  # before the full stop
+        if index == 0:
+            return 0, new + _space(new[-1], self.text[:1])
+        start, stop = self.units[index - 1]
+        at = stop if index < len(self.units) else _core(self.text, start, stop)[1]  # type: ignore[index]
+        at = max([at, *(edit.stop for edit in self.edits if edit.start < at < edit.stop)])
+        return at, _space(self.text[at - 1], new[0]) + new
+
+
+def _boundary(edge: str, lookaround: str) -> str:
+    """Return a pattern for the end of a word: a word may not go on, and neither may a number."""
+    if edge.isdigit():
+        return lookaround % (r"\d[.,:]" if "<" in lookaround else r"[.,:]\d") + lookaround % r"\w"
+    return lookaround % r"\w" if edge.isalnum() and not UNSPACED.match(edge) else ""
+
+
+def _core(text: str, start: int, stop: int) -> tuple[int, int] | None:
+    """Return where the first and the last letter or digit stand in a part of a text; None without any."""
+    inside = [at for at in range(start, stop) if text[at].isalnum()]
+    return (inside[0], inside[-1] + 1) if inside else None
+
+
+def _space(left: str, right: str) -> str:
+    return " " if right and not (UNSPACED.match(left) and UNSPACED.match(right)) else ""
+
+
+def insertion_index(links: Sequence[int], start: int, stop: int) -> int:
+    """Return before which target unit the translation of the source units ``start`` to ``stop`` belongs.
+
+    Their nearest neighbour with a translation decides.
+    """
+    for distance in range(max(start, max(links, default=0) + 1 - stop)):
+        if (left := start - 1 - distance) >= 0 and left in links:
+            return len(links) - [*reversed(links)].index(left)
+        if (right := stop + distance) in links:
+            return links.index(right)
+    return len(links)
+
+
+class _Edited:
+    """A text after edits, which are sorted and do not overlap, and where the parts of the old text are in it."""
+
+    def __init__(self, text: str, edits: Sequence[Edit]) -> None:
+        self.edits = edits
+        self.text = ""
+        self.growth = [0]  # of the text before each edit, and at the end
+        end = 0
+        for edit in edits:
+            self.text += text[end : edit.start] + edit.text
+            end = edit.stop
+            self.growth.append(len(self.text) - end)
+        self.text += text[end:]
+        self._words = [match.span(1) for match in WORD.finditer(self.text)]
+
+    def words(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first and last word of a part of the new text; −1 without words."""
+        first = bisect_right(self._words, start, key=lambda word: word[1])
+        last = bisect_left(self._words, stop, key=lambda word: word[0]) - 1
+        return (first, last) if start < stop and first <= last else (-1, -1)
+
+    def moved(self, start: int, stop: int) -> tuple[int, int]:
+        """Return where a part of the old text is in the new one. A replaced end grows or shrinks with its edit."""
+        # Text that is inserted before the full stop of a word is another word.
+        stop = min([stop, *(edit.start for edit in self.edits if edit.source and start < edit.start < stop)])
+        before = bisect_right(self.edits, start, key=lambda edit: edit.stop)
+        within = bisect_left(self.edits, stop, key=lambda edit: edit.start)
+        first = min([start, *(edit.start for edit in self.edits[before : before + 1])]) + self.growth[before]
+        last = max([stop, *(edit.stop for edit in self.edits[:within][-1:])]) + self.growth[within]
+        return first, last
+
+
+def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -> Translation:
+    """Return the translation with changed text, and with the words of its tokens and of inserted text.
+
+    Replaced words belong to the tokens of the words before. Inserted text is a new token, aligned to its source units.
+    """
+    edits = [edit for edit in edits if translation.text[edit.start : edit.stop] != edit.text]
+    edits.sort(key=lambda edit: (edit.start, edit.stop, *edit.source[:1]))
+    edited = _Edited(translation.text, edits)
+    old = [*zip(units.of_target, units.of_target.last, strict=True)]
+    spans = [
+        edited.words(*edited.moved(units.target[first][0], units.target[last][1])) if first >= 0 else (-1, -1)
+        for first, last in old
+    ]
+    tokens = [*translation.tokens]
+    alignment = translation.alignment
+    assert alignment is not None
+    for number, edit in reversed([*enumerate(edits)]):
+        if not edit.source:
+            continue
+        behind = (t for t, (unit, _) in enumerate(old) if unit >= 0 and units.target[unit][0] >= edit.start)
+        row = next(behind, len(old))
+        inside = edit.text.strip()
+        start = edit.start + edited.growth[number] + edit.text.index(inside)
+        spans.insert(row, edited.words(start, start + len(inside)))
+        tokens.insert(row, f"▁{inside}")
+        linked = [unit in edit.source for unit in units.of_source]
+        alignment = np.insert(alignment, row, 0, axis=0)
+        alignment[row, : len(linked)] = linked
+    return replace(
+        translation,
+        text=edited.text,
+        tokens=tokens,
+        target_words=PieceWords([first for first, _ in spans], [last for _, last in spans]),
+        alignment=alignment,
+    )

@@ -1,0 +1,111 @@
+"""Glossaries: files of source terms and the target terms that a translation must use, and their matches in a line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.data.lexicon import changed_at
+from nmt.data.text_files import read_lines
+from nmt.errors import UserError
+from nmt.text.writing import UNSPACED
+
+STEM = "*"  # at the end of a term: any letters may follow
+SENTENCE_ENDS = frozenset(".!?:")
+
+
+class Match(NamedTuple):
+    """A term in a line: its characters from ``start`` to ``stop``, and what the translation must contain."""
+
+    start: int
+    stop: int
+    target: str
+    capital: bool
+    """Whether the line has a sentence-initial capital where the glossary has a small letter."""
+
+
+class Glossary:
+    """The target of each source term. A term that ends in ``*`` also matches if more letters follow."""
+
+    def __init__(self, targets: Mapping[str, str]) -> None:
+        """Index the targets of source terms; an empty target keeps the source as it is."""
+        self.targets = targets
+        self._by_tokens: dict[str, str] = {}
+        self._longest = 0
+        for term, target in targets.items():
+            stem = term.endswith(STEM) and term != STEM
+            tokens = [term[start:stop] for start, stop in token_spans(term.removesuffix(STEM) if stem else term)]
+            self._by_tokens[" ".join(tokens) + STEM * stem] = target
+            self._longest = max(self._longest, len(tokens))
+
+    def matches(self, line: str) -> Iterator[Match]:
+        """Yield the terms of a line from left to right. Where several terms start, the longest one matches."""
+        spans = token_spans(line)
+        words = [line[start:stop] for start, stop in spans]
+        row = 0
+        while row < len(words):
+            following = words[row : row + self._longest]
+            length, target = self._first(following)
+            capital = False
+            if not length and (row == 0 or words[row - 1] in SENTENCE_ENDS):
+                length, target = self._first([words[row][0].lower() + words[row][1:], *following[1:]])
+                capital = length > 0 and target != ""
+            if length:
+                start, _ = spans[row]
+                _, stop = spans[row + length - 1]
+                yield Match(start, stop, target or line[start:stop], capital)
+            row += max(length, 1)
+
+    def _first(self, words: list[str]) -> tuple[int, str]:
+        """Return the number of tokens and the target of the longest term that ``words`` start with; 0 without one."""
+        for length in range(len(words), 0, -1):
+            key = " ".join(words[:length])
+            if key in self._by_tokens:
+                return length, self._by_tokens[key]
+            for cut in range(len(words[length - 1])):
+                if (stem := key[: len(key) - cut] + STEM) in self._by_tokens:
+                    return length, self._by_tokens[stem]
+        return 0, ""
+
+
+def token_spans(line: str) -> list[tuple[int, int]]:
+    """Return where each token starts and ends: a word, a mark, or a character of a script without spaces."""
+    spans: list[tuple[int, int]] = []
+    inside = False
+    for at, character in enumerate(line):
+        is_letter = character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")
+        joins = is_letter and not UNSPACED.match(character)
+        if joins and inside:
+            spans[-1] = (spans[-1][0], at + 1)
+        elif not character.isspace():
+            spans.append((at, at + 1))
+        inside = joins
+    return spans
+
+
+def read_glossary(path: str | Path) -> Glossary:
+    """Return the glossary in a file, which is read again if it changes.
+
+    Each line has a source term, a tab and its target; a term without a target is kept. Blank lines count for nothing.
+    Raises UserError, with the line, for a line of another form and for a term with two different targets.
+    """
+    return _read(str(path), changed_at(path))
+
+
+@lru_cache(maxsize=2)
+def _read(path: str, changed: int | None) -> Glossary:
+    targets: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        term, _, target = line.partition("\t")
+        term = " ".join(term.split())
+        if not term.removesuffix(STEM) or "\t" in target:
+            raise UserError(f"{path}:{number}: {line!r:.80}: write a source term, a tab and its target")
+        target = " ".join(target.split())
+        if targets.setdefault(term, target) != target:
+            raise UserError(f"{path}:{number}: {line!r:.80}: the term has another target above; keep one of them")
+    return Glossary(targets)

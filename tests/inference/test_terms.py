@@ -1,0 +1,324 @@
+"""Glossary terms and placeholders: each is in the translation, whatever the attention, search, engine and batch."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import random_model, tiny_config, trained_model
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizer_kinds import tokenizer_of
+
+from nmt.config import config_dir, train_config
+from nmt.data.words import PieceWords, split_words
+from nmt.errors import UserError
+from nmt.inference.engines import LoadSettings
+from nmt.inference.memories import encode_line, translate_encoded
+from nmt.inference.model_folder import save_folder
+from nmt.inference.onnx.export import export
+from nmt.inference.onnx.model import open_onnx
+from nmt.inference.protection import Protection
+from nmt.inference.shards import Shard, TranslateShard
+from nmt.inference.terms import Required, write_terms
+from nmt.inference.translation import Translation, alignment_lines
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+
+NAMES = sorted({path.stem for path in (config_dir() / "attention").glob("*.yaml")} - {"none"})
+KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words", "ours"]
+TERMS = {"dogs": "Hunde", "New York": "", "two": "zwei kleine", "g*": "Gartenzaun", "a b": "ab", "東京": "京"}
+LINES = [
+    "two dogs",
+    "in New York , two x",
+    "ein Garten g",
+    "a b c d e f g",
+    "Two dogs, two (dogs)!",
+    "mein 東京 x",
+    "x y",
+]
+PLACEHOLDERS = [
+    "{name}",
+    "%s",
+    "http://a.b/c?d=1&e",
+    "www.x.org",
+    "me@x.org",
+    "`u v`",
+    "3,500",
+    "%(n)d",
+    "${x}",
+    "&nbsp;",
+]
+BEAM = SearchOptions(beam_size=4, n_best=4, max_length=7, keep_placeholders=True)
+SEARCHES = {
+    "beam": BEAM,
+    "greedy": replace(BEAM, beam_size=1, n_best=1),
+    "sample": replace(BEAM, temperature=1.5, n_best=3),
+}
+
+
+def make_translator(name: str = "luong", kind: str = "ours") -> Translator:
+    """Return a random model of this tokenizer."""
+    tokenizer = tokenizer_of(kind)
+    config = tiny_config(train_config([f"attention={name}"]).attention)
+    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
+    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+
+
+@pytest.fixture
+def glossary(tmp_path: Path) -> str:
+    file = tmp_path / "terms.tsv"
+    file.write_text("".join(f"{source}\t{target}\n" for source, target in TERMS.items()), "utf-8")
+    return str(file)
+
+
+def required_words(line: str) -> Counter[str]:
+    """Return how often each target is required, found without the code under test."""
+    counts: Counter[str] = Counter()
+    for pattern, target in [
+        (r"\bdogs\b", "Hunde"),
+        (r"\bNew York\b", "New York"),
+        (r"\b[Tt]wo\b", "zwei kleine"),
+        (r"\bg\w*", "Gartenzaun"),
+        (r"\ba b\b", "ab"),
+        ("東京", "京"),
+    ]:
+        counts[target] = len(re.findall(pattern, line))
+    return +counts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_term_is_written(search: str, kind: str, glossary: str) -> None:
+    check(make_translator(kind=kind), replace(SEARCHES[search], glossary=glossary))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NAMES)
+def test_every_attention_writes_terms(name: str, glossary: str) -> None:
+    check(make_translator(name), replace(BEAM, glossary=glossary))
+
+
+def check(translator: Translator, options: SearchOptions) -> None:
+    rng = random.Random(3)
+    placed = [f"{line} {rng.choice(PLACEHOLDERS)} {rng.choice(PLACEHOLDERS)}" for line in LINES]
+    lines = [*LINES, *placed]
+    plain = translator.translate(lines, replace(options, glossary=None, keep_placeholders=False))
+    translations = translator.translate(lines, options)
+    for line, before, translation in zip(lines, plain, translations, strict=True):
+        counts = required_words(line)
+        kept = Counter(word for word in PLACEHOLDERS if word in line for _ in range(line.count(word)))
+        for best in translation.n_best:
+            for text, count in counts.items():
+                assert best.text.lower().count(text.lower()) >= count
+            for text, count in kept.items():
+                assert best.text.count(text) >= count
+            assert best.text == " ".join(split_words(best.text))
+            check_words(best, line)
+        if not counts and not kept:
+            assert [best.text for best in translation.n_best] == [best.text for best in before.n_best]
+    without = translator.translate(lines, options, alignments=False)
+    alone = [translator.translate([line], options)[0] for line in lines]
+    texts = [[best.text for best in translation.n_best] for translation in translations]
+    assert texts == [[best.text for best in translation.n_best] for translation in without]
+    assert texts == [[best.text for best in translation.n_best] for translation in alone]
+    if options.method == "beam":
+        assert all(len({*of_line}) == len(of_line) for of_line in texts)
+
+
+def check_words(best: Translation, line: str) -> None:
+    """Check that the words of all tokens are in order, and that links join words that exist."""
+    assert best.alignment is not None and len(best.alignment) == len(best.tokens)
+    assert max(best.target_words.last, default=-1) == len(split_words(best.text)) - 1
+    numbers = [word for word in best.target_words if word >= 0]
+    assert numbers == sorted(numbers)
+    assert max(best.source_words.last, default=-1) == len(split_words(line)) - 1
+    for link in alignment_lines([replace(best, n_best=[])])[0].split():
+        i, j = map(int, link.split("-"))
+        split_words(line)[i], split_words(best.text)[j]
+
+
+PIECES = st.sampled_from("a dog runs , today . Zoë".split())
+
+
+@given(
+    words=st.lists(PIECES, min_size=1, max_size=6),
+    placeholders=st.lists(st.sampled_from(PLACEHOLDERS), min_size=1, max_size=3),
+    output=st.lists(st.sampled_from("ein Hund 1 2 1, läuft heute .".split()), max_size=7),
+    seed=st.integers(0, 100),
+)
+def test_each_placeholder_is_written_once(
+    words: list[str], placeholders: list[str], output: list[str], seed: int
+) -> None:
+    """Even for arbitrary translations and weights, which may repeat the stand-ins."""
+    rng = np.random.default_rng(seed)
+    line = [*words]
+    for placeholder in placeholders:
+        line.insert(rng.integers(len(line) + 1), placeholder)
+    protected = Protection(None, placeholders=True).protect(" ".join(line))
+    if not any(map(str.isalnum, "".join(words))):
+        assert protected.text == "" and protected.complete(Translation("")).text == " ".join(line)
+        return
+    source = split_words(protected.text)
+    best = Translation(
+        " ".join(output),
+        source_tokens=[*source, "</s>"],
+        tokens=[*output, "</s>"],
+        source_words=PieceWords(range(len(source))),
+        target_words=PieceWords(range(len(output))),
+        alignment=rng.random((len(output) + 1, len(source) + 1)) * rng.integers(2, size=(len(output) + 1, 1)),
+    )
+    written = protected.complete(best)
+    for placeholder in {*placeholders}:
+        assert written.text.count(placeholder) == placeholders.count(placeholder)
+    rest = written.text
+    for placeholder in placeholders:
+        rest = rest.replace(placeholder, " ")
+    assert not Counter(re.findall(r"\w+", rest)) - Counter(re.findall(r"\w+", " ".join(output)))  # nothing else is new
+    check_words(written, " ".join(line))
+
+
+def test_a_thousand_placeholders_are_kept() -> None:
+    rng = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+
+    def name() -> str:
+        return "".join(rng.choices(letters, k=rng.randint(1, 9)))
+
+    makers = [
+        lambda: f"{{{name()}}}",
+        lambda: f"%({name()})s",
+        lambda: f"https://{name()}.org/{name()}?{name()}={rng.randint(0, 99)}",
+        lambda: f"{name()}.{name()}@{name()}.com",
+        lambda: f"`{name()} {name()}()`",
+        lambda: f"{rng.randint(0, 9999)}.{rng.randint(0, 99)}",
+    ]
+    placeholders = [rng.choice(makers)() for _ in range(1000)]
+    lines = [" ".join([*rng.choices(["dogs", "ein", "c,"], k=rng.randint(0, 4)), word, "x"]) for word in placeholders]
+    texts = make_translator().texts(lines, SEARCHES["greedy"])
+    assert all(placeholder in text for placeholder, text in zip(placeholders, texts, strict=True))
+
+
+def aligned(source: str, target: str, links: str) -> Translation:
+    """Return a translation with one token per word, and these links as weights."""
+    weights = np.zeros((len(target.split()) + 1, len(source.split()) + 1))
+    for link in links.split():
+        i, j = map(int, link.split("-"))
+        weights[j, i] = 1
+    return Translation(
+        target,
+        source_tokens=[*source.split(), "</s>"],
+        tokens=[*target.split(), "</s>"],
+        source_words=PieceWords(range(len(source.split()))),
+        target_words=PieceWords(range(len(target.split()))),
+        alignment=weights,
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "terms", "expected", "new_links"),
+    [
+        # The aligned word is replaced, without its punctuation.
+        ("the dog.", "der (Hund).", "0-0 1-1", {"dog": "Köter"}, "der (Köter).", "0-0 1-1"),
+        # Text that is present stays, and the occurrence with the larger weight is used.
+        ("dog dogs", "hund Hund", "0-1 1-0", {"dog": "Hund"}, "hund Hund", "0-1 1-0"),
+        # Several aligned words become one, and one becomes several.
+        ("hot dog now", "heißer Hund jetzt", "0-0 1-1 2-2", {"hot dog": "Wurst"}, "Wurst jetzt", "0-0 2-1"),
+        (
+            "a dog now",
+            "ein Hund jetzt",
+            "0-0 1-1 2-2",
+            {"dog": "kleiner Hund"},
+            "ein kleiner Hund jetzt",
+            "0-0 1-1 1-2 2-3",
+        ),
+        # Without aligned words, the neighbours decide; a full stop stays at the end.
+        ("a dog runs", "ein läuft", "0-0 2-1", {"dog": "Hund"}, "ein Hund läuft", "0-0 1-1 2-2"),
+        ("a dog runs", "läuft ein.", "0-1 2-0", {"dog": "Hund"}, "läuft ein Hund.", "0-1 1-2 2-0"),
+        ("dog runs", "läuft", "1-0", {"dog": "der Hund"}, "der Hund läuft", "0-0 0-1 1-2"),
+        ("dog", "", "", {"dog": "Hund"}, "Hund", "0-0"),
+        # Two terms without aligned words keep their order.
+        ("dog and cat", "und", "1-0", {"dog": "Hund", "cat": "Katze"}, "Hund und Katze", "0-0 1-1 2-2"),
+        ("a dog cat", "ein", "0-0", {"dog": "Hund", "cat": "Katze"}, "ein Hund Katze", "0-0 1-1 2-2"),
+        # A sentence-initial capital carries over at the start only.
+        ("Dog runs", "Hund läuft", "0-0 1-1", {"dog": "köter"}, "Köter läuft", "0-0 1-1"),
+        ("Dog runs", "läuft Hund", "0-1 1-0", {"dog": "köter"}, "läuft köter", "0-1 1-0"),
+        # The longer term is not broken by the shorter one.
+        ("York , New York", "New York", "0-1 2-0 3-1", {"York": "", "New York": ""}, "York New York", "0-0 0-2 2-1"),
+    ],
+)
+def test_terms_are_written_where_the_alignment_says(
+    source: str, target: str, links: str, terms: dict[str, str], expected: str, new_links: str, tmp_path: Path
+) -> None:
+    from nmt.text.glossary import Glossary
+
+    protected = Protection(Glossary(terms), placeholders=False).protect(source)
+    written = protected.complete(aligned(source, target, links))
+    assert written.text == expected
+    assert alignment_lines([written]) == [new_links]
+
+
+def test_scripts_without_spaces_are_changed_by_token() -> None:
+    source, target = "我爱北京", "私は東京が好き"
+    translation = Translation(
+        target,
+        source_tokens=["▁我", "爱", "北京", "</s>"],
+        tokens=["▁私", "は", "東京", "が", "好き", "</s>"],
+        source_words=PieceWords([0, 0, 0]),
+        target_words=PieceWords([0] * 5),
+        alignment=np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]]),
+    )
+    assert write_terms(translation, source, [Required(2, 4, "北京")]).text == "私は北京が好き"
+    assert write_terms(translation, source, [Required(2, 4, "好き")]).text == target
+    nowhere = replace(translation, alignment=translation.alignment * [1, 1, 0, 1])
+    assert write_terms(nowhere, source, [Required(2, 4, "北京")]).text == "私は東京が好き北京"
+
+
+def test_what_cannot_be_done_is_refused(tmp_path: Path, glossary: str) -> None:
+    for options, shown in [
+        (SearchOptions(glossary=glossary), f"search.glossary={glossary}"),
+        (SearchOptions(keep_placeholders=True), "search.keep_placeholders=true"),
+    ]:
+        with pytest.raises(
+            UserError, match=f"^{re.escape(shown)}: needs alignments, but this model has no attention; "
+        ):
+            make_translator("none").texts(LINES, options)
+        translator = make_translator()
+        with pytest.raises(UserError, match=f"^{re.escape(shown)}: stored memories keep no words; remove it"):
+            translate_encoded(translator, [encode_line(translator, "two", trace=True)], options)
+    with pytest.raises(UserError, match="a: No such file"):
+        translator.texts(LINES, SearchOptions(glossary=str(tmp_path / "a")))
+
+
+@pytest.mark.thorough
+def test_onnx_writes_the_same_terms(tmp_path: Path, glossary: str) -> None:
+    translator = make_translator("memory")
+    save_folder(tmp_path, translator.trained)
+    export(translator.trained, tmp_path, engines=("onnx",))
+    options = replace(BEAM, glossary=glossary)
+    lines = [f"{line} {placeholder}" for line in LINES for placeholder in PLACEHOLDERS[:4]]
+    onnx = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1)), check_text=False)
+    assert onnx.texts(lines, options) == translator.texts(lines, options)
+
+
+def test_shards_depend_on_the_content_of_the_glossary(
+    tmp_path: Path, glossary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = make_translator()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_folder(folder, translator.trained)
+    monkeypatch.chdir(tmp_path)
+    options = replace(BEAM, glossary="terms.tsv")
+    job = TranslateShard.of(translator, folder, LoadSettings(), search=options, scores=False, alignments=True)
+    monkeypatch.chdir(tmp_path.parent)  # as a worker may have another working directory
+    best = translator.translate(LINES, replace(BEAM, glossary=glossary))
+    assert job(Shard(0, 0, LINES)).links == alignment_lines(best)
+    before = job.record()
+    Path(glossary).write_text("dogs\tKatzen\n", "utf-8")
+    assert job.record() != before

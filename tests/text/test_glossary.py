@@ -1,0 +1,115 @@
+"""Glossary files and their matches in a line, compared with a search through all parts of the line."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import UserError
+from nmt.text.glossary import Glossary, read_glossary
+
+TERMS = {
+    "dog": "Hund",
+    "hot dog": "Würstchen",
+    "New York": "",
+    "New York Times": "NYT",
+    "Hund*": "dog",
+    "U.S.": "USA",
+    "北京": "Peking",
+    "red hat*": "roter Hut",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("a dog , dogs and a hot dog.", [("dog", "Hund"), ("hot dog", "Würstchen")]),
+        (
+            "Dog? Dog, Dog",
+            [("Dog", "Hund"), ("Dog", "Hund")],
+        ),
+        ("the New York Times of New York", [("New York Times", "NYT"), ("New York", "New York")]),
+        ("Hunde, Hundes, Hund; Schäferhund", [("Hunde", "dog"), ("Hundes", "dog"), ("Hund", "dog")]),
+        ("the U.S.", [("U.S.", "USA")]),
+        ("我爱北京市", [("北京", "Peking")]),
+        ("red hats and a red hat", [("red hats", "roter Hut"), ("red hat", "roter Hut")]),
+        ("hot\tdog", [("hot\tdog", "Würstchen")]),
+        ("dog_ dog\u0301 2dog", []),
+        ("", []),
+    ],
+)
+def test_terms_are_matched(line: str, expected: list[tuple[str, str]]) -> None:
+    assert [(line[match.start : match.stop], match.target) for match in Glossary(TERMS).matches(line)] == expected
+
+
+@given(
+    st.lists(st.sampled_from("a b ab A B aB . *".split()), max_size=12),
+    st.dictionaries(
+        st.lists(st.sampled_from("a b ab B".split()), min_size=1, max_size=3).map(" ".join),
+        st.just("x"),
+        max_size=5,
+    ),
+)
+def test_matches_are_the_longest_from_left_to_right(words: list[str], terms: dict[str, str]) -> None:
+    line = " ".join(words)
+    expected = []
+    at = 0
+    while at < len(words):
+        starts = [words[at]]
+        if at == 0 or words[at - 1] == ".":
+            starts.append(words[at][0].lower() + words[at][1:])
+        for start in starts:
+            fits = [
+                len(term.split()) for term in terms if [start, *words[at + 1 :]][: len(term.split())] == term.split()
+            ]
+            if fits:
+                expected.append((at, max(fits)))
+                at += max(fits) - 1
+                break
+        at += 1
+    offsets = [match.start() for match in re.finditer(r"\S+", line)] + [len(line) + 1]
+    matches = [*Glossary(terms).matches(line)]
+    assert [(match.start, match.stop) for match in matches] == [
+        (offsets[first], offsets[first + length] - 1) for first, length in expected
+    ]
+    assert all(match.stop <= other.start for match, other in pairwise(matches))
+
+
+def test_capital_is_named_only_at_the_start_of_a_sentence() -> None:
+    matches = Glossary({"big dog": "Hund", "Cat": "Katze", "x": ""}).matches("Big dog. Cat . X")
+    assert [match.capital for match in matches] == [True, False, False]
+
+
+def test_file_is_read_and_read_again_if_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "terms.tsv"
+    file.write_text("hot  dog\t ein  Würstchen \n\nNew York\nMax\t\n", "utf-8")
+    glossary = read_glossary(file)
+    assert (
+        glossary.targets == {"hot dog": "ein Würstchen", "New York": "", "Max": ""} and read_glossary(file) is glossary
+    )
+    file.write_text("x\tz\n", "utf-8")
+    os.utime(file, ns=(0, 0))
+    assert read_glossary(file).targets == {"x": "z"}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("\tx", "write a source term, a tab and its target"),
+        ("*\tx", "write a source term"),
+        ("a\tb\tc", "write a source term"),
+        ("dog\tKöter", "the term has another target above; keep one of them"),
+    ],
+)
+def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "terms.tsv"
+    file.write_text(f"dog\tHund\n{line}\n", "utf-8")
+    with pytest.raises(UserError) as caught:
+        read_glossary(file)
+    assert str(caught.value).startswith(f"{file}:2: {line!r}: {problem}")
