@@ -9,6 +9,7 @@ import pytest
 
 from nmt.alignment.word_weights import (
     argmax_links,
+    display_slots,
     display_weights,
     linked_pieces,
     merge_pieces,
@@ -55,6 +56,20 @@ def test_display_weights_pad_lost_words_and_refuse_other_text() -> None:
         display_weights(translation, "ab", "x y")
     with pytest.raises(ValueError, match="target: 1 word, the alignment has 2"):
         display_weights(translation, "a b", "xy")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slots_of_words_give_the_alignment_of_words(seed: int) -> None:
+    """Pieces a|a, b c (one piece of two words), none and </s>; the word d has none. Rows of β α sum to 1 here."""
+    random = np.random.default_rng(seed)
+    write, read = random.dirichlet(np.ones(5), size=3), random.dirichlet(np.ones(3), size=5)
+    source_words, target_words = PieceWords([0, 0, 1, -1], [0, 0, 2, -1]), PieceWords([0, 1, 1, -1])
+    tokens = ["▁a", "a", "▁b▁c", "", "</s>"]
+    translation = Translation(read @ write, source_words, target_words, tokens, ["▁x", "▁y", "y", "", "</s>"])
+    source, target = display_slots(translation, "aa bc c d", "x yy z", write, read)
+    expected = merge_pieces(read @ write, source_words, target_words)
+    assert expected.shape == (2, 3) and source.shape == (4, 3) and target.shape == (3, 3)
+    np.testing.assert_allclose(target @ source.T, np.pad(expected, [(0, 1), (0, 1)]))
 
 
 def test_pieces_of_several_words_and_of_none() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from builders import save_random, tiny_config
 from served import Client, serving
-from server.word_models import tiny_translator
+from server.word_models import TOKENIZER, tiny_translator
 
 from nmt.alignment.word_weights import merge_pieces
+from nmt.inference.translator import Translator
 from nmt.server.memories import Memories
 from nmt.server.reading import Limits, Refused
 
@@ -156,3 +159,17 @@ def test_parts_that_a_model_does_not_have(client: Client) -> None:
     status, answer = client.post("/v1/translate", q=["a dog", ""], weights=True)
     values = answer["translations"][0]["weights"]["values"]
     assert status == 200 and (np.max(values) > 0) == first["alignments"] and len(values[0]) == 2
+
+
+@pytest.mark.thorough
+def test_graphs_have_neither_memories_nor_slots(tmp_path: Path) -> None:
+    config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 4}, size=8)
+    save_random(tmp_path, config, TOKENIZER, engines=["onnx"])
+    with serving(translators={"graphs": Translator.load(tmp_path, engine="onnx", threads=1)}) as client:
+        [model] = client.send("/v1/models")[1]["models"]
+        assert (model["alignments"], model["slots"], model["memories"]) == (True, False, False)
+        status, answer = client.post("/v1/memories", q="a")
+        assert status == 400 and answer["error"].startswith("memories: this model runs ONNX graphs")
+        status, answer = client.post("/v1/translate", q="a", slots=True)
+        assert status == 400 and answer["error"].startswith("slots: this model runs ONNX graphs")
+        assert "weights" in client.post("/v1/translate", q="a dog", weights=True)[1]["translations"][0]
