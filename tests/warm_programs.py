@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-COMMANDS = ("align", "compare", "encode", "evaluate", "export", "heatmap", "prepare", "train", "translate")
+COMMANDS = ("align", "compare", "distill", "encode", "evaluate", "export", "heatmap", "prepare", "train", "translate")
 IMPORTS = (
     *("torch", "pytorch_lightning", "hydra", "matplotlib.figure", "sacrebleu", "onnxruntime", "nmt.training.run"),
     *(f"nmt.commands.{command}" for command in COMMANDS),

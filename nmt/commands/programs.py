@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 # These need torch only for some settings:
-WITHOUT_TORCH = {"prepare", "translate", "evaluate", "serve", "doctor", "complete"}
+WITHOUT_TORCH = {"prepare", "translate", "evaluate", "serve", "doctor", "complete", "distill"}
 MESSAGES = {
     _signal.SIGINT: b"interrupted\n",
     _signal.SIGTERM: b"stopped by SIGTERM\n",

@@ -133,7 +133,7 @@ def translate(options: Translate) -> None:
         if options.workers is None:
             _translate_all(translator, options, write, write_links)
             return
-        results = shards.enter_context(_shard_results(translator, options))
+        results = shards.enter_context(shard_results_of(translator, options, full_groups(options.input)))
         del translator  # each worker loads its own
         _write_results(results, options, write, write_links)
 
@@ -187,8 +187,10 @@ def _total(options: Translate) -> Callable[[], float | None]:
     return lambda: len(memory_files(Path(options.memory or "")))
 
 
-def _shard_results(translator: Translator, options: Translate) -> AbstractContextManager[Iterator[Done]]:
-    """Return the results of the shards of the input, in order, as a context: see ``shard_results``."""
+def shard_results_of(
+    translator: Translator, options: Translate, groups: Iterable[list[str]]
+) -> AbstractContextManager[Iterator[Done]]:
+    """Return the results of the shards, one for each group of lines, as a context: see ``shard_results``."""
     from nmt.inference.shards import TranslateShard, shard_results
     from nmt.system.processes import ProcessWorkers, Workers
 
@@ -211,7 +213,7 @@ def _shard_results(translator: Translator, options: Translate) -> AbstractContex
         from nmt.inference.ray_actors import RayWorkers
 
         workers = RayWorkers(job, options.workers, threads=threads, address=options.address)
-    return shard_results(translator, job, full_groups(options.input), workers, Path(f"{options.output}.shards"))
+    return shard_results(translator, job, groups, workers, Path(f"{options.output}.shards"))
 
 
 def _write_results(

@@ -144,14 +144,21 @@ def read_pairs(
 
 def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool = False) -> Iterator[Pair]:
     """Yield the sentence pairs of two parallel files. Raises UserError at the end of the shorter file."""
-    sources, targets = (require_newlines(read_lines(side, allow_empty=allow_empty), side) for side in (source, target))
-    for count, (x, y) in enumerate(zip_longest(sources, targets)):
-        if x is None or y is None:
-            _require_equal_length(
-                *(source, count + (x is not None) + sum(1 for _ in sources)),
-                *(target, count + (y is not None) + sum(1 for _ in targets)),
-            )
+    for x, y in iterate_lines(source, target, allow_empty=allow_empty):
         yield Pair(x, y)
+
+
+def iterate_lines(*paths: str | Path, allow_empty: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
+    files = [require_newlines(read_lines(path, allow_empty=allow_empty), path) for path in paths]
+    for count, lines in enumerate(zip_longest(*files)):
+        if None in lines:
+            counts = [
+                count + (line is not None) + sum(1 for _ in file) for file, line in zip(files, lines, strict=True)
+            ]
+            for path, other in zip(paths[1:], counts[1:], strict=True):
+                _require_equal_length(paths[0], counts[0], path, other)
+        yield lines
 
 
 def _require_equal_length(first: str | Path, first_count: int, second: str | Path, second_count: int) -> None:

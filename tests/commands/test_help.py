@@ -53,6 +53,7 @@ def help_without_torch(command: str) -> str:
         ("align", ["nmt-align model=runs/demo src=test.en", "model: ???"]),
         ("compare", ["nmt-compare 'models=[runs/a,runs/b]'", "rounds: 3"]),
         ("doctor", ["nmt-doctor model=runs/demo", "model: null"]),
+        ("distill", ["nmt-distill model=runs/teacher src=train.en", "rejected: reference", "beam_size: 5"]),
         ("encode", ["nmt-encode model=runs/demo output=memories", "output: ???"]),
         ("evaluate", ["nmt-evaluate hypotheses=out.txt", "links_base: 0", "beam_size: 5"]),
         ("export", ["nmt-export model=runs/demo", "shortlist: keep"]),

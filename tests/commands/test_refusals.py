@@ -9,6 +9,7 @@ import pytest
 from builders import write_lines
 
 from nmt.commands.align import align
+from nmt.commands.distill import distill
 from nmt.commands.encode import encode
 from nmt.commands.evaluate import evaluate
 from nmt.commands.export import export
@@ -91,6 +92,20 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("tgt=tgt model=NONE src=src links=links", "no attention"),
         ("tgt=tgt model=MODEL src=src links_base=2", "links_base=2: must be 0 | 1"),
         ("tgt=tgt hypothesis=src", "did you mean hypotheses"),
+    ],
+    distill: [
+        ("src=src tgt=tgt output=o", "model=null: no teacher; give model=FOLDER, or translations=FILE"),
+        ("src=src tgt=tgt output=o model=MODEL translations=tgt", "translations=tgt: model="),
+        ("src=src tgt=tgt output=src translations=tgt", "output=src: already exists; choose another folder"),
+        ("src=src tgt=one output=o translations=tgt", "src has 4 lines, one has 1 line"),
+        ("src=src tgt=tgt output=o translations=one", "src has 4 lines, one has 1 line"),
+        ("src=src tgt=tgt output=o translations=tgt min_score=-1", "min_score=-1: translation 1 has no score"),
+        ("src=src tgt=tgt output=o translations=tgt min_chrf=101", "min_chrf=101: must be at most 100"),
+        ("src=src tgt=tgt output=o translations=tgt min_crhf=1", "min_crhf: no such key; did you mean min_chrf?"),
+        ("src=src tgt=tgt output=o model=MODEL search.n_best=2", "search.n_best=2: each pair has one target; remove"),
+        ("src=src tgt=tgt output=o model=MODEL address=auto", "address=auto: belongs to a cluster; add cluster=ray"),
+        ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
+        ("src=nowhere tgt=tgt output=o model=GRAPHS", "nowhere: No such file"),
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),

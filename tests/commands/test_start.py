@@ -14,7 +14,7 @@ from nmt.commands import programs
 
 pytestmark = pytest.mark.thorough
 
-COMMANDS = ["prepare", "train", "translate", "evaluate", "encode", "export", "align", "heatmap", "compare", "serve"]
+COMMANDS = "prepare train translate evaluate encode export align heatmap compare serve distill doctor complete".split()
 # Sends the signal to itself when the program looks for its N-th module.
 STOP_AT_IMPORT = """
 import sys

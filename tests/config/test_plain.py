@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.commands.align import Align
+from nmt.commands.distill import Distill
 from nmt.commands.encode import Encode
 from nmt.commands.evaluate import Evaluate
 from nmt.commands.export import Export
@@ -31,6 +32,7 @@ from nmt.settings.validate import problems
 SCHEMAS: dict[str, Any] = {
     "align": Align,
     "compare": Compare,
+    "distill": Distill,
     "encode": Encode,
     "evaluate": Evaluate,
     "export": Export,
@@ -40,6 +42,7 @@ SCHEMAS: dict[str, Any] = {
 REQUIRED = {
     "align": ["model"],
     "compare": ["name"],
+    "distill": ["model", "src", "tgt", "output"],
     "encode": ["model", "output"],
     "evaluate": ["hypotheses", "tgt"],
     "export": ["model"],

@@ -1,0 +1,169 @@
+"""nmt-distill: training pairs for a small model, whose targets are translations of a large one."""
+
+from __future__ import annotations
+
+import shlex
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from nmt.commands.options import ModelOptions, command, load_model, warn_of_line
+from nmt.commands.streams import GROUP, line_counter, line_writer, require_stdout
+from nmt.commands.translate import EMPTY, Translate, describe_scores, require_consistent, shard_results_of
+from nmt.data.pair import Pair
+from nmt.data.text_files import iterate_lines, iterate_pairs
+from nmt.errors import UserError, counted, print_message
+from nmt.files.atomic import create_folder
+from nmt.inference.distillation import Distillation
+from nmt.inference.engines import EngineName
+from nmt.inference.scores import ignore_case
+from nmt.search.options import SearchOptions
+from nmt.settings.bounds import AtLeast, AtMost, Size
+from nmt.system.progress import Progress
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
+HELP = """nmt-distill: let a teacher translate the training text, so that a small model can learn from its translations.
+
+  nmt-distill model=runs/teacher src=train.en tgt=train.de output=distilled
+  nmt-distill model=runs/teacher src=train.en.gz tgt=train.de.gz output=distilled engine=onnx workers=8
+  nmt-distill … min_chrf=30                  keep the reference where chrF is below 30
+  nmt-distill … min_chrf=30 rejected=drop    drop these pairs
+  nmt-distill … add_original=true            write the original pairs as well
+  nmt-distill translations=out.txt src=train.en tgt=train.de min_chrf=30 output=distilled
+                                             filter finished translations, of any program
+
+Writes train.src and train.tgt into the new folder output, and prints where their targets come from. Train on them with
+data.train.src= and data.train.tgt=, and keep your own validation and test sets. A call that is stopped continues with
+the same command: finished lines are kept in OUTPUT.shards.
+Sequence-level distillation: Kim & Rush (2016)."""
+
+FILES = ("train.src", "train.tgt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distill(ModelOptions):
+    """The settings in conf/distill.yaml."""
+
+    model: str | None
+    translations: str | None
+    src: str
+    tgt: str
+    output: str
+    min_score: float | None
+    min_chrf: Annotated[float, AtLeast(0), AtMost(100)] | None
+    rejected: Literal["reference", "drop"]
+    add_original: bool
+    lowercase: bool | None
+    search: SearchOptions
+    slots: Size | None
+    engine: EngineName
+    shortlist: bool
+    workers: Annotated[int, AtLeast(1), AtMost(4096)]
+    cluster: Literal["ray"] | None
+    address: str | None
+
+    def __post_init__(self) -> None:
+        if self.model is None and self.translations is None:
+            raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
+        if self.model is not None and self.translations is not None:
+            raise UserError(f"translations={self.translations}: model={self.model} is given too; give only one of them")
+        if self.search.n_best > 1:
+            raise UserError(f"search.n_best={self.search.n_best}: each pair has one target; remove search.n_best=")
+
+    @property
+    def translate(self) -> Translate:
+        """The settings with which nmt-translate translates the sources in shards, with scores."""
+        shared = {field.name: getattr(self, field.name) for field in fields(Translate) if hasattr(self, field.name)}
+        return Translate(**shared, input=self.src, memory=None, scores=True, alignments=None)
+
+
+@command(HELP, Distill)
+def distill(options: Distill) -> None:
+    """Write the pairs, and print where their targets come from."""
+    require_stdout()
+    with ExitStack() as shards, create_folder(Path(options.output)) as folder:  # the shards are deleted after it exists
+        trained_on_lowercase = False
+        if options.model is None:
+            rows = _finished(options)
+        else:
+            require_consistent(options.translate)
+            settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
+            translator = load_model(options.model, settings)
+            if options.min_score is not None:
+                print_message(describe_scores(options.search))
+            rows = _translated(options, translator, shards)
+            trained_on_lowercase = translator.lowercase
+            del translator  # each worker loads its own
+        distillation = Distillation(
+            min_score=options.min_score,
+            min_chrf=options.min_chrf,
+            rejected=options.rejected,
+            lowercase=ignore_case(options.lowercase, trained_on_lowercase=trained_on_lowercase),
+        )
+        written = _write(rows, distillation, folder, add_original=options.add_original)
+    print("\n".join(_summary(distillation, written, options, lowercase=trained_on_lowercase)))
+
+
+def _finished(options: Distill) -> Iterator[tuple[Pair, str]]:
+    """Yield each pair with its line in the file of translations."""
+    assert options.translations is not None
+    for source, target, line in iterate_lines(options.src, options.tgt, options.translations):
+        yield Pair(source, target), line
+
+
+def _translated(options: Distill, translator: Translator, shards: ExitStack) -> Iterator[tuple[Pair, str]]:
+    """Return an iterator over the pairs, each with its score, a tab and its translation, from workers."""
+    waiting = deque[list[Pair]]()  # groups whose translations are not there yet
+
+    def groups() -> Iterator[list[str]]:
+        pairs = iterate_pairs(options.src, options.tgt)
+        while group := list(islice(pairs, GROUP)):
+            waiting.append(group)
+            yield [pair.source for pair in group]
+
+    progress = Progress(total=line_counter(options.src))
+    results = shards.enter_context(shard_results_of(translator, options.translate, groups()))
+
+    def rows() -> Iterator[tuple[Pair, str]]:
+        done = 0
+        for result in results:
+            warn = warn_of_line(options.src, EMPTY, first=done)
+            for row, reason in result.warnings:
+                warn(row, reason)
+            yield from zip(waiting.popleft(), result.output, strict=True)
+            done += result.lines
+            progress.show(done)
+        progress.close()
+
+    return rows()
+
+
+def _write(rows: Iterator[tuple[Pair, str]], distillation: Distillation, folder: Path, *, add_original: bool) -> int:
+    """Write both files, and return how many pairs they have."""
+    written = 0
+    with line_writer(str(folder / FILES[0])) as write_source, line_writer(str(folder / FILES[1])) as write_target:
+        for pair, line in rows:
+            chosen = distillation.target(pair.target, line)
+            targets = [] if chosen is None else [chosen]
+            targets += [pair.target] * add_original
+            write_source([pair.source] * len(targets))
+            write_target(targets)
+            written += len(targets)
+    return written
+
+
+def _summary(distillation: Distillation, written: int, options: Distill, *, lowercase: bool) -> Iterator[str]:
+    """Yield where the targets come from, the number of pairs, and the command that trains on them."""
+    yield from distillation.lines()
+    if options.add_original:
+        yield f"{counted(distillation.total, 'original pair')} added"
+    yield f"{options.output}: {counted(written, 'pair')}"
+    files = [f"data.{name}={Path(options.output) / name}" for name in FILES]
+    case = ["data.lowercase=true"] * lowercase
+    yield f"train with: nmt-train {shlex.join([*files, *case])} data.valid.src=FILE data.valid.tgt=FILE"

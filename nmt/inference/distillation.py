@@ -1,0 +1,82 @@
+"""Sequence-level distillation (Kim & Rush 2016, arXiv 1606.07947): targets that a teacher has translated."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from nmt.errors import UserError, counted
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.chrf import CHRF
+
+TEACHER = "translation of the teacher"
+SCORE = re.compile(r"(-?(?:\d+\.\d{6}|inf|nan))\t")  # as nmt-translate scores=true writes it before a translation
+
+
+@dataclass(kw_only=True)
+class Distillation:
+    """Chooses the target of each pair, and counts the choices.
+
+    A translation is rejected if it is empty, if its score is below ``min_score``, or if its chrF against the reference
+    is below ``min_chrf``, without case if ``lowercase`` is set. ``rejected`` says what then becomes of the pair.
+    """
+
+    min_score: float | None = None
+    min_chrf: float | None = None
+    rejected: Literal["reference", "drop"] = "reference"
+    lowercase: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    """Number of pairs for each reason to reject their translations, and of those with that of the teacher."""
+
+    def target(self, reference: str, line: str) -> str | None:
+        """Return the target of a pair, or None if the pair is dropped.
+
+        ``line`` is the translation, after its score and a tab if it was written with scores. Raises UserError if it
+        lacks a score that ``min_score`` needs.
+        """
+        score = SCORE.match(line)
+        translation = line[score.end() :] if score else line
+        reason = self._reason(reference, translation, score)
+        self.counts[reason or TEACHER] += 1
+        if reason is None:
+            return translation
+        return reference if self.rejected == "reference" else None
+
+    def _reason(self, reference: str, translation: str, score: re.Match[str] | None) -> str | None:
+        """Return why a translation is rejected, or None."""
+        if not translation.strip():
+            return "empty translation"
+        if self.min_score is not None:
+            if score is None:
+                raise UserError(
+                    f"min_score={self.min_score:g}: translation {self.total + 1:,} has no score before it; "
+                    "write them with nmt-translate scores=true, or remove min_score="
+                )
+            if not float(score[1]) >= self.min_score:
+                return f"score below {self.min_score:g}"
+        if self.min_chrf is not None and self._chrf.sentence_score(translation, [reference]).score < self.min_chrf:
+            return f"chrF below {self.min_chrf:g}"
+        return None
+
+    @cached_property
+    def _chrf(self) -> CHRF:
+        from sacrebleu.metrics.chrf import CHRF
+
+        return CHRF(lowercase=self.lowercase)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines that say where the targets come from, most frequent reason to reject a translation first."""
+        yield f"{self.counts[TEACHER]:,} of {counted(self.total, 'pair')}: {TEACHER}"
+        fate = "reference kept" if self.rejected == "reference" else "dropped"
+        for reason, count in self.counts.most_common():
+            if reason != TEACHER:
+                yield f"{count:,} {fate}: {reason}"

@@ -1,0 +1,99 @@
+"""nmt-distill: the targets are what nmt-translate writes, also after a stop, and students can train on them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from builders import write_lines
+from commands.processes import start
+from commands.texts import Call
+
+from nmt.commands import distill as module
+from nmt.commands.distill import distill
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+
+pytestmark = pytest.mark.thorough
+
+RANDOM = random.Random(1)
+SOURCE = [" ".join(RANDOM.choices(["ban", "gin", "kor"], k=RANDOM.randint(0, 4))) for _ in range(300)]
+TARGET = [f"target {number}" for number in range(300)]
+CODE = """
+from nmt.commands import distill as module
+module.GROUP = 2
+from nmt.commands.programs import distill
+distill()
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path, golden_run: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Settings of a call, in a folder with the files src and tgt and the output out.txt of nmt-translate."""
+    monkeypatch.chdir(tmp_path)
+    write_lines("src", SOURCE)
+    write_lines("tgt", TARGET)
+    translate([f"model={golden_run}", "input=src", "output=out.txt", "engine=onnx", "threads=1"])
+    return [f"model={golden_run}", "src=src", "tgt=tgt", "output=new", "engine=onnx", "threads=1"]
+
+
+def read(name: str) -> list[str]:
+    return Path("new", name).read_text("utf-8").splitlines()
+
+
+def test_targets_are_those_of_nmt_translate(words: list[str], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GROUP", 37)
+    printed = call(distill, *words, "workers=2")
+    teacher = Path("out.txt").read_text("utf-8").splitlines()
+    expected = [line or reference for line, reference in zip(teacher, TARGET, strict=True)]
+    assert (read("train.src"), read("train.tgt")) == (SOURCE, expected)
+    blank = teacher.count("")
+    assert 0 < blank < 300
+    assert printed.lines[:3] == [
+        f"{300 - blank} of 300 pairs: translation of the teacher",
+        f"{blank} reference kept: empty translation",
+        "new: 300 pairs",
+    ]
+    assert sorted(os.listdir()) == ["new", "out.txt", "src", "tgt"] and sorted(os.listdir("new")) == [
+        "train.src",
+        "train.tgt",
+    ]
+
+
+@pytest.mark.parametrize("original", [False, True])
+def test_finished_translations_are_filtered(words: list[str], original: bool, call: Call) -> None:
+    write_lines("good", [text.upper() if number % 3 else "other" for number, text in enumerate(TARGET)])
+    settings = ["translations=good", "rejected=drop", "min_chrf=50", "lowercase=true", f"add_original={original}"]
+    printed = call(distill, *words[1:4], *settings)
+    assert printed.lines[:2] == ["200 of 300 pairs: translation of the teacher", "100 dropped: chrF below 50"]
+    assert f"new: {500 if original else 200} pairs" in printed.lines
+    kept = [pair for number, pair in enumerate(zip(SOURCE, TARGET, strict=True)) if number % 3]
+    pairs = list(zip(read("train.src"), read("train.tgt"), strict=True))
+    assert [pair for pair in pairs if pair[1].isupper()] == [(source, text.upper()) for source, text in kept]
+    assert [pair for pair in pairs if not pair[1].isupper()] == list(zip(SOURCE, TARGET, strict=True)) * original
+
+
+def test_stopped_call_continues(words: list[str]) -> None:
+    with start(CODE, words) as process:
+        while not (shards := list(Path("new.shards").glob("*.shard"))):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        messages = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130 and "run the same command again to continue" in messages and shards
+    assert sorted(os.listdir()) == ["new.shards", "out.txt", "src", "tgt"]
+    with start(CODE, words) as process:
+        messages = process.communicate(timeout=60)[1].decode()
+    assert "new.shards: " in messages and "continuing" in messages
+    teacher = Path("out.txt").read_text("utf-8").splitlines()
+    assert read("train.tgt") == [line or reference for line, reference in zip(teacher, TARGET, strict=True)]
+
+
+def test_files_of_other_lengths_leave_nothing(words: list[str]) -> None:
+    write_lines("short", TARGET[:-1])
+    for name, changed in {"tgt": words, "translations": [*words[1:4], "translations=tgt"]}.items():
+        with pytest.raises(UserError, match=r"^src has 300 lines, short has 299 lines:"):
+            distill([word for word in changed if not word.startswith(f"{name}=")] + [f"{name}=short"])
+        assert not Path("new").exists()

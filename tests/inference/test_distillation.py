@@ -1,0 +1,51 @@
+"""Distillation chooses the target of each pair as a naive filter would, and its counts add up."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
+
+from nmt.errors import UserError
+from nmt.inference.distillation import TEACHER, Distillation
+
+TEXTS = st.lists(st.sampled_from(["ein Hund", "Hund", "EIN HUND", "1.5\tx", ""]), max_size=2).map(" ".join)
+SCORES = st.sampled_from(["-0.500000", "-2.000000", "-inf", "nan", "0.000000"])
+LIMITS = st.none() | st.sampled_from([0.0, 30.0, 100.0])
+
+
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS, SCORES), max_size=6),
+    st.none() | st.sampled_from([-2.0, -1.0]),
+    LIMITS,
+    st.sampled_from(["reference", "drop"]),
+    st.booleans(),
+)
+def test_targets_equal_those_of_a_naive_filter(
+    rows: list[tuple[str, str, str]], min_score: float | None, min_chrf: float | None, rejected: str, lowercase: bool
+) -> None:
+    distillation = Distillation(
+        min_score=min_score,
+        min_chrf=min_chrf,
+        rejected=rejected,  # type: ignore[arg-type]
+        lowercase=lowercase,
+    )
+    accepted = 0
+    for reference, translation, score in rows:
+        good = bool(translation.strip())
+        good = good and (min_score is None or float(score) >= min_score)
+        sides = [text.lower() if lowercase else text for text in (translation, reference)]
+        good = good and (min_chrf is None or CHRF().sentence_score(sides[0], [sides[1]]).score >= min_chrf)
+        expected = translation if good else {"reference": reference, "drop": None}[rejected]
+        assert distillation.target(reference, f"{score}\t{translation}") == expected
+        accepted += good
+    assert distillation.counts[TEACHER] == accepted and distillation.total == len(rows)
+    numbers = [int(line.split()[0]) for line in distillation.lines()]
+    assert sum(numbers) == len(rows) and numbers[0] == accepted
+
+
+def test_translations_without_scores() -> None:
+    assert Distillation().target("b", "a\tc") == "a\tc"
+    with pytest.raises(UserError, match=r"^min_score=-1: translation 1 has no score before it; write them with"):
+        Distillation(min_score=-1.0).target("b", "a")
