@@ -19,8 +19,8 @@ HELP = """nmt-complete: print the code that lets a shell complete the settings o
 
 Then nmt-train att<Tab> gives attention=, and nmt-train attention=<Tab> all attentions."""
 
-COMMANDS = ("align", "compare", "doctor", "encode", "evaluate", "export", "heatmap", "prepare", "serve", "train")
-NAMES = " ".join(f"nmt-{name}" for name in (*COMMANDS, "translate"))
+COMMANDS = sorted(file.stem for file in config_dir().glob("*.yaml"))
+NAMES = " ".join(f"nmt-{name}" for name in COMMANDS)
 
 # readline replaces what follows the last "=" only; a key is not finished by a space.
 BASH = """
