@@ -27,6 +27,7 @@ from nmt.settings.bounds import Size
 
 if TYPE_CHECKING:
     from nmt.alignment.aer import AlignmentScores
+    from nmt.inference.confidence import Calibration
     from nmt.inference.translator import Translator
 
 HELP = """nmt-evaluate: score translations against references with BLEU, chrF, TER and alignment error rate (AER).
@@ -40,6 +41,7 @@ HELP = """nmt-evaluate: score translations against references with BLEU, chrF, T
 
 Prints one line per score: name, value, signature. BLEU, chrF and TER are in percent. With links=, it also
 prints precision, recall and AER, all between 0 and 1; the links are those that the model gives to the references.
+With model= and at least 20 lines, the last line says how well confidence predicts the chrF of a line.
 A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
 case.
 BLEU counts the tokens of evaluation.tokenizer=. By default, it is that of the model's run, or the script of the
@@ -140,6 +142,7 @@ def _score_link_file(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
     """Return the output, as lines and as JSON."""
     texts = _load_or_translate(options)
+    from nmt.inference.confidence import describe_calibration
     from nmt.inference.scores import choose_tokenizer, corpus_scores, print_hints
 
     choice = choose_tokenizer(texts.references, texts.tokenizer)
@@ -159,6 +162,9 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 
         lines += score_lines(links, AER_METHOD)
         signatures = {**signatures, **SIGNATURES, "aer": AER_METHOD}
+    calibration = texts.calibration
+    if calibration is not None:
+        lines.append(describe_calibration(calibration))
     return lines, {
         "bleu": scores.bleu,
         "chrf": scores.chrf,
@@ -166,6 +172,7 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
         "precision": links and links.precision,
         "recall": links and links.recall,
         "aer": links and links.error_rate,
+        "confidence": calibration and calibration._asdict(),
         "sentences": len(texts.references),
         "lowercase": texts.lowercase,
         "tokenizer": choice.tokenizer,
@@ -175,7 +182,7 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Texts:
-    """Translations, their unchanged references, how to score them, and the scores of links (None without gold)."""
+    """Translations, their unchanged references, how to score them, and scores of links and confidences, if any."""
 
     hypotheses: list[str]
     references: list[str]
@@ -183,10 +190,12 @@ class _Texts:
     lowercase: bool
     tokenizer: str | None
     links: AlignmentScores | None = None
+    calibration: Calibration | None = None
 
 
 def _load_or_translate(options: Evaluate) -> _Texts:
     from nmt.data.text_files import read_pairs
+    from nmt.inference.confidence import calibrate
 
     assert options.tgt is not None
     if options.hypotheses is not None:
@@ -210,11 +219,14 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         _ = translator.trained  # links need torch; its errors come before the translations
     sources = [pair.source for pair in pairs]
     translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
+    lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
+    references = [pair.target for pair in pairs]
     return _Texts(
         hypotheses=[translation.text for translation in translations],
-        references=[pair.target for pair in pairs],
+        references=references,
         sources=sources,
-        lowercase=ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase),
+        lowercase=lowercase,
+        calibration=calibrate(translations, references, lowercase=lowercase),
         tokenizer=options.evaluation.tokenizer or translator.score_tokenizer,
         links=None if golds is None else _score_model_links(translator, pairs, golds, options),
     )

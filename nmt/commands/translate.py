@@ -16,7 +16,7 @@ from nmt.commands.options import ModelOptions, command, load_model, require_atte
 from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
-from nmt.inference.translation import alignment_lines, output_lines
+from nmt.inference.translation import Scores, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost, Size
 from nmt.system.machine import usable_cores
@@ -62,7 +62,7 @@ class Translate(ModelOptions):
     input: str | None
     memory: str | None
     output: str | None
-    scores: bool
+    scores: Scores
     alignments: str | None
     search: SearchOptions
     slots: Size | None
@@ -129,7 +129,7 @@ def translate(options: Translate) -> None:
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
-            print_message(describe_scores(options.search))
+            print_message(describe_scores(options.search, options.scores))
         if options.workers is None:
             _translate_all(translator, options, write, write_links)
             return
@@ -138,8 +138,10 @@ def translate(options: Translate) -> None:
         _write_results(results, options, write, write_links)
 
 
-def describe_scores(search: SearchOptions) -> str:
+def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
     """Return one line that says how scores are computed."""
+    if scores == "confidence":
+        return "scores: confidence, the geometric mean of the probabilities of all pieces and </s>"
     alpha, beta = search.length_penalty, search.coverage_penalty
     formula = "scores: natural log-probability of all pieces and </s>"
     if alpha == 0:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 import numpy as np
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 SEPARATOR = re.compile(r"\|{3,}")
+Scores = bool | Literal["confidence"]
+"""The number in front of a translation: none, its score or its confidence."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +39,11 @@ class Translation:
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
 
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the tokens' probabilities, ``</s>`` included; 1 for a blank line, 0 for a failure."""
+        return math.exp(self.log_prob / max(1, len(self.tokens)))
+
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
 
@@ -43,7 +52,7 @@ NO_TRANSLATION = Translation("", score=float("-inf"), log_prob=float("-inf"))
 """Takes the place of a failure, such as a line that is too long."""
 
 
-def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> Iterator[str]:
+def output_lines(row: int, best: Translation, *, n_best: int, scores: Scores) -> Iterator[str]:
     """Yield the output lines of input line ``row``: one, or several with ``n_best`` above 1.
 
     A blank or refused input line has a single empty translation, whatever ``n_best`` is. In an n-best list, three or
@@ -52,11 +61,15 @@ def output_lines(row: int, best: Translation, *, n_best: int, scores: bool) -> I
     if n_best > 1:
         for hypothesis in best.n_best or [best]:
             text = SEPARATOR.sub(lambda bars: "&#124;" * len(bars[0]), hypothesis.text)
-            yield f"{row} ||| {text} ||| {hypothesis.score:.6f}"
+            yield f"{row} ||| {text} ||| {_score(hypothesis, scores):.6f}"
     elif scores:
-        yield f"{best.score:.6f}\t{best.text}"
+        yield f"{_score(best, scores):.6f}\t{best.text}"
     else:
         yield best.text
+
+
+def _score(translation: Translation, scores: Scores) -> float:
+    return translation.confidence if scores == "confidence" else translation.score
 
 
 def alignment_lines(translations: Sequence[Translation]) -> list[str]:

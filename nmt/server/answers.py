@@ -80,6 +80,7 @@ def _described(translator: Translator, line: str, translation: Translation, deta
         "text": translation.text,
         "score": _finite(translation.score),
         "log_prob": _finite(translation.log_prob),
+        "confidence": translation.confidence,
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
     }

@@ -27,13 +27,20 @@ TEXTS: Schema = {"oneOf": [TEXT, _list(TEXT)]}
 LINKS = _list({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2})
 DETECTED = _object(language=TEXT, confidence={"type": "number", "minimum": 0, "maximum": 100})
 SCORE = {"type": ["number", "null"]}
-DETAILS = {"text": TEXT, "score": SCORE, "log_prob": SCORE, "source_tokens": _list(TEXT), "tokens": _list(TEXT)}
+DETAILS = {
+    "text": TEXT,
+    "score": SCORE,
+    "log_prob": SCORE,
+    "confidence": NUMBER,
+    "source_tokens": _list(TEXT),
+    "tokens": _list(TEXT),
+}
 WORDS = {"source_words": _list({"type": "integer"}), "target_words": _list({"type": "integer"}), "links": LINKS}
 MATRIX = _list(_list(NUMBER))
 WEIGHTS = _object("source target values", source=_list(TEXT), target=_list(TEXT), values=MATRIX)
 SLOTS = _object("source target", source=MATRIX, target=MATRIX)
 BEST = {**DETAILS, **WORDS, "weights": WEIGHTS, "slots": SLOTS}
-DETAILED = _object("text score log_prob", **BEST, n_best=_list(_object(**BEST)))
+DETAILED = _object("text score log_prob confidence", **BEST, n_best=_list(_object(**BEST)))
 EVENT = _object("event data", event={"enum": ["translation", "error", "done"]}, data=TEXT)
 BOOLEAN = {"type": "boolean"}
 MODEL = _object(

@@ -6,6 +6,7 @@ import gzip
 import os
 import threading
 from collections.abc import Callable
+from math import exp
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_scores_come_with_their_normalisation(alpha: float, model: Path, call: C
     assert float(score) == pytest.approx(best.log_prob / ((5 + len(best.tokens)) / 6) ** alpha, abs=1e-4)
     assert describe_scores(SearchOptions(length_penalty=alpha)) in error
     assert ("not length-normalised" in error) is (alpha == 0)
+
+
+def test_confidence_is_the_mean_probability_of_a_token(model: Path, call: Call) -> None:
+    lines, error = call(translate, f"model={model}", "scores=confidence", stdin=b"the dog\n\n")
+    best = Translator.load(model).translate(["the dog"])[0]
+    confidence, text = lines[0].split("\t")
+    assert text == best.text and float(confidence) == pytest.approx(exp(best.log_prob / len(best.tokens)), abs=1e-5)
+    assert lines[1] == "1.000000\t" and "scores: confidence, the geometric mean" in error
+    (n_best, _) = call(translate, f"model={model}", "scores=confidence", "search.n_best=2", stdin=b"the dog\n").lines
+    assert n_best == f"0 ||| {best.text} ||| {confidence}"
 
 
 def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
