@@ -26,6 +26,7 @@ TATOEBA = "data/tatoeba-de-en"
 TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
+GAP_MODELS = ("runs/memory_gap/memory-s1", "runs/memory_gap/bahdanau-s1")
 MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
 ENGINE_MODELS = ("runs/multi30k/m30k-bahdanau-s3", "runs/multi30k/m30k-memory-no-encodings-s1")
 FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
@@ -64,6 +65,11 @@ ENTRIES = [
     Entry("lora", "papers.lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
+    Entry(
+        *("confidence", "quality.confidence", 6),
+        ("--model", *GAP_MODELS, "--sets", "data/multi30k/test2016", "data/multi30k/test2017", f"{TATOEBA}/test"),
+        needs=(*(f"{model}/model.pt" for model in GAP_MODELS), TEST2016, f"{TATOEBA}/test.en.gz"),
+    ),
     Entry("little_text", "quality.little_text", 100, ("--data", "data/multi30k"), needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "limits.attacks", 50),
