@@ -19,6 +19,7 @@ from nmt.search.search import batches_by_length
 from nmt.settings.arguments import text_list
 from nmt.system.machine import available_memory
 from nmt.text.specials import BOS, PAD
+from nmt.text.tokenizer import Tokenizer
 
 Result = TypeVar("Result")
 UNSCORED = Failure(SCORES_NOT_FINITE, of="pairs")
@@ -166,26 +167,28 @@ def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) ->
 
 
 @torch.inference_mode()
-def slot_weights(translator: Reader, source: str, target: str | Sequence[str]) -> Slots | None:
-    """Return what is written and read when the target, a text or its pieces, is force-decoded.
+def slot_weights(translator: Reader, source: str | Sequence[str], target: str | Sequence[str]) -> Slots | None:
+    """Return what is written and read when the target is force-decoded; both are a text, or pieces with ``</s>``.
 
     None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
     """
     trained = translator.trained
     model = trained.model
     device = model.embedding.weight.device
-    ids = torch.tensor([translator.encode(source)], device=device)
-    if isinstance(target, str):
-        pieces = translator.encode_target(target)
-    else:
-        id_of = {piece: number for number, piece in enumerate(trained.target.all_pieces)}
-        pieces = [id_of[piece] for piece in target]
+    source_ids = translator.encode(source) if isinstance(source, str) else _ids(trained.source, source)
+    target_ids = translator.encode_target(target) if isinstance(target, str) else _ids(trained.target, target)
+    ids = torch.tensor([source_ids], device=device)
     encoded = Source(*model.encode(ids, torch.ones_like(ids, dtype=torch.bool), trace=True))
     if encoded.memory.trace is None:
         return None
-    _, weights = read_targets(trained, encoded, torch.tensor([pieces], device=device))
+    _, weights = read_targets(trained, encoded, torch.tensor([target_ids], device=device))
     write, read = (tensor[0].float().cpu().numpy() for tensor in (encoded.memory.trace, weights))
     return Slots(write, read)
+
+
+def _ids(tokenizer: Tokenizer, pieces: Sequence[str]) -> list[int]:
+    id_of = {piece: number for number, piece in enumerate(tokenizer.all_pieces)}
+    return [id_of[piece] for piece in pieces]
 
 
 def _require_memory(needed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from nmt.inference.translator import Translator
 from nmt.server.reading import Refused
 
 DIGITS = 4  # of a weight
+MAX_WEIGHTS = 4_000_000  # of a request; a weight takes 32 bytes of RAM
 
 
 class Details(NamedTuple):
@@ -71,8 +73,17 @@ def slots_problem(translator: Translator) -> str | None:
         return "this model runs ONNX graphs; let the operator set engine=torch"
     attention = translator.trained.model.attention
     if not attention.needs_trace or not attention.reads_source:
-        return f"{translator.attention.name} attention has no slots that several source words share"
+        return f"{translator.attention.name} attention has no slots"
     return f"{translator.attention.name} attention has negative weights" if attention.signed else None
+
+
+def require_few_weights(texts: Sequence[str], details: Details) -> None:
+    """Raise Refused if the weights that the request asks for could need too much RAM."""
+    count = details.n_best * sum(len(text) ** 2 for text in texts)
+    if (details.weights or details.slots) and count > MAX_WEIGHTS:
+        field = "weights" if details.weights else "slots"
+        most = f"n_best times the squared characters of all texts may be at most {MAX_WEIGHTS:,}"
+        raise Refused(400, f"{field}: {count:,} are too many ({most}); send shorter texts, or remove {field}")
 
 
 def _described(translator: Translator, line: str, translation: Translation, details: Details) -> dict[str, Any]:
@@ -101,7 +112,7 @@ def _slots(translator: Translator, line: str, translation: Translation) -> dict[
     """Return α of each source word and β of each target word, for the words of ``weights``."""
     from nmt.inference.forced_decoding import slot_weights  # imports torch
 
-    slots = slot_weights(translator, line, translation.tokens)
+    slots = slot_weights(translator, translation.source_tokens, translation.tokens)
     if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
         raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
     source, target = display_slots(translation, translator.change_text(line), translation.text, *slots)

@@ -27,7 +27,7 @@ from nmt.errors import counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.search.options import SearchOptions
-from nmt.server.answers import Details, properties_of, require_slots
+from nmt.server.answers import MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import describe
@@ -324,6 +324,7 @@ class Server:
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
+        require_few_weights(texts, details)
         if details.slots:
             require_slots(self.model_of(fields, texts)[0].translator)
         if stream:
@@ -364,10 +365,13 @@ class Server:
     async def remember(self, request: Request) -> Response:
         """Our own /v1/memories: encode texts once, and answer later requests from their memories."""
         fields = await self.fields(request)
+        if not self.memories.limit:
+            raise Refused(400, "memories: this server stores none; let the operator raise max_memories")
         texts, _ = texts_of(fields, self.limits)
         aligned = truth_of(fields, "alignments", default=False)
         model, detected = self.model_of(fields, texts)
-        encoded = model.call(partial(encode, model, texts=texts, aligned=aligned), lines=len(texts))
+        encoding = partial(encode, model, texts=texts, aligned=aligned, max_bytes=self.memories.max_bytes)
+        encoded = model.call(encoding, lines=len(texts))
         memory = await self.wait_for(encoded, request)
         answer = {"id": self.memories.add(memory), "texts": len(texts), "bytes": memory.size}
         return JSONResponse(with_detected({**answer, "minutes": self.memories.minutes}, detected))
@@ -405,7 +409,12 @@ class Server:
             for name, model in of_pair.items()
         ]
         most = min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models))
-        limits = {"characters": self.limits.max_characters, "texts": most, "n_best": self.limits.max_alternatives + 1}
+        limits = {
+            "characters": self.limits.max_characters,
+            "texts": most,
+            "n_best": self.limits.max_alternatives + 1,
+            "weights": MAX_WEIGHTS,
+        }
         return JSONResponse({"models": models, "limits": limits, "key_required": bool(self.keys)})
 
     async def page(self, _: Request) -> Response:

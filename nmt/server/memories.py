@@ -92,9 +92,7 @@ class Memories:
 
     def add(self, memory: StoredMemory) -> str:
         """Store a memory and return its id, which nobody can guess. Raises Refused if it is too large."""
-        if memory.size > self.max_bytes or not self.limit:
-            fix = "send less text at once, or let the operator raise max_memories_mb"
-            raise Refused(413, f"q: its memory has {memory.size:,} bytes, more than this server stores; {fix}")
+        require_room(memory.size, self.max_bytes)
         name = secrets.token_urlsafe(16)
         self._stored[name] = memory, time.monotonic()
         self.drop_expired()
@@ -128,17 +126,28 @@ def unknown() -> Refused:
     )
 
 
-def encode(model: ServedModel, translator: Translator, texts: Sequence[str], *, aligned: bool) -> StoredMemory:
-    """Return the memories of these texts. Raises Refused if the model cannot store them, or cannot hold a text."""
+def require_room(size: int, max_bytes: int) -> None:
+    """Raise Refused if a memory of ``size`` bytes cannot be stored."""
+    if size > max_bytes:
+        fix = "send less text at once, or let the operator raise max_memories_mb"
+        raise Refused(413, f"q: its memory has {size:,} bytes, more than this server stores; {fix}")
+
+
+def encode(
+    model: ServedModel, translator: Translator, texts: Sequence[str], *, aligned: bool, max_bytes: int
+) -> StoredMemory:
+    """Return the memories of these texts. Raises Refused if the model cannot hold a text, or the server all of them."""
     if not runs_in_torch(translator):
         raise Refused(400, "memories: this model runs ONNX graphs; let the operator set engine=torch")
     from nmt.inference.memories import encode_line, ram_bytes
 
     encoded = []
+    size = 0
     for text in texts:
         try:
             encoded.append(encode_line(translator, text, trace=aligned))
         except UserError as error:
             raise Refused(400, f"q: {text[:40]!r}…: {error}") from None
-    size = sum(ENTRY_BYTES + ram_bytes(line) for line in encoded)
+        size += ENTRY_BYTES + ram_bytes(encoded[-1])
+        require_room(size, max_bytes)  # before the next one takes RAM
     return StoredMemory(model=model, translator=weakref.ref(translator), texts=encoded, size=size, aligned=aligned)

@@ -48,7 +48,7 @@ MODEL = _object(
     **dict.fromkeys(("name", "source", "target", "attention"), TEXT),
     **dict.fromkeys(("alignments", "slots", "memories"), BOOLEAN),
 )
-REQUEST_LIMITS = _object(characters={"type": ["integer", "null"]}, texts=COUNT, n_best=COUNT)
+REQUEST_LIMITS = _object(characters={"type": ["integer", "null"]}, texts=COUNT, n_best=COUNT, weights=COUNT)
 ERROR = _object("error", error=TEXT)
 ERRORS = {
     "400": "A field is missing or has a wrong value.",

@@ -220,7 +220,16 @@ def test_named_models_of_one_pair() -> None:
             ("a", "en", "de"),
             ("b", "en", "de"),
         ]
-        assert listed["limits"] == {"characters": 200, "texts": 5, "n_best": 4} and listed["key_required"] is False
+        assert (
+            listed["limits"]
+            == {
+                "characters": 200,
+                "texts": 5,
+                "n_best": 4,
+                "weights": 4_000_000,
+            }
+            and listed["key_required"] is False
+        )
         for fields, expected in (({}, "X"), ({"model": "a"}, "X"), ({"model": "b"}, "other x")):
             assert client.post("/v1/translate", q="x", **fields)[1]["translations"][0]["text"] == expected
         status, answer = client.post("/v1/translate", q="x", model="c")

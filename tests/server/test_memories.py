@@ -14,8 +14,12 @@ from builders import save_random, tiny_config
 from served import Client, serving
 from server.word_models import TOKENIZER, tiny_translator
 
-from nmt.alignment.word_weights import merge_pieces
+from nmt.alignment.word_weights import merge_pieces, word_weights
+from nmt.inference import memories
 from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.server import answers
+from nmt.server.answers import Details, described
 from nmt.server.memories import Memories
 from nmt.server.reading import Limits, Refused
 
@@ -25,10 +29,10 @@ KINDS = ["MemoryAttention", "BahdanauAttention", "CovarianceAttention", "NoAtten
 
 @pytest.fixture(params=KINDS)
 def client(request: pytest.FixtureRequest) -> Iterator[Client]:
-    memories = Memories(limit=2, max_bytes=1 << 20, minutes=60)
+    stored = Memories(limit=2, max_bytes=1 << 20, minutes=60)
     limits = Limits(max_characters=500, max_texts=5, max_alternatives=3)
     translators = {"first": tiny_translator(request.param), "second": tiny_translator("BahdanauAttention", seed=5)}
-    with serving(translators=translators, limits=limits, memories=memories) as client:
+    with serving(translators=translators, limits=limits, memories=stored) as client:
         yield client
 
 
@@ -100,6 +104,22 @@ def test_memories_end(client: Client) -> None:
     assert client.post("/v1/translate", memory=names[2])[0] == 404
 
 
+def test_too_large_memory_is_refused_before_all_of_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = list[str]()
+    encode_line = memories.encode_line
+    monkeypatch.setattr(
+        memories, "encode_line", lambda _, line, **options: encoded.append(line) or encode_line(_, line, **options)
+    )
+    translators = {"memory": tiny_translator("MemoryAttention")}
+    with serving(translators=translators, memories=Memories(limit=2, max_bytes=5000, minutes=60)) as client:
+        size = client.post("/v1/memories", q="a dog")[1]["bytes"]
+        status, answer = client.post("/v1/memories", q=["a dog"] * 5)
+        assert status == 413 and "more than this server stores; send less text at once" in answer["error"]
+        assert len(encoded) == 1 + 5000 // size + 1
+    with serving(translators=translators) as client:
+        assert client.post("/v1/memories", q="a")[1]["error"].startswith("memories: this server stores none")
+
+
 def test_limits_of_memories(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -125,8 +145,6 @@ def test_limits_of_memories(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refused, match="memory: unknown"):
         memories.get(fourth)
     assert memories.get(fifth).size == 85 and len(memories) == 1
-    with pytest.raises(Refused):
-        Memories(limit=0, max_bytes=100, minutes=1).add(SimpleNamespace(size=1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("client", ["MemoryAttention"], indirect=True)
@@ -159,6 +177,31 @@ def test_parts_that_a_model_does_not_have(client: Client) -> None:
     status, answer = client.post("/v1/translate", q=["a dog", ""], weights=True)
     values = answer["translations"][0]["weights"]["values"]
     assert status == 200 and (np.max(values) > 0) == first["alignments"] and len(values[0]) == 2
+
+
+def test_weights_of_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_WEIGHTS", 100)
+    with serving(translators={"memory": tiny_translator("MemoryAttention")}) as client:
+        for fields, status in (({"q": "a dog sees", "n_best": 1}, 200), ({"q": "a dog sees", "n_best": 2}, 400)):
+            assert client.post("/v1/translate", **fields, weights=True)[0] == status
+        answer = client.post("/v1/translate", q=["a dog"] * 5, slots=True)[1]
+        assert answer["error"].startswith("slots: 125 are too many (n_best times the squared characters of all texts")
+        assert client.post("/v1/translate", q="a dog sees red houses")[0] == 200
+
+
+def test_slots_are_those_of_the_pieces_that_were_read() -> None:
+    """Placeholders and terms change the pieces of a line before the model reads them."""
+    translator = tiny_translator("MemoryAttention")
+    line = "a {name} dog sees {count} cats"
+    [best] = translator.translate([line], SearchOptions(keep_placeholders=True))
+    answer = described(translator, line, best, Details(alignments=True, weights=True, slots=True))
+    write, read = (np.array(answer["slots"][side]) for side in ("source", "target"))
+    shares = read @ write.T
+    raw = word_weights(best)
+    assert answer["weights"]["source"] == line.split() and shares.shape == raw.shape
+    np.testing.assert_allclose(
+        shares / shares.sum(1, keepdims=True), raw / raw.sum(1, keepdims=True), rtol=0.05, atol=1e-3
+    )
 
 
 @pytest.mark.thorough

@@ -14,6 +14,7 @@ from browser import CHROMIUM, Browser, browsing
 from served import Client, Upper, serving
 from server.word_models import tiny_translator
 
+from nmt.server import answers, app
 from nmt.server.reading import Limits
 
 LIMITS = Limits(max_characters=100, max_texts=5, max_alternatives=4)
@@ -110,6 +111,18 @@ def test_pointing_at_a_word_shows_its_weights(browser: Browser, client: Client) 
     assert browser.value(marked) == [] and browser.value("document.querySelectorAll('.pair line').length") == 0
     browser.point(".words.source span:nth-of-type(2)")
     assert browser.value("document.querySelector('.partners').textContent").startswith("small: ")
+
+
+def test_long_text_is_translated_without_weights(
+    browser: Browser, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (app, answers):
+        monkeypatch.setattr(module, "MAX_WEIGHTS", 100)
+    open_page(browser, client)
+    browser.type(LINE)
+    browser.wait("document.querySelectorAll('.words.target').length === 2")
+    browser.point(".words.target span")
+    assert browser.value("document.querySelector('.partners').textContent") == "" and shown(browser)[0]
 
 
 def test_keyboard_reaches_words_and_slots(browser: Browser, client: Client) -> None:
