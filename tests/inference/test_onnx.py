@@ -28,7 +28,7 @@ from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings, OnnxEngineName
 from nmt.inference.memories import encode_line, translate_encoded
 from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx import engine as engine_module
-from nmt.inference.onnx import graphs
+from nmt.inference.onnx import graphs, rewrites
 from nmt.inference.onnx.engine import open_session
 from nmt.inference.onnx.export import ENGINES, export
 from nmt.inference.onnx.model import OnnxModel, exported_engines, open_onnx
@@ -444,6 +444,21 @@ def test_every_onnx_engine_has_a_graph_suffix() -> None:
 
 
 class TestFolder:
+    @pytest.mark.parametrize("graph", ["encode", "step"])
+    def test_rows_of_tables_are_integers_within_half_a_step(self, graph: str, run: Path) -> None:
+        def weights(file: str) -> dict[str, np.ndarray]:
+            tensors = onnx.load(run / "onnx" / file).graph.initializer
+            return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in tensors}
+
+        rounded = weights(f"{graph}.int8.onnx")
+        (exact,) = (weight for name, weight in weights(f"{graph}.onnx").items() if name.endswith(rewrites.TABLES))
+        assert not any(weight.dtype == np.float32 and weight.shape == exact.shape for weight in rounded.values())
+        name = next(name for name in rounded if name.endswith(".table"))
+        columns = slice(exact.shape[1])  # the encoder's table has two more
+        integers, scales = rounded[name][:, columns].astype(np.float64), rounded[f"{name}.scale"][columns]
+        assert rounded[name].dtype == np.int8
+        assert (np.abs(integers * scales - exact) <= 0.501 * scales).all()
+
     def test_every_product_with_weights_is_quantised(self, run: Path) -> None:
         def node_types(file: str) -> Counter[str]:
             return Counter(node.op_type for node in onnx.load(run / "onnx" / file).graph.node)
@@ -463,6 +478,7 @@ class TestFolder:
         weights = [
             onnx.numpy_helper.to_array(tensor)
             for tensor in onnx.load(run / f"onnx/{graph}.int8.onnx").graph.initializer
+            if not tensor.name.endswith(".table")  # its rows are read, not multiplied
         ]
         integers = [weight for weight in weights if weight.dtype == np.int8 and weight.ndim > 1]
         assert len(integers) >= 2

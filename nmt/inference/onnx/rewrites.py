@@ -1,4 +1,4 @@
-"""Rewrite a graph: sums in a fixed order, and products with weights in 8-bit integers for ``engine=onnx-int8``.
+"""Rewrite a graph: sums in a fixed order, and weights and tables in 8-bit integers for ``engine=onnx-int8``.
 
 The padding of a batch must not change the order in which sums are computed. Another order changes the last bit of a
 sum, and rounding to 8-bit integers can turn that into another translation. Products with weights are left alone,
@@ -101,6 +101,7 @@ def _row_constants(rank: int) -> dict[str, TensorProto]:
 MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127
 ZERO = 128
+TABLES = ("embedding.weight", "table")  # names of tables whose rows are read: embeddings, alone or times weights
 COPIES = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose outputs hold numbers of their first input only."""
 
@@ -152,6 +153,8 @@ class _Graph:
             yield self._lstm(node)
         elif node.op_type in ("MatMul", "Gemm") and self._is_weight(node.input[1]):
             yield from self._product(node)
+        elif node.op_type == "Gather" and node.input[0].endswith(TABLES) and self._is_weight(node.input[0]):
+            yield from self._rows(node)
         else:
             yield node
 
@@ -203,6 +206,13 @@ class _Graph:
         for (operator, value), before, after in zip(steps, names, names[1:], strict=False):
             yield helper.make_node(operator, [before, value], [after])
 
+    def _rows(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Yield a row of a table in 8-bit integers, with one scale per column."""
+        output = node.output[0]
+        values, scales = self._integers(f"{output}.table", self.weights[node.input[0]], steps=STEPS)
+        yield helper.make_node("Gather", [values, node.input[1]], [f"{output}.integers"], axis=0)
+        yield helper.make_node("DequantizeLinear", [f"{output}.integers", scales], [output], axis=-1)
+
     def _lstm(self, node: NodeProto) -> NodeProto:
         """Return an 8-bit LSTM. It rounds by the range of the batch, which ``OnnxRecurrentEncoder`` keeps constant."""
         source, *weights = node.input[:3]
@@ -220,9 +230,9 @@ class _Graph:
         lstm.attribute.extend(node.attribute)
         return lstm
 
-    def _integers(self, name: str, weight: np.ndarray) -> tuple[str, str]:
+    def _integers(self, name: str, weight: np.ndarray, *, steps: int | None = None) -> tuple[str, str]:
         """Add a weight (…, X, Y) as integers and its scales (…, Y); return the names of both."""
-        integers, scales = to_integers(weight, axis=-2, steps=self.weight_steps)
+        integers, scales = to_integers(weight, axis=-2, steps=steps or self.weight_steps)
         return self._constant(name, integers), self._constant(f"{name}.scale", scales)
 
     def _constant(self, name: str, value: np.ndarray) -> str:
