@@ -39,7 +39,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 def require_equal(answers: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     for answer, other in zip(answers, expected, strict=True):
         for best, same in zip(answer.get("n_best", [answer]), other.get("n_best", [other]), strict=True):
-            for key in ("score", "log_prob"):  # batches round differently
+            for key in ("score", "log_prob", "confidence"):  # batches round differently
                 assert best.pop(key) == pytest.approx(same.pop(key), rel=1e-5, abs=1e-5)
             assert best == same
 
@@ -208,7 +208,8 @@ def test_slots_are_those_of_the_pieces_that_were_read() -> None:
 def test_graphs_have_neither_memories_nor_slots(tmp_path: Path) -> None:
     config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 4}, size=8)
     save_random(tmp_path, config, TOKENIZER, engines=["onnx"])
-    with serving(translators={"graphs": Translator.load(tmp_path, engine="onnx", threads=1)}) as client:
+    translators = {"graphs": Translator.load(tmp_path, engine="onnx", threads=1)}
+    with serving(translators=translators, memories=Memories(limit=2, max_bytes=5000, minutes=60)) as client:
         [model] = client.send("/v1/models")[1]["models"]
         assert (model["alignments"], model["slots"], model["memories"]) == (True, False, False)
         status, answer = client.post("/v1/memories", q="a")
