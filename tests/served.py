@@ -51,9 +51,11 @@ class Upper:
         options: SearchOptions,
         *,
         alignments: bool,
+        markup: bool,
         on_failure: Callable[[int, str], None],
     ) -> list[Translation]:
         self.batches.append(list(lines))
+        self.markup = markup
         assert self.released.wait(30)
         if "crash" in lines:
             raise RuntimeError("broken")

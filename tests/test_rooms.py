@@ -23,6 +23,7 @@ ORDER = (
         "search",
         "alignment",
         "inference",
+        "documents",
         "server",
         "training",
         "config",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import NamedTuple
 
 from nmt.data.words import WORD, PieceWords, last_words
+from nmt.inference.markup import Mark, fragment_parts, place_marks
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
@@ -16,7 +19,8 @@ from nmt.text.glossary import Glossary
 # No pattern reads far ahead from every start, so hostile lines take linear time.
 PLACEHOLDER = re.compile(
     r"""
-    `[^`]+`                                                        # code
+    [\U000f0000-\U000fffff]                                        # for private use, such as an element of HTML
+  | `[^`]+`                                                        # code
   | (?<!\w)(?:https?://|www\.)[^\s<>"'`]*[\w/]                     # an address
   | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+        # an e-mail address
   | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
@@ -26,6 +30,7 @@ PLACEHOLDER = re.compile(
     """,
     re.VERBOSE,
 )
+ELEMENT = re.compile("[\U000f0000-\U000fffff]")
 
 
 @dataclass(frozen=True)
@@ -60,29 +65,83 @@ class Protected:
         return replace(translation, source_words=source_words)
 
 
+class Fragment(NamedTuple):
+    """A line of HTML: its tags, the elements that are not translated by their stand-ins, and its text with these."""
+
+    line: str
+    marks: Sequence[Mark]
+    elements: Mapping[str, str]
+    protected: Protected
+
+    @property
+    def text(self) -> str:
+        """The text that the model reads."""
+        return self.protected.text
+
+    def complete(self, translation: Translation) -> Translation:
+        """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
+        translation = self.protected.complete(translation)
+        if translation.alignment is None:  # nothing was translated
+            return replace(translation, text=self.line.strip())
+        text = ""
+        end = 0
+        for position, mark in place_marks(translation, self.protected.line, self.marks):
+            text += html.escape(translation.text[end:position], quote=False) + mark
+            end = position
+        text += html.escape(translation.text[end:], quote=False)
+        for stand_in, element in self.elements.items():
+            text = text.replace(stand_in, element)
+        return replace(translation, text=text, alignment=None, source_words=[], target_words=[])
+
+
 @dataclass(frozen=True)
 class Protection:
     """Finds the terms of a glossary and, with ``placeholders``, text that is not translated."""
 
     glossary: Glossary | None
     placeholders: bool
+    markup: bool = False
+    """Whether lines are HTML."""
 
-    def protect(self, line: str) -> Protected:
+    def protect(self, line: str) -> Protected | Fragment:
+        """Return a line as the model reads it, and what its translation must contain."""
+        if not self.markup:
+            return self._protect(line)
+        text = ""
+        marks = list[Mark]()
+        elements = dict[str, str]()
+        unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
+        for part in fragment_parts(line):
+            if part.kind == "tag":
+                if not part.name and not part.text.startswith("<!") and text and not text[-1].isspace():
+                    text += " "  # the image between two words
+                marks.append(Mark(len(text), part.text, part.name))
+            elif part.kind == "opaque":
+                elements[stand_in := next(unused)] = part.text
+                text += stand_in
+            else:
+                text += part.text
+        return Fragment(line, marks, elements, self._protect(text))
+
+    def _protect(self, line: str) -> Protected:
         """Return a line with stand-ins for placeholders, and what its translation must contain.
 
         Numbers remain: models copy them, or know their words. A line without words beside its placeholders is empty,
         because it needs no translation.
         """
+        pattern = PLACEHOLDER if self.placeholders else ELEMENT
+        if self.glossary is None and not pattern.search(line):  # most lines
+            return Protected(line, [], [], line)
         text = ""
         origins = list[tuple[int, int]]()
         required = list[Required]()
         end = 0
         stand_ins = (number for number in map(str, count(1)) if number not in line)
-        for match in PLACEHOLDER.finditer(line) if self.placeholders else ():
+        for match in pattern.finditer(line):
             text += line[end : match.start()]
             origins += [(at, at + 1) for at in range(end, match.start())]
             end = match.end()
-            stand_in = "" if match["number"] else next(stand_ins)
+            stand_in = "" if match.lastgroup else next(stand_ins)
             required.append(Required(len(text), len(text) + len(stand_in or match[0]), match[0], stand_in))
             text += stand_in or match[0]
             origins += [match.span()] * (len(text) - len(origins))

@@ -144,7 +144,7 @@ class _Free(NamedTuple):
 
     def run(self, aligned: Sequence[int], strength: np.ndarray) -> tuple[int, int] | None:
         """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
-        spans = {j: core for j in aligned if (core := _core(self.text, *self.units[j])) and self.has(*core)}
+        spans = {j: core for j in aligned if (core := core_span(self.text, *self.units[j])) and self.has(*core)}
         runs = list[list[int]]()
         for j in spans:
             if runs and runs[-1][-1] == j - 1 and self.has(spans[j - 1][1], spans[j][0]):
@@ -156,12 +156,12 @@ class _Free(NamedTuple):
 
     def insertion(self, new: str, index: int) -> tuple[int, str]:
         """Return where to insert a text before the unit ``index``, and the text with a space."""
-        while 0 < index == len(self.units) and not _core(self.text, *self.units[index - 1]):
+        while 0 < index == len(self.units) and not core_span(self.text, *self.units[index - 1]):
             index -= 1  # before the full stop
         if index == 0:
             return 0, new + _space(new[-1], self.text[:1])
         start, stop = self.units[index - 1]
-        at = stop if index < len(self.units) else _core(self.text, start, stop)[1]  # type: ignore[index]
+        at = stop if index < len(self.units) else core_span(self.text, start, stop)[1]  # type: ignore[index]
         at = max([at, *(edit.stop for edit in self.edits if edit.start < at < edit.stop)])
         return at, _space(self.text[at - 1], new[0]) + new
 
@@ -173,7 +173,7 @@ def _boundary(edge: str, lookaround: str) -> str:
     return lookaround % r"\w" if edge.isalnum() and not UNSPACED.match(edge) else ""
 
 
-def _core(text: str, start: int, stop: int) -> tuple[int, int] | None:
+def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
     """Return where the first and the last letter or digit stand in a part of a text; None without any."""
     inside = [at for at in range(start, stop) if text[at].isalnum()]
     return (inside[0], inside[-1] + 1) if inside else None
@@ -260,6 +260,7 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         translation,
         text=edited.text,
         tokens=tokens,
+        inserted=len(tokens) - len(translation.tokens),
         target_words=PieceWords([first for first, _ in spans], [last for _, last in spans]),
         alignment=alignment,
     )

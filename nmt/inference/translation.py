@@ -38,11 +38,13 @@ class Translation:
     target_words: list[int] = field(default_factory=list)
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
+    inserted: int = 0
+    """Tokens that a glossary or placeholders have added, which have no probability."""
 
     @property
     def confidence(self) -> float:
         """The geometric mean of the tokens' probabilities, ``</s>`` included; 1 for a blank line, 0 for a failure."""
-        return math.exp(self.log_prob / max(1, len(self.tokens)))
+        return math.exp(self.log_prob / max(1, len(self.tokens) - self.inserted))
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"

@@ -23,7 +23,7 @@ from nmt.errors import UserError, counted
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load
-from nmt.inference.protection import Protected, Protection
+from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
@@ -104,10 +104,15 @@ class Translator(Reader):
         return cls(load(folder, settings))
 
     def texts(
-        self, lines: Iterable[str], options: SearchOptions | None = None, *, on_failure: OnFailure | None = None
+        self,
+        lines: Iterable[str],
+        options: SearchOptions | None = None,
+        *,
+        markup: bool = False,
+        on_failure: OnFailure | None = None,
     ) -> list[str]:
         """Return the best translation of each line as text. See ``translate``."""
-        translations = self.translate(lines, options, alignments=False, on_failure=on_failure)
+        translations = self.translate(lines, options, alignments=False, markup=markup, on_failure=on_failure)
         return [translation.text for translation in translations]
 
     def translate(
@@ -116,6 +121,7 @@ class Translator(Reader):
         options: SearchOptions | None = None,
         *,
         alignments: bool = True,
+        markup: bool = False,
         on_failure: OnFailure | None = None,
     ) -> list[Translation]:
         """Return the best translation of each line, in order. A blank line has an empty translation.
@@ -123,10 +129,14 @@ class Translator(Reader):
         If memory runs out, the lines are translated in smaller batches. A line that the attention or the machine's
         memory cannot hold raises SourceTooLong, and one whose scores are not finite raises UserError. With
         ``on_failure``, both call ``on_failure(row, reason)`` instead, with rows counted from 0, and the translation is
-        empty with a ``log_prob`` of -inf. Raises TypeError unless ``lines`` is a list, or another iterable, of strings.
+        empty with a ``log_prob`` of -inf. With ``markup``, lines are HTML: tags and entities within a line are kept,
+        and translations have no alignment. Raises TypeError unless ``lines`` is a list, or another iterable, of
+        strings.
         """
         lines = text_list(lines, "lines")
-        [translations] = self.translate_groups([lines], options, alignments=alignments, on_failure=on_failure)
+        [translations] = self.translate_groups(
+            [lines], options, alignments=alignments, markup=markup, on_failure=on_failure
+        )
         return translations
 
     def translate_groups(
@@ -135,6 +145,7 @@ class Translator(Reader):
         options: SearchOptions | None = None,
         *,
         alignments: bool = True,
+        markup: bool = False,
         on_failure: OnFailure | None = None,
     ) -> Generator[list[Translation]]:
         """Yield the translations of each group of lines, in order, while later groups are being translated.
@@ -146,10 +157,12 @@ class Translator(Reader):
         groups = iterable(groups, "groups", what="lists of lines")
         if on_failure is not None and not callable(on_failure):
             raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
-        options = self.search_options(options, alignments=alignments)
+        if markup and not self.attention.reads_source:
+            raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
+        options = self.search_options(options, alignments=alignments or markup)
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = None if options.glossary is None else read_glossary(options.glossary)
-        protection = Protection(glossary, placeholders=options.keep_placeholders)
+        protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
         finish = partial(self._finish, options, protection, lexicon, alignments)
         return self._translate_groups(groups, options, protection, finish, on_failure)
 
@@ -183,7 +196,7 @@ class Translator(Reader):
                 yield translations
         self.conclude_text()
 
-    def _protect(self, protection: Protection, line: str) -> Protected:
+    def _protect(self, protection: Protection, line: str) -> Protected | Fragment:
         return protection.protect(remove_invisible(line, self.runtime.properties.remove_invisible))
 
     def _finish(
@@ -204,7 +217,7 @@ class Translator(Reader):
             return protected.complete(translation)
         text = self.change_text(protected.text)
         translation = with_source_words(translation, self.runtime.source.words(text))
-        if not options.rewrites:
+        if not options.rewrites and not protection.markup:
             return translation
         n_best = translation.n_best
         if options.replace_unknown:

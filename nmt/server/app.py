@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from nmt.data.languages import identify
+from nmt.documents.segments import Segments, split_text
 from nmt.errors import counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
@@ -33,7 +34,6 @@ from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import describe
 from nmt.server.page import translation_page
 from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of, truth_of
-from nmt.server.segments import Segments, split_text
 from nmt.server.streams import EventStream
 
 POLL_S = 0.5  # between two checks whether the client is still there
@@ -274,6 +274,8 @@ class Server:
         """Return the translations of the lines of each text, and the identified language."""
         lines = [line for segments in texts for line in segments.lines]
         model, detected = self.model_of(fields, lines)
+        if work.markup and not model.translator.attention.reads_source:
+            raise Refused(400, "format=html: the model has no attention, which places tags; send format=text")
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
         for line, result in zip(lines, results, strict=True):
             if isinstance(result, Failure):
@@ -290,7 +292,7 @@ class Server:
             raise Refused(400, f"format={form}: must be text or html")
         count = number_of(fields, "alternatives", most=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
-        work = Work(with_best(self.languages.options, count + 1))
+        work = Work(with_best(self.languages.options, count + 1), markup=form == "html")
         translations, detected = await self.translations(request, fields, segments, work)
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)

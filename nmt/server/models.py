@@ -33,6 +33,8 @@ class Work(NamedTuple):
     options: SearchOptions
     details: Details | None = None
     """The parts of an answer as JSON; None: the translation itself."""
+    markup: bool = False
+    """Whether the lines are HTML."""
 
 
 @dataclass(eq=False)
@@ -158,7 +160,9 @@ class ServedModel:
         translator = self.translator  # ``reload`` may exchange it
         failures: dict[int, str] = {}
         alignments = work.details is not None and work.details.needs_alignments
-        translations = translator.translate(lines, work.options, alignments=alignments, on_failure=failures.__setitem__)
+        translations = translator.translate(
+            lines, work.options, alignments=alignments, markup=work.markup, on_failure=failures.__setitem__
+        )
         self.translated += len(lines)
         results = (
             Failure(failures[row]) if row in failures else _result(translator, line, translation, work)

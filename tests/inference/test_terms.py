@@ -217,6 +217,7 @@ def aligned(source: str, target: str, links: str) -> Translation:
         source_words=PieceWords(range(len(source.split()))),
         target_words=PieceWords(range(len(target.split()))),
         alignment=weights,
+        log_prob=-3.0,
     )
 
 
@@ -258,8 +259,9 @@ def test_terms_are_written_where_the_alignment_says(
     from nmt.text.glossary import Glossary
 
     protected = Protection(Glossary(terms), placeholders=False).protect(source)
-    written = protected.complete(aligned(source, target, links))
-    assert written.text == expected
+    translation = aligned(source, target, links)
+    written = protected.complete(translation)
+    assert written.text == expected and written.confidence == translation.confidence
     assert alignment_lines([written]) == [new_links]
 
 

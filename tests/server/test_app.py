@@ -56,6 +56,16 @@ def test_shapes_of_other_clients(client: Client, path: str, body: Any, kind: str
     assert status == 200 and answer["translatedText"] == expected
 
 
+def test_html_is_translated_in_sentences_with_their_tags(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "<p>a <b>dog</b> &lt;</p>\n<pre>x</pre>y"
+    assert client.translate(page, format="html") == "<p>A <B>DOG</B> &LT;</p>\n<pre>x</pre>Y"
+    assert client.translator.markup and client.translator.batches[-1] == ["a <b>dog</b> &lt;", "y"]
+    assert client.translate("a") == "A" and not client.translator.markup
+    monkeypatch.setattr(client.translator.attention, "reads_source", False)
+    status, error = client.translate(page, format="html")
+    assert (status, error) == (400, "format=html: the model has no attention, which places tags; send format=text")
+
+
 def test_alternatives_and_detected_language(client: Client) -> None:
     fields = {"q": "a\n\nb", "source": "auto", "target": "de", "alternatives": 2}
     detected = {"language": "en", "confidence": 100.0}

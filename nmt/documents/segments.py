@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nmt.inference.markup import MARKUP, TAG
+
 Format = Literal["text", "html"]
-# A comment, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
-MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>", re.DOTALL)
-TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
-OPAQUE = {"script", "style", "code", "pre", "textarea", "title"}  # elements whose text is not translated
-SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
+OPAQUE = {"script", "style", "pre", "textarea", "title", "svg", "math"}  # elements whose text is not translated
+INLINE = frozenset(  # elements within a sentence; all others end it
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q ruby s samp small span "
+    "strike strong sub sup time tt u var wbr".split()
+)
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
@@ -24,7 +26,6 @@ class Segments:
 
     parts: Sequence[str]
     places: Sequence[int]
-    escape: Callable[[str], str] = str
 
     @property
     def lines(self) -> list[str]:
@@ -35,12 +36,12 @@ class Segments:
         """Return the text with these translations of its lines."""
         parts = [*self.parts]
         for place, translation in zip(self.places, translations, strict=True):
-            parts[place] = self.escape(translation)
+            parts[place] = translation
         return "".join(parts)
 
 
 def split_text(text: str, form: Format) -> Segments:
-    """Return the segments of a text. In HTML, each stretch of text between two tags is translated on its own."""
+    """Return the segments of a text: its lines, or in HTML what stands between tags that end a sentence."""
     parts = list[str]()
     places = list[int]()
     for part, is_text in _html_parts(text) if form == "html" else _lines(text):
@@ -48,7 +49,7 @@ def split_text(text: str, form: Format) -> Segments:
         if core:
             places.append(len(parts) + 1)
         parts += [before, core, after]
-    return Segments(parts, places, _escape if form == "html" else str)
+    return Segments(parts, places)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -57,29 +58,27 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _html_parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each part of an HTML text, and whether it is text to translate, without entities."""
-    end = 0
+    """Yield each part of an HTML text, and whether it is translated: with tags within sentences, and entities."""
+    start = 0
     opaque = ""  # the element whose end is awaited
     for match in MARKUP.finditer(text):
-        if match.start() > end:
-            yield from _text(text[end : match.start()], opaque)
-        yield match[0], False
-        end = match.end()
-        if tag := TAG.match(match[0]):
-            name = tag[2].lower()
-            if not opaque and not tag[1] and name in OPAQUE:
-                opaque = name
-            elif tag[1] and name == opaque:
+        tag = TAG.match(match[0])
+        name = tag[2].lower() if tag else ""
+        if opaque:
+            if tag and tag[1] and name == opaque:
                 opaque = ""
-    yield from _text(text[end:], opaque)
+                yield text[start : match.end()], False
+                start = match.end()
+        elif name not in INLINE and not match[0].startswith("<!--"):
+            yield _sentence(text[start : match.start()])
+            start = match.start()
+            if tag and not tag[1] and name in OPAQUE and not match[0].endswith("/>"):
+                opaque = name
+            else:
+                yield match[0], False
+                start = match.end()
+    yield (text[start:], False) if opaque else _sentence(text[start:])
 
 
-def _text(part: str, opaque: str) -> Iterator[tuple[str, bool]]:
-    if opaque:
-        yield part, False
-    else:
-        yield " ".join(SPACES.split(html.unescape(part))), True
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=False)
+def _sentence(part: str) -> tuple[str, bool]:
+    return part, bool(html.unescape(MARKUP.sub("", part)).strip())

@@ -1,0 +1,1 @@
+"""Documents as lines to translate, and back."""

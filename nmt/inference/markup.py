@@ -1,0 +1,213 @@
+"""Inline markup of HTML and XML: tags leave a sentence before its translation, and return around the aligned words."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
+from nmt.inference.translation import Translation
+
+# A comment, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
+MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>", re.DOTALL)
+TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
+SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
+OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
+VOID = frozenset({"br", "img", "wbr", "input", "hr"})
+
+
+class Part(NamedTuple):
+    """A part of a fragment: text without entities, a tag, or an element that is not translated."""
+
+    kind: str
+    text: str
+    name: str = ""
+    """The name of a tag, with / before the name of an end tag; empty if it is neither a start nor an end."""
+
+
+def fragment_parts(fragment: str) -> Iterator[Part]:
+    """Yield the parts of a fragment of HTML in order."""
+    lower = fragment.lower()
+    last_ends = {name: lower.rfind(f"</{name}") for name in OPAQUE}
+    end = 0
+    start = 0
+    opaque = ""  # the element whose end is awaited
+    for match in MARKUP.finditer(fragment):
+        tag = TAG.match(match[0])
+        name = tag[1] + tag[2].lower() if tag else ""
+        if opaque:
+            if name == f"/{opaque}":
+                yield Part("opaque", fragment[start : match.end()])
+                opaque = ""
+                end = match.end()
+            continue
+        if match.start() > end:
+            yield Part("text", _text(fragment[end : match.start()]))
+        end = match.end()
+        if last_ends.get(name, -1) >= end and not match[0].endswith("/>"):
+            opaque = name
+            start = match.start()
+        else:
+            yield Part("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
+    if opaque:  # its end tag is inside a comment
+        yield Part("opaque", fragment[start:])
+    elif end < len(fragment):
+        yield Part("text", _text(fragment[end:]))
+
+
+def _text(escaped: str) -> str:
+    return SPACES.sub(" ", html.unescape(escaped))
+
+
+class Mark(NamedTuple):
+    """A tag, and the index in the plain text before which it stands."""
+
+    at: int
+    text: str
+    name: str
+
+
+@dataclass
+class _Element:
+    """The numbers of its first and last mark, which are equal for a single tag, and the elements within it."""
+
+    first: int
+    last: int
+    inside: list[_Element] = field(default_factory=list)
+
+
+def _tree(marks: Sequence[Mark]) -> list[_Element]:
+    """Return the outer elements. A tag without a partner is single."""
+    stack = [_Element(-1, -1)]
+
+    def close() -> _Element:
+        """Remove the innermost element, whose content belongs to its parent as long as it has no end."""
+        element = stack.pop()
+        stack[-1].inside += element.inside
+        element.inside = []
+        return element
+
+    for number, mark in enumerate(marks):
+        opened = [marks[element.first].name for element in stack[1:]]
+        if mark.name.startswith("/") and mark.name[1:] in opened:
+            while marks[stack[-1].first].name != mark.name[1:]:
+                close()
+            stack.pop().last = number
+        else:
+            stack[-1].inside.append(_Element(number, number))
+            if mark.name and not mark.name.startswith("/"):
+                stack.append(stack[-1].inside[-1])
+    while len(stack) > 1:
+        close()
+    return stack[0].inside
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """Finds the places of marks in an aligned translation."""
+
+    marks: Sequence[Mark]
+    source: str
+    text: str
+    units: Units
+    links: Sequence[int]
+
+    def place(
+        self, elements: Sequence[_Element], low: int, high: int, around: Sequence[int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield position and text of the marks of elements between the target units ``low`` and ``high``.
+
+        ``around`` are the source units of their parent. Elements do not overlap, in whatever order they now are.
+        """
+        taken = set[int]()
+        placed: list[tuple[int, bool, int, _Element, int]] = []
+        points = list[_Element]()
+        for element in elements:
+            covered = self._covered(element)
+            if covered and covered == around and not taken:
+                run = (low, high)
+            else:
+                run = self._run([j not in taken and self.links[j] in covered for j in range(low, high)], taken, low)
+            if run[0] == run[1]:
+                points.append(element)
+                continue
+            taken.update(range(*run))
+            placed.append((run[0], True, element.first, element, run[1]))
+        for element in points:
+            at = min(max(self._index(self.marks[element.first].at), low), high)
+            at = max([at, *(stop for start, _, _, _, stop in placed if start < at < stop)])
+            placed.append((at, False, element.first, element, at))
+        for start, _, _, element, stop in sorted(placed, key=lambda item: item[:3]):
+            yield from self._with_inside(element, start, stop)
+
+    def _with_inside(self, element: _Element, start: int, stop: int) -> Iterator[tuple[int, str]]:
+        first = self.marks[element.first]
+        last = self.marks[element.last]
+        covered = self._covered(element)
+        if start == stop:
+            at, before, after = self._point(first.at, start)
+            yield at, before + first.text
+            yield from ((at, text) for _, text in self.place(element.inside, start, stop, []))
+            yield at, (last.text if last is not first else "") + after
+            return
+        opening = self.units.target[start][0]
+        closing = self.units.target[stop - 1][1]
+        if first.at > self.units.source[covered[0]][0]:  # inside a word, such as after a quotation mark
+            opening = (core_span(self.text, *self.units.target[start]) or (opening, 0))[0]
+        if last.at < self.units.source[covered[-1]][1]:
+            closing = (core_span(self.text, *self.units.target[stop - 1]) or (0, closing))[1]
+        yield opening, first.text
+        yield from self.place(element.inside, start, stop, covered)
+        yield closing, last.text
+
+    def _covered(self, element: _Element) -> list[int]:
+        start = self.marks[element.first].at
+        stop = self.marks[element.last].at
+        units = enumerate(self.units.source) if start < stop else ()
+        return [i for i, unit in units if unit[0] < stop and start < unit[1]]
+
+    def _run(self, inside: Sequence[bool], taken: Set[int], low: int) -> tuple[int, int]:
+        """Return the part with the most units inside minus those that are not; taken units are in no part."""
+        best = (0, low, low)
+        start, total = low, 0
+        for j, is_inside in enumerate(inside, low):
+            total += 1 if is_inside else -1
+            if total <= 0 or j in taken:
+                start = j + 1
+                total = 0
+            if total > best[0] or (total == best[0] and start == best[1]):
+                best = (total, start, j + 1)
+        return best[1], best[2]
+
+    def _index(self, at: int) -> int:
+        """Return before which target unit a mark belongs that stands at this index of the source."""
+        before = sum(start < at for start, _ in self.units.source)
+        if before in (0, len(self.units.source)):
+            return 0 if before == 0 else len(self.units.target)
+        return insertion_index(self.links, before, before)
+
+    def _point(self, at: int, index: int) -> tuple[int, str, str]:
+        """Return the position before the target unit ``index``, and spaces before and after a single mark."""
+        left = self.source[:at][-1:]
+        right = self.source[at:][:1]
+        spaced = " " if left.isspace() and (right.isspace() or not right) else ""
+        if index > 0 and (index == len(self.units.target) or not left.isspace()):
+            return self.units.target[index - 1][1], spaced, ""
+        return (self.units.target[index][0] if self.units.target else 0), "", spaced and right
+
+
+def place_marks(translation: Translation, source: str, marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
+    """Yield position in the translation and text of each mark of ``source``, in the order of their positions.
+
+    An element stands around the words that are aligned to its content, or is empty beside the translation of its
+    neighbours. Elements remain within their parents.
+    """
+    units = aligned_units(translation, source)
+    placement = _Placement(marks=marks, source=source, text=translation.text, units=units, links=units.links())
+    end = 0
+    for position, text in placement.place(_tree(marks), 0, len(units.target), [*range(len(units.source))]):
+        end = max(end, position)  # around one word, an inner mark may stand outside its punctuation
+        yield end, text

@@ -1,0 +1,50 @@
+"""Splitting a text into lines loses nothing, and markup stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.documents.segments import split_text
+
+
+@given(st.text(st.sampled_from("ab <>&;/'\"=\n\t\r\x0b\u2028é")))
+def test_unchanged_lines_give_the_text_back(text: str) -> None:
+    segments = split_text(text, "text")
+    assert segments.fill(segments.lines) == text
+    assert all(line and line == line.strip() and "\n" not in line for line in segments.lines)
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"),
+    [
+        ("<p>One <b>dog</b>.</p>", ["One <b>dog</b>."]),
+        ('before <b class="x > y">bold</b> after', ['before <b class="x > y">bold</b> after']),
+        ("<script>if (a < b) { go('<p>no</p>') }</script><p>yes</p>", ["yes"]),
+        ("<p>a<br/>b<!-- not <b>this</b> --></p>", ["a", "b<!-- not <b>this</b> -->"]),
+        ("<pre>kept\n  <b>as it is</b></pre>x <code>y</code>", ["x <code>y</code>"]),
+        ("<ul>\n  <li>one\n  two</li>\n  <li> <img> </li></ul>", ["one\n  two"]),
+        ("no markup, 1 <2 and a <3 b &amp;", ["no markup, 1 <2 and a <3 b &amp;"]),
+        ("<td>&nbsp;</td>", []),
+        ("<textarea>x", []),
+        ("", []),
+    ],
+)
+def test_sentences_of_html_hold_inline_tags_only(page: str, lines: list[str]) -> None:
+    segments = split_text(page, "html")
+    assert segments.lines == lines
+    assert segments.fill(lines) == page
+
+
+@given(st.text(st.sampled_from("ab <>&;/'\"=\n-!p")))
+def test_unchanged_sentences_give_the_page_back(page: str) -> None:
+    segments = split_text(page, "html")
+    assert segments.fill(segments.lines) == page
+
+
+@pytest.mark.parametrize("text", ["<" * 50_000, '<a "' * 10_000, "<!--" * 100_000, "&amp" * 20_000, "<pre>" * 20_000])
+def test_hostile_markup_is_split_in_linear_time(text: str) -> None:
+    """A quadratic pattern would take minutes here."""
+    segments = split_text(text, "html")
+    assert segments.fill(segments.lines) == text

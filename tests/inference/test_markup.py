@@ -1,0 +1,182 @@
+"""Inline markup: each tag is in the translation once, elements stay balanced and within their parents."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from builders import random_model, tiny_config, trained_model
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizer_kinds import tokenizer_of
+
+from nmt.config import train_config
+from nmt.data.words import PieceWords, split_words
+from nmt.errors import UserError
+from nmt.inference.protection import Protection
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+
+VOID = {"img", "wbr"}
+
+
+class Tree(HTMLParser):
+    """The parent of each element, and the text, as Python reads them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.parents: Counter[tuple[str, ...]] = Counter()
+        self.open: list[str] = []
+        self.text = ""
+        self.balanced = True
+        self.feed(page)
+        self.close()
+        self.balanced = self.balanced and not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.parents[(*self.open, f"{tag} {attrs}")] += 1
+        if tag not in VOID:
+            self.open.append(f"{tag} {attrs}")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.parents[(*self.open, f"{tag} {attrs}/")] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self.balanced = self.balanced and bool(self.open) and self.open.pop().startswith(f"{tag} ")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def translated(line: str, output: str, weights: np.ndarray) -> str:
+    """Return the HTML of a line whose words have these translations and weights (target words, source words)."""
+    protected = Protection(None, placeholders=False, markup=True).protect(line)
+    source, target = split_words(protected.text), output.split()
+    alignment = np.zeros((len(target) + 1, len(source) + 1))
+    alignment[: len(target), : len(source)] = weights[: len(target), : len(source)]
+    best = Translation(
+        output,
+        source_tokens=[*source, "</s>"],
+        tokens=[*target, "</s>"],
+        source_words=PieceWords(range(len(source))),
+        target_words=PieceWords(range(len(target))),
+        alignment=alignment,
+    )
+    return protected.complete(best if source else Translation("")).text
+
+
+WORDS = st.sampled_from(["a", "dog", "runs.", "3 &lt; 4", "&amp;", "x,", "(y)"])
+LEAVES = st.one_of(WORDS, st.sampled_from(['<img src="a>b">', "<x/>", "<code>if &lt; 1</code>", "<!-- no <b> -->"]))
+
+
+def element(inside: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
+    return st.tuples(st.sampled_from(["b", "i", 'a href="x y"']), st.lists(inside, max_size=4), st.integers(0, 99)).map(
+        lambda parts: [f"<{parts[0]} id={parts[2]}>", *sum(parts[1], []), f"</{parts[0].split()[0]}>"]
+    )
+
+
+NESTED = st.recursive(LEAVES.map(lambda leaf: [leaf]), element, max_leaves=12)
+
+
+@given(
+    parts=st.lists(NESTED, min_size=1, max_size=5),
+    glue=st.lists(st.sampled_from(["", " "]), min_size=60, max_size=60),
+    output=st.lists(st.sampled_from("ein Hund läuft. & < 5 1".split()), max_size=8).map(" ".join),
+    seed=st.integers(0, 50),
+    sparse=st.booleans(),
+)
+def test_every_tag_is_kept_and_balanced(
+    parts: list[list[str]], glue: list[str], output: str, seed: int, sparse: bool
+) -> None:
+    line = "".join(part + space for part, space in zip(sum(parts, []), glue, strict=False))
+    rng = np.random.default_rng(seed)
+    weights = rng.random((40, 120)) * (rng.random((40, 120)) < (0.05 if sparse else 1))
+    result = translated(line, output, weights)
+    before, after = Tree(line), Tree(result)
+    assert before.balanced and after.balanced
+    # A <code> element follows its own alignment; every other one remains in its parent.
+    assert without_code(before) == without_code(after)
+    assert result.count("<code>if &lt; 1</code>") == line.count("<code>")
+    text = after.text.replace("if < 1", "")
+    if Protection(None, placeholders=False, markup=True).protect(line).text:
+        assert not Counter(text) - Counter(output + " " * len(line))
+
+
+def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
+    return {path: count for path, count in tree.parents.items() if "code" not in path[-1]}
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "links", "expected"),
+    [
+        ("a <b>dog</b> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</b> läuft"),
+        ("a <b>big dog</b> runs", "läuft Hund großer ein", "0-3 1-2 2-1 3-0", "läuft <b>Hund großer</b> ein"),
+        ("the <b>dog</b>.", "der Hund.", "0-0 1-1", "der <b>Hund</b>."),
+        ("&quot;<b>dog</b>&quot; x", '"Hund" y', "0-0 1-1", '"<b>Hund</b>" y'),
+        ("<i>a <b>dog</b></i> runs", "ein Hund läuft", "0-0 1-1 2-2", "<i>ein <b>Hund</b></i> läuft"),
+        # One wrong link within an element, and one outside.
+        (
+            "<b>a big old dog</b> x",
+            "ein großer alter Hund y",
+            "0-0 1-1 4-2 3-3 4-4",
+            "<b>ein großer alter Hund</b> y",
+        ),
+        ("a <b>dog</b> runs x", "ein Hund läuft Hund", "0-0 1-1 2-2 1-3", "ein <b>Hund</b> läuft Hund"),
+        # An element without aligned words, and one without words.
+        ("a <b>dog</b> runs", "ein läuft", "0-0 2-1", "ein <b></b>läuft"),
+        ("a <b></b> dog", "ein Hund", "0-0 1-1", "ein <b></b> Hund"),
+        ("<b>all of it.</b>", "alles davon.", "", "<b>alles davon.</b>"),
+        # Single tags keep their space, and break no word.
+        ('a <img src="x"> dog', "ein Hund", "0-0 1-1", 'ein <img src="x"> Hund'),
+        ("dog <img>", "Hund", "0-0", "Hund <img>"),
+        ("3 &lt; 4 &amp; <i>x</i>", "3 < 4 & y", "0-0 1-1 2-2 3-3 4-4", "3 &lt; 4 &amp; <i>y</i>"),
+        ("run <code>a &lt; b</code> now", "jetzt 1 laufen", "0-2 1-1 2-0", "jetzt <code>a &lt; b</code> laufen"),
+        ("a <b>dog</i> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</i> läuft"),
+        ("<b>1</b><img>", "", "", "<b></b><img>"),
+    ],
+)
+def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str, expected: str) -> None:
+    weights = np.zeros((9, 9))
+    for link in links.split():
+        i, j = map(int, link.split("-"))
+        weights[j, i] = 1
+    assert translated(line, output, weights) == expected
+
+
+@pytest.mark.parametrize("line", ["<b>" * 3000, "<code>" * 3000, "<!--" * 3000, "a <b" * 3000, "<b>a</b>" * 300])
+def test_hostile_markup_takes_little_time(line: str) -> None:
+    assert translated(line, "x y", np.ones((2, 4000))).count("<b>") == line.count("<b>")
+
+
+def test_lines_of_html_are_translated() -> None:
+    tokenizer = tokenizer_of("ours")
+    lines = [
+        "two <b>dogs</b> &amp; x",
+        "<i></i>",
+        "",
+        "<code>x</code>",
+        "ein Garten",
+        "<a href='x'>two</a> <b>dogs</b>",
+    ]
+    for name in ("luong", "memory", "none"):
+        config = tiny_config(train_config([f"attention={name}"]).attention)
+        model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
+        translator = Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+        options = SearchOptions(beam_size=3, n_best=3, max_length=8)
+        if name == "none":
+            with pytest.raises(UserError, match="^markup: tags need alignments, but this model has no attention; "):
+                translator.translate(lines, options, markup=True)
+            continue
+        translations = translator.translate(lines, options, markup=True)
+        plain = translator.translate(["two dogs & x", "", "", "", "ein Garten", "two dogs"], options)
+        for line, translation, without in zip(lines, translations, plain, strict=True):
+            for best, text in zip(translation.n_best or [translation], without.n_best or [without], strict=True):
+                assert best.alignment is None and best.score == text.score
+                tree = Tree(best.text)
+                assert tree.balanced and tree.parents == Tree(line).parents
+                if not line.startswith("<code>"):
+                    assert tree.text == html.unescape(text.text)
