@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.optim import Adam
@@ -17,11 +18,12 @@ from torch.optim import Adam
 from nmt.files.private import MARK
 from nmt.inference.engines import OnnxEngineName
 from nmt.inference.model_folder import TrainedModel, save_folder
+from nmt.inference.translator import Translator
 from nmt.kernels.output_loss import output_loss
 from nmt.model import Seq2Seq
 from nmt.model.build import build_model
 from nmt.settings.build import ModelSettings
-from nmt.text.specials import EOS
+from nmt.text.specials import BOS, EOS
 from nmt.text.tokenizer import Tokenizer
 
 
@@ -113,6 +115,21 @@ def save_random(
     if engines:
         export(trained, folder, engines=engines)
     return trained
+
+
+def forced_log_prob(translator: Translator, line: str, tokens: Sequence[str]) -> float:
+    """Return the log-probability of a translation, computed by the engine without search."""
+    engine = translator.runtime.engine(trace=False)
+    names = translator.runtime.target.all_pieces
+    state = engine.init(engine.encode([translator.encode(line)]))
+    previous, total = BOS, 0.0
+    for token in tokens:
+        piece = names.index(token)
+        parents = np.zeros((1, 1), dtype=np.int64)
+        state, log_probs, ids, _ = engine.step(state, np.array([[previous]]), parents, len(names))
+        total += float(log_probs[0, 0, ids[0, 0] == piece][0])
+        previous = piece
+    return total
 
 
 def write_lines(path: Path | str, lines: Iterable[str]) -> Path:

@@ -22,6 +22,7 @@ pytest.importorskip("prometheus_client")
 import uvicorn  # noqa: E402
 
 from nmt.commands.serve import listen  # noqa: E402
+from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
 from nmt.search.options import SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
@@ -50,6 +51,7 @@ class Upper:
         lines: Sequence[str],
         options: SearchOptions,
         *,
+        prefixes: Sequence[str] | None,
         alignments: bool,
         markup: bool,
         on_failure: Callable[[int, str], None],
@@ -59,7 +61,12 @@ class Upper:
         assert self.released.wait(30)
         if "crash" in lines:
             raise RuntimeError("broken")
+        lines = [before + line for before, line in zip(prefixes or [""] * len(lines), lines, strict=True)]
         return [self._translation(row, line, options, on_failure) for row, line in enumerate(lines)]
+
+    def read_prefixes(self, prefixes: Sequence[str], options: SearchOptions) -> None:
+        if "no" in prefixes:
+            raise UserError("prefixes[0]='no': has characters that the target tokenizer cannot spell; change it")
 
     def _translation(
         self, row: int, line: str, options: SearchOptions, on_failure: Callable[[int, str], None]

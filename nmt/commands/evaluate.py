@@ -52,7 +52,7 @@ references chooses it: 13a for languages with spaces between words."""
 class Evaluate(ModelOptions):
     """The settings in conf/evaluate.yaml."""
 
-    model: str | None
+    model: str | list[str] | None
     hypotheses: str | None
     src: str | None
     tgt: str | None

@@ -96,10 +96,11 @@ class ModelOptions:
         )
 
 
-def load_model(folder: str, settings: LoadSettings) -> Translator:
-    """Load the translator of ``folder``. If ``auto`` selects an ONNX engine, its name is printed to stderr.
+def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:
+    """Load the translator of ``folder``, or of an ensemble.
 
-    Raises UserError if the folder holds no model for this engine.
+    If ``auto`` selects an ONNX engine, its name is printed to stderr. Raises UserError if a folder holds no model for
+    this engine.
     """
     # Imported here, after the arguments were checked: torch takes seconds to import.
     from nmt.inference.load import load

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
 from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
+from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
 from nmt.inference.translation import Scores, alignment_lines, output_lines
@@ -39,6 +40,8 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
+  nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
+  nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
   nmt-translate model=runs/nested slots=8               use 8 slots of a model trained with attention=nested_memory
   nmt-translate model=runs/demo adapter=runs/b          with an adapter that nmt-train adapt=lora has trained
   nmt-translate model=runs/demo memory=memories         translate what nmt-encode stored, without the text
@@ -58,12 +61,13 @@ EMPTY = "its translation is empty"
 class Translate(ModelOptions):
     """The settings in conf/translate.yaml."""
 
-    model: str
+    model: str | list[str]
     input: str | None
     memory: str | None
     output: str | None
     scores: Scores
     alignments: str | None
+    prefix: str | None
     search: SearchOptions
     slots: Size | None
     engine: EngineName
@@ -84,6 +88,14 @@ def require_consistent(options: Translate) -> None:
         raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
     if options.address is not None and options.cluster is None:
         raise UserError(f"address={options.address}: belongs to a cluster; add cluster=ray, or remove address=")
+    if isinstance(options.model, list):
+        for key in ("memory", "workers"):
+            if (value := getattr(options, key)) is not None:
+                raise UserError(f"{key}={value}: not for an ensemble; remove {key}=, or name one model")
+    if options.prefix is not None:
+        for key in ("memory", "workers"):
+            if (value := getattr(options, key)) is not None:
+                raise UserError(f"prefix={options.prefix}: {key}={value} is given too; give only one of them")
     if options.workers is not None:
         _require_shards(options)
     elif options.cluster is not None:
@@ -104,7 +116,7 @@ def _require_shards(options: Translate) -> None:
 
 def _require_different_files(options: Translate) -> None:
     """Raise UserError if an output would overwrite an input or the other output."""
-    paths = {"output": options.output, "input": options.input, "memory": options.memory}
+    paths = {"output": options.output, "input": options.input, "memory": options.memory, "prefix": options.prefix}
     paths |= {"alignments": options.alignments, "search.lexicon": options.search.lexicon}
     paths |= {"search.glossary": options.search.glossary}
     keys: dict[Path, str] = {}
@@ -123,6 +135,7 @@ def translate(options: Translate) -> None:
         write = files.enter_context(line_writer(options.output, keep=keep))
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
+        prefixes = None if options.prefix is None else list(read_lines(options.prefix))
         engine = "torch" if options.memory is not None else options.engine
         settings = options.load_settings(engine=engine, shortlist=options.shortlist, slots=options.slots)
         translator = load_model(options.model, settings)
@@ -131,7 +144,7 @@ def translate(options: Translate) -> None:
         if options.scores or options.search.n_best > 1:
             print_message(describe_scores(options.search, options.scores))
         if options.workers is None:
-            _translate_all(translator, options, write, write_links)
+            _translate_all(translator, options, prefixes, write, write_links)
             return
         results = shards.enter_context(shard_results_of(translator, options, full_groups(options.input)))
         del translator  # each worker loads its own
@@ -157,6 +170,7 @@ def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
 def _translate_all(
     translator: Translator,
     options: Translate,
+    prefixes: list[str] | None,
     write: Callable[[Iterable[str]], None],
     write_links: Callable[[Iterable[str]], None] | None,
 ) -> None:
@@ -169,7 +183,7 @@ def _translate_all(
     prompt = _prompt if interactive else None
     format_lines = partial(output_lines, n_best=options.search.n_best, scores=options.scores)
     done = 0
-    groups = _translation_groups(translator, options, alignments=write_links is not None, prompt=prompt)
+    groups = _translation_groups(translator, options, prefixes, alignments=write_links is not None, prompt=prompt)
     with closing(groups):  # ends the threads at once if writing fails
         for translations in groups:
             write([line for row, best in enumerate(translations, done) for line in format_lines(row, best)])
@@ -196,7 +210,7 @@ def shard_results_of(
     from nmt.inference.shards import TranslateShard, shard_results
     from nmt.system.processes import ProcessWorkers, Workers
 
-    assert options.workers is not None
+    assert options.workers is not None and isinstance(options.model, str)
     threads = options.threads
     if threads is None:  # share the cores of this machine
         threads = max(1, usable_cores() // options.workers) if options.cluster is None else 1
@@ -240,7 +254,12 @@ def _write_results(
 
 
 def _translation_groups(
-    translator: Translator, options: Translate, *, alignments: bool, prompt: Callable[[], None] | None
+    translator: Translator,
+    options: Translate,
+    prefixes: list[str] | None,
+    *,
+    alignments: bool,
+    prompt: Callable[[], None] | None,
 ) -> Generator[list[Translation]]:
     """Yield translations of the input lines (or stored memories), group by group, in order."""
     if options.memory is not None:
@@ -248,7 +267,9 @@ def _translation_groups(
         return
     groups = input_groups(options.input, prompt, show_waits=True)
     warn = warn_of_line(options.input or STDIN, EMPTY)
-    yield from translator.translate_groups(groups, options.search, alignments=alignments, on_failure=warn)
+    yield from translator.translate_groups(
+        groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn
+    )
 
 
 def _translate_memories(

@@ -79,7 +79,8 @@ def _key(run: Run, engine: str, timing: Timing, round_number: int) -> dict[str, 
 
 
 def _search(run: Run) -> dict[str, Any]:
-    return {**run.config.get("search", {}), "n_best": 1, "temperature": None, "top_k": None}
+    off = ("temperature", "top_k", "top_p", "mbr", "diversity")
+    return {**run.config.get("search", {}), "n_best": 1, "groups": 1, **dict.fromkeys(off)}
 
 
 def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path], progress: str) -> dict[str, Any]:

@@ -105,9 +105,9 @@ WAKE_UP_S = 0.5  # a signal that arrives just before a thread waits does not wak
 
 Sources = list[list[int]]
 Results = list[Translation | Failure]
-Decode = Callable[[Sources, Event | None], Results]
-"""Translates one batch. It runs alone if the event is None. Otherwise others run beside it, and it ends with
-CancelledError once the event is set."""
+Decode = Callable[[Sources, Sequence[int], Event | None], Results]
+"""Translates one batch, given the rows of its lines, from 0 over all groups. It runs alone if the event is None.
+Otherwise others run beside it, and it ends with CancelledError once the event is set."""
 
 
 class Stoppable(NamedTuple):
@@ -132,12 +132,18 @@ class _Group:
     """A group of lines, the source of each line that has one, and the batches that its rows were split into."""
 
     lines: Sequence[str]
+    first: int
+    """Number of lines before the group."""
     _: KW_ONLY
     sources: dict[int, list[int]] = field(default_factory=dict)
     refused: dict[int, Failure] = field(default_factory=dict)
     batches: list[list[int]] = field(default_factory=list)
     results: list[Future[Results] | None] = field(default_factory=list)
     """None for a batch that has to run alone."""
+
+    def batch(self, rows: Sequence[int]) -> tuple[Sources, list[int]]:
+        """Return the sources of these rows of the group, and the rows counted over all groups."""
+        return [self.sources[row] for row in rows], [self.first + row for row in rows]
 
     def is_done(self) -> bool:
         return all(result is not None and result.done() for result in self.results)
@@ -167,6 +173,7 @@ class Bulk:
         stop = Event()
         iterator = iter(groups)
         failure = None
+        done = 0
         pool: ThreadPoolExecutor | None = None  # needed from the first group with several batches on
         waiting: deque[_Group] = deque()
         try:
@@ -178,13 +185,15 @@ class Bulk:
                 except Exception as error:
                     failure = error
                     break
-                group = self._split(lines)
+                group = self._split(lines, done)
+                done += len(lines)
                 if not pool and self.workers > 1 and len(group.batches) > 1:
                     from concurrent.futures import ThreadPoolExecutor
 
                     pool = ThreadPoolExecutor(self.workers, thread_name_prefix="batch")
-                sources = ([group.sources[row] for row in rows] for rows in group.batches)
-                group.results = [pool.submit(self.decode, batch, stop) if pool else None for batch in sources]
+                group.results = [
+                    pool.submit(self.decode, *group.batch(rows), stop) if pool else None for rows in group.batches
+                ]
                 waiting.append(group)
                 while waiting and self._must_yield(waiting):
                     yield self._collect(waiting.popleft(), waiting)
@@ -202,9 +211,9 @@ class Bulk:
         behind = sum(len(group.batches) for group in list(waiting)[1:])
         return not waiting[-1].lines or behind >= self.workers or None in waiting[0].results or waiting[0].is_done()
 
-    def _split(self, lines: Sequence[str]) -> _Group:
+    def _split(self, lines: Sequence[str], first: int) -> _Group:
         """Encode the lines and split their rows into batches of similar length."""
-        group = _Group(lines)
+        group = _Group(lines, first)
         for row, line in enumerate(lines):
             if not line.strip():
                 continue
@@ -237,15 +246,14 @@ class Bulk:
             if decoded is None:
                 # Several batches at once may need more memory than one, so this one runs after all others.
                 _wait([batch for other in (group, *others) for batch in other.results if batch is not None])
-                batch = [group.sources[row] for row in rows]
-                run = partial(self._decode_alone, batch)
+                run = partial(self._decode_alone, *group.batch(rows))
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
                 results[row] = translation
         return group.lines, results
 
-    def _decode_alone(self, sources: Sources, part: slice) -> Results:
-        return self.decode(sources[part], None)
+    def _decode_alone(self, sources: Sources, rows: Sequence[int], part: slice) -> Results:
+        return self.decode(sources[part], rows[part], None)
 
     @staticmethod
     def _result(result: Future[Results], longest: str) -> Results | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
     from nmt.inference.model_folder import TrainedModel
 
 
-def load(folder: str | Path, settings: LoadSettings) -> Runtime:
+def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> Runtime:
     """Load the model of a run's folder, or of a deployment, for the engine that ``settings`` select.
 
+    Several folders are an ensemble.
     An adapter, or a folder that holds one, needs torch. Raises UserError if the folder holds no model for this engine,
     or if the engine does not support the other settings.
     """
+    if not isinstance(folder, str | Path):
+        from nmt.inference.ensemble import combine
+
+        return combine([*map(str, folder)], lambda name: load(name, settings), settings)
     folder = Path(folder)
     engine = settings.engine
     slots = settings.slots

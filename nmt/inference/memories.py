@@ -32,11 +32,12 @@ from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reas
 from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import TrainedModel, class_path
 from nmt.inference.torch_engine import Source
-from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
-from nmt.inference.translator import Translator, with_source_words
+from nmt.inference.translation import NO_TRANSLATION, Translation
+from nmt.inference.translator import Translator, blank_rows, no_hypothesis, with_source_words
 from nmt.model.encoder import Final
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
+from nmt.search.constraints import Prefix
 from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
 from nmt.search.sampling import sentence_seed
@@ -167,7 +168,7 @@ def translate_encoded(
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
     results: list[Translation | Failure] = [Translation("")] * len(lines)
-    for batch in _batches(sources, translator.max_tokens, max_rows(options)):
+    for batch in _batches(sources, translator.max_tokens, max_rows(options.with_spares())):
         rows = [filled[index] for index in batch]
         encoded = [lines[row] for row in rows]
         run = partial(_translate_part, translator, encoded, options)
@@ -181,17 +182,24 @@ def _too_large(error: Exception, line: EncodedLine) -> str | None:
 
 
 def _translate_part(
-    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, part: slice
+    translator: Translator, lines: Sequence[EncodedLine], options: SearchOptions, part: slice, prefix: Prefix = ()
 ) -> list[Translation | Failure]:
     lines = lines[part]
     stacked = _stack([source for line in lines if (source := line.source) is not None])
     lengths = stacked.memory.length.cpu().numpy().astype(np.int64)
     engine = translator.trained.engine(trace=False)
-    results = search_encoded(engine, stacked, lengths, [line.seed for line in lines], options.with_spares())
-    return [
-        _to_translation(translator, line, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
-        for line, hypotheses in zip(lines, results, strict=True)
+    seeds = [line.seed for line in lines]
+    searched = search_encoded(engine, stacked, lengths, seeds, options.with_spares(), [prefix] * len(lines))
+    results = [
+        _to_translation(translator, line, hypotheses, options) if hypotheses else no_hypothesis(options)
+        for line, hypotheses in zip(lines, searched, strict=True)
     ]
+    if not prefix and (blank := blank_rows(results, options)):
+        again = [lines[row] for row in blank]
+        translations = _translate_part(translator, again, options, slice(None), translator.visible)
+        for row, translation in zip(blank, translations, strict=True):
+            results[row] = translation
+    return results
 
 
 def _to_translation(

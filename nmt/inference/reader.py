@@ -8,8 +8,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from nmt.data.invisible import Invisible, remove_invisible
+from nmt.errors import UserError
 from nmt.inference.bulk import SourceTooLong
 from nmt.inference.engines import Runtime
+from nmt.inference.ensemble import Ensemble
 from nmt.inference.load import load_torch
 from nmt.inference.onnx.model import OnnxModel
 from nmt.settings.arguments import text
@@ -47,6 +49,8 @@ class Reader:
     def trained(self) -> TrainedModel:
         """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
         runtime = self.runtime
+        if isinstance(runtime, Ensemble):
+            raise UserError("an ensemble: given translations and stored memories need one model; name one")
         return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
 
     def encode(self, line: str) -> list[int]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -20,13 +20,17 @@ from nmt.data.lexicon import read_lexicon
 from nmt.data.links import Link, Links, links_from_python
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError, counted
+from nmt.inference.bayes_risk import by_mean_chrf
 from nmt.inference.bulk import Bulk, Failure, OnFailure, Results, Stoppable, report
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
 from nmt.inference.load import load
+from nmt.inference.onnx.model import OnnxModel
+from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
+from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
 from nmt.search.options import SearchOptions
@@ -72,7 +76,7 @@ class Translator(Reader):
     @classmethod
     def load(
         cls,
-        folder: str | Path,
+        folder: str | Path | Sequence[str | Path],
         *,
         engine: EngineName = "auto",
         device: str = "auto",
@@ -84,6 +88,8 @@ class Translator(Reader):
     ) -> Self:
         """Load the model of a folder that nmt-train or ``nmt-export output=`` wrote.
 
+        Several folders are an ensemble: models of one vocabulary, whose log-probabilities are averaged. Its alignments
+        are those of the first model.
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
@@ -120,6 +126,7 @@ class Translator(Reader):
         lines: Iterable[str],
         options: SearchOptions | None = None,
         *,
+        prefixes: Iterable[str] | None = None,
         alignments: bool = True,
         markup: bool = False,
         on_failure: OnFailure | None = None,
@@ -132,10 +139,15 @@ class Translator(Reader):
         empty with a ``log_prob`` of -inf. With ``markup``, lines are HTML: tags and entities within a line are kept,
         and translations have no alignment. Raises TypeError unless ``lines`` is a list, or another iterable, of
         strings.
+
+        The translation of a line begins with its prefix, if ``prefixes`` are given, one per line. An empty one allows
+        every translation. One that ends within a word allows all words that begin so; a space at its end completes the
+        word. Length limits count from the end of the prefix. Raises UserError for a prefix that the tokenizer cannot
+        spell.
         """
         lines = text_list(lines, "lines")
         [translations] = self.translate_groups(
-            [lines], options, alignments=alignments, markup=markup, on_failure=on_failure
+            [lines], options, prefixes=prefixes, alignments=alignments, markup=markup, on_failure=on_failure
         )
         return translations
 
@@ -144,6 +156,7 @@ class Translator(Reader):
         groups: Iterable[Sequence[str]],
         options: SearchOptions | None = None,
         *,
+        prefixes: Iterable[str] | None = None,
         alignments: bool = True,
         markup: bool = False,
         on_failure: OnFailure | None = None,
@@ -152,34 +165,38 @@ class Translator(Reader):
 
         Only as many groups are taken in advance as keep all threads busy. A group without lines is answered after all
         groups before it, and before the next one is taken: send it when the next lines may take long to arrive. Rows
-        are counted from 0 over all groups. See ``translate``.
+        are counted from 0 over all groups, also in ``prefixes``. See ``translate``.
         """
         groups = iterable(groups, "groups", what="lists of lines")
         if on_failure is not None and not callable(on_failure):
             raise TypeError(f"on_failure={reprlib.repr(on_failure)}: not a function; give one of (row, reason)")
         if markup and not self.attention.reads_source:
             raise UserError("markup: tags need alignments, but this model has no attention; translate plain text")
+        if markup and prefixes is not None:
+            raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         options = self.search_options(options, alignments=alignments or markup)
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
         glossary = None if options.glossary is None else read_glossary(options.glossary)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
         finish = partial(self._finish, options, protection, lexicon, alignments)
-        return self._translate_groups(groups, options, protection, finish, on_failure)
+        allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
+        return self._translate_groups(groups, options, protection, allowed, finish, on_failure)
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
         protection: Protection,
+        prefixes: Sequence[Prefix] | None,
         finish: Callable[[Translation, str], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
         bulk = Bulk(
             encode=lambda line: self._encode_checked(self._protect(protection, line).text),
-            decode=partial(self._decode, options),
+            decode=partial(self._decode, options, prefixes),
             workers=self.runtime.workers,
             max_tokens=self.max_tokens,
-            max_rows=max_rows(options),
+            max_rows=max_rows(options.with_spares()),
         )
         done = 0
         with closing(bulk.translate(_checked(groups))) as translated:
@@ -191,13 +208,38 @@ class Translator(Reader):
                         for translation, line in zip(translations, lines, strict=True)
                     ]
                 done += len(translations)
+                if prefixes is not None and done > len(prefixes):
+                    break
                 if not translations:  # the next lines may take long to arrive
                     self.conclude_text()
                 yield translations
+        if prefixes is not None and done != len(prefixes):
+            lines = counted(min(done, len(prefixes)), "line")
+            lines = f"more than {lines}" if done > len(prefixes) else lines
+            raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {lines}: give one prefix per line")
         self.conclude_text()
 
     def _protect(self, protection: Protection, line: str) -> Protected | Fragment:
         return protection.protect(remove_invisible(line, self.runtime.properties.remove_invisible))
+
+    def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
+        """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
+        for key in ("replace_unknown", "glossary", "keep_placeholders"):
+            if value := getattr(options, key):
+                raise UserError(f"search.{key}={str(value).lower()}: may change words of a prefix; remove one of them")
+        if isinstance(self.runtime, OnnxModel) and self.runtime.settings.shortlist:
+            raise UserError("shortlist=true: a prefix may need any piece; remove shortlist=true, or the prefixes")
+        prefixes = []
+        for row, line in enumerate(texts):
+            try:
+                prefixes.append(self._prefix_reader.read(self.change_text(line)))
+            except ValueError as error:
+                raise UserError(f"prefixes[{row}]={reprlib.repr(line)}: {error}; change it") from None
+        return prefixes
+
+    @cached_property
+    def _prefix_reader(self) -> PrefixReader:
+        return PrefixReader(self.runtime.target)
 
     def _finish(
         self,
@@ -234,17 +276,35 @@ class Translator(Reader):
         self.check_source_length(len(source))
         return source
 
-    def _decode(self, options: SearchOptions, sources: list[list[int]], stop: Event | None) -> Results:
-        """Translate one batch; see ``nmt.inference.bulk.Decode``."""
+    def _decode(
+        self,
+        options: SearchOptions,
+        prefixes: Sequence[Prefix] | None,
+        sources: list[list[int]],
+        rows: Sequence[int],
+        stop: Event | None,
+    ) -> Results:
+        """Translate one batch; see ``nmt.inference.bulk.Decode``. ``prefixes`` are those of all lines."""
+        batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
-        count = len(sources) * live_hypotheses(options)
+        count = len(sources) * live_hypotheses(options.with_spares())
         engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
         engine = engine if stop is None else Stoppable(engine, stop)
-        results = search(engine, sources, options.with_spares())
-        return [
-            self.to_translation(source, hypotheses, options) if hypotheses else Failure(SCORES_NOT_FINITE)
-            for source, hypotheses in zip(sources, results, strict=True)
+        searched = search(engine, sources, options.with_spares(), batch)
+        results = [
+            self.to_translation(source, hypotheses, options) if hypotheses else no_hypothesis(options)
+            for source, hypotheses in zip(sources, searched, strict=True)
         ]
+        if blank := blank_rows(results, options):
+            again = self._decode(options, [self.visible], [sources[row] for row in blank], [0] * len(blank), stop)
+            for row, translation in zip(blank, again, strict=True):
+                results[row] = translation
+        return results
+
+    @cached_property
+    def visible(self) -> Prefix:
+        """The prefix of every text that begins with a visible character."""
+        return [dict.fromkeys(self.runtime.target.visible, 1)]
 
     def search_options(self, options: SearchOptions | None, *, alignments: bool) -> SearchOptions:
         """Return ``options``, or the defaults, for search with or without alignments.
@@ -287,6 +347,8 @@ class Translator(Reader):
             raise UserError(SCORES_NOT_FINITE)
         unknown = MARK if options.replace_unknown else ""
         n_best = [self._to_translation(source or [], hypothesis, unknown) for hypothesis in hypotheses]
+        if options.min_length:
+            n_best = [best for best in n_best if best.text] or n_best
         n_best = n_best if options.rewrites else _n_best(n_best, options)  # replaced words can make texts equal
         return replace(n_best[0], n_best=n_best)
 
@@ -410,12 +472,32 @@ class Translator(Reader):
             raise UserError("this model has no attention, so it has no alignments; use a model with attention")
 
 
+def blank_rows(results: Results, options: SearchOptions) -> list[int]:
+    """Return the rows whose translations have pieces but no text, such as a lone space, if the options forbid it."""
+    translations = [(row, result) for row, result in enumerate(results) if isinstance(result, Translation)]
+    return [row for row, translation in translations if options.min_length and not translation.text]
+
+
+def no_hypothesis(options: SearchOptions) -> Failure:
+    """Return the failure of a line for which the search has found no hypothesis."""
+    if options.no_repeat is None:
+        return Failure(SCORES_NOT_FINITE)
+    return Failure(
+        f"search.no_repeat={options.no_repeat} allows no further piece, or the model's scores are not finite; "
+        "raise search.no_repeat"
+    )
+
+
 def _n_best(translations: list[Translation], options: SearchOptions) -> list[Translation]:
     """Return the translations of a line that are kept: all samples, or the best ``n_best`` with different texts."""
-    if options.method == "sample":
-        return translations
-    first_of_text = {translation.text: translation for translation in reversed(translations)}
-    return [best for best in translations if first_of_text[best.text] is best][: options.n_best]
+    if options.method != "sample":
+        first_of_text = {translation.text: translation for translation in reversed(translations)}
+        translations = [best for best in translations if first_of_text[best.text] is best]
+    if options.mbr is not None:
+        return by_mean_chrf(translations)[: options.n_best]
+    if options.groups > 1:  # the first are the best of each group
+        translations = sorted(translations[: options.n_best], key=lambda best: -best.score)
+    return translations[: options.n_best]
 
 
 def with_source_words(translation: Translation, words: PieceWords) -> Translation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,50 +22,74 @@ def beam_search(
     history: History,
     scorer: Scorer,
 ) -> Endings:
-    """Return the ``n_best`` or fewer best endings per sentence that a beam of ``beam_size`` (N) finds.
+    """Return the best endings per sentence that a beam of ``beam_size`` (N) finds: ``n_best`` or fewer of each group.
 
     Each step ranks the N·k candidates of a sentence. Candidates among the first N that end in ``</s>`` are finished.
     The best N other candidates stay alive, so a finished hypothesis never narrows the beam. ``limits`` (B,) are the
     maximum numbers of target pieces, without ``</s>``. If nothing has finished by then, the live hypotheses are
     returned unfinished.
+
+    With several ``groups``, each is a beam of N / groups that avoids the pieces of the groups before it, by
+    ``diversity``, and has its own n-best list (diverse beam search: Vijayakumar et al. 2016, arXiv 1610.02424). A
+    sentence then stops when no group can improve its list.
     """
-    width = options.beam_size
-    n_best = _NBest(len(limits), options.n_best)
+    groups = options.groups
+    n_best = _NBest(len(limits) * groups, min(options.n_best, options.beam_size // groups))
     state = engine.init(source)
     rows = np.arange(len(limits))
+    lists, list_rows = _n_best_lists(rows, groups)
     live: Floats = np.zeros((len(rows), 1))
     tokens = np.full((len(rows), 1), BOS)
     parents = np.zeros_like(tokens)
     # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
     largest_penalty = length_penalty(limits + 1, options.length_penalty)
     first_limit = int(limits.min())
+    # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
+    k = options.beam_size + 1
     for time in range(int(limits.max()) + 1):
-        # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, width + 1, options.banned)
-        ended, alive = _split_candidates(_extend(live, log_probs), ids, width)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
+        ended, alive = _split_groups(_extend(live, log_probs), ids, options)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, weights)
         if ended is not None:
-            worst = n_best.worst_score(rows)
-            scores = scorer.score_candidates(rows, ended.log_prob, ended.parents, time, True, worst)
-            n_best.merge(rows, ended, scores, time, finished=True)
+            ended = ended.in_groups(groups)
+            worst = n_best.worst_score(lists)
+            scores = scorer.score_candidates(list_rows, ended.log_prob, ended.parents, time, True, worst)
+            n_best.merge(lists, ended, scores, time, finished=True)
 
         previous, live = live, alive.log_prob
         if time >= first_limit:
             live = np.where((limits[rows] == time)[:, None], -np.inf, live)
-        over = live[:, 0] / largest_penalty[rows] <= n_best.worst_score(rows)  # live hypotheses are sorted, best first
+        # Without groups, live hypotheses are sorted, best first.
+        best_live = live[:, 0] if groups == 1 else live.reshape(len(lists), live.shape[1] // groups).max(axis=1)
+        over = best_live / largest_penalty[list_rows] <= n_best.worst_score(lists)
+        over = over if groups == 1 else over.reshape(-1, groups).all(axis=1)
         if over.any():
-            unfinished = np.flatnonzero(over & ~n_best.has_any(rows))
-            cut = _Candidates.from_live(previous[unfinished])
-            threshold = np.full(len(unfinished), -np.inf)
-            scores = scorer.score_candidates(rows[unfinished], cut.log_prob, cut.parents, time, False, threshold)
-            n_best.merge(rows[unfinished], cut, scores, time, finished=False)
+            unfinished = np.flatnonzero(over & ~n_best.has_any(lists).reshape(-1, groups).any(axis=1))
+            _merge_unfinished(n_best, scorer, rows[unfinished], previous[unfinished], time, groups)
             keep = np.flatnonzero(~over)
             if not keep.size:
                 break
             state = engine.drop(state, keep)
             rows, live, parents, tokens = rows[keep], live[keep], parents[keep], tokens[keep]
-    return n_best.endings()
+            lists, list_rows = _n_best_lists(rows, groups)
+    return n_best.endings(groups)
+
+
+def _merge_unfinished(n_best: _NBest, scorer: Scorer, rows: Integers, live: Floats, time: int, groups: int) -> None:
+    """Merge the live hypotheses (b,N) of the sentences ``rows``, which no piece of this step continues."""
+    cut = _Candidates.from_live(live).in_groups(groups)
+    lists, list_rows = _n_best_lists(rows, groups)
+    threshold = np.full(len(lists), -np.inf)
+    scores = scorer.score_candidates(list_rows, cut.log_prob, cut.parents, time, False, threshold)
+    n_best.merge(lists, cut, scores, time, finished=False)
+
+
+def _n_best_lists(rows: Integers, groups: int) -> tuple[Integers, Integers]:
+    """Return the n-best list of each group of the sentences ``rows`` (b,), and the sentence of each: arrays (b·G,)."""
+    if groups == 1:
+        return rows, rows
+    return (rows[:, None] * groups + np.arange(groups)).ravel(), rows.repeat(groups)
 
 
 class _Candidates(NamedTuple):
@@ -80,6 +105,15 @@ class _Candidates(NamedTuple):
         slots = np.broadcast_to(np.arange(log_prob.shape[1]), log_prob.shape)
         return _Candidates(log_prob, slots, np.full(log_prob.shape, EOS))
 
+    def in_groups(self, groups: int) -> _Candidates:
+        """Return the candidates as one row (M/G) per group of a sentence."""
+        if groups == 1:
+            return self
+        columns: tuple[Any, ...] = self
+        if self.log_prob.shape[1] == 1:  # before the first step, all groups share one hypothesis
+            return _Candidates(*(column.repeat(groups, axis=0) for column in columns))
+        return _Candidates(*(column.reshape(-1, column.shape[1] // groups) for column in columns))
+
 
 def _extend(live: Floats, log_probs: Floats) -> Floats:
     """Return the log-probabilities (b,N,k) of all candidates; NaN and infinite ones become -inf."""
@@ -87,15 +121,51 @@ def _extend(live: Floats, log_probs: Floats) -> Floats:
     return live[:, :, None] + gains
 
 
-def _split_candidates(log_probs: Floats, ids: Integers, width: int) -> tuple[_Candidates | None, _Candidates]:
+def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> tuple[_Candidates | None, _Candidates]:
+    """Split the candidates (b,N,k) with tokens ``ids`` into ended (None without any) and live ones, group by group.
+
+    Of a hypothesis's N + 1 candidates, the earlier groups' pieces are at most N - N/G, so N/G + 1 have no penalty.
+    """
+    if options.groups == 1:
+        return _split_candidates(log_probs, ids, options.beam_size)
+    width = options.beam_size // options.groups
+    strength = 0.5 if options.diversity is None else options.diversity
+    slots = max(1, log_probs.shape[1] // options.groups)
+    ended: list[_Candidates] = []
+    alive: list[_Candidates] = []
+    for group in range(options.groups):
+        first = group * slots if log_probs.shape[1] > 1 else 0  # before the first step, all share one hypothesis
+        part = log_probs[:, first : first + slots]
+        part_ids = ids[:, first : first + slots]
+        ranks = part.copy()
+        for earlier in alive:
+            same = part_ids[..., None] == earlier.tokens[:, None, None]
+            ranks -= strength * (same & np.isfinite(earlier.log_prob)[:, None, None]).sum(axis=3)
+        group_ended, group_alive = _split_candidates(part, part_ids, width, ranks)
+        if group_ended is None:
+            group_ended = group_alive._replace(log_prob=np.full_like(group_alive.log_prob, -np.inf))
+        ended.append(group_ended._replace(parents=group_ended.parents + first))
+        alive.append(group_alive._replace(parents=group_alive.parents + first))
+    all_ended = _concatenate(ended)
+    return (all_ended if (all_ended.log_prob > -np.inf).any() else None), _concatenate(alive)
+
+
+def _concatenate(groups: Sequence[_Candidates]) -> _Candidates:
+    log_prob, parents, tokens = (np.concatenate(column, axis=1) for column in zip(*groups, strict=True))
+    return _Candidates(log_prob, parents, tokens)
+
+
+def _split_candidates(
+    log_probs: Floats, ids: Integers, width: int, ranks: Floats | None = None
+) -> tuple[_Candidates | None, _Candidates]:
     """Split the candidates (b,N,k) with tokens ``ids`` into ended (None without any) and live ones.
 
-    Ties go to the earlier slot.
+    They are ranked by ``ranks``, or by log-probability. Ties go to the earlier slot.
     """
     sentences, _, k = log_probs.shape
     flat = log_probs.reshape(sentences, -1)
     # At most N of the first 2 N candidates end, one per hypothesis, so at least N are left to fill the beam.
-    order = (-flat).argsort(axis=1, kind="stable")[:, : 2 * width]
+    order = (-(flat if ranks is None else ranks.reshape(sentences, -1))).argsort(axis=1, kind="stable")[:, : 2 * width]
     log_prob = _take(flat, order)
     tokens = _take(ids.reshape(sentences, -1), order)
     parents = order // k
@@ -152,13 +222,15 @@ class _NBest:
         has_ending: Booleans = self._score[rows, 0] > -np.inf
         return has_ending
 
-    def endings(self) -> Endings:
-        """Return all endings, sentence by sentence, best first."""
-        sentence, place = np.nonzero(self._score > -np.inf)
+    def endings(self, groups: int) -> Endings:
+        """Return all endings, sentence by sentence: the best of each group, the second best of each, and so on."""
+        row, place = np.nonzero(self._score > -np.inf)
+        order = np.lexsort((-self._score[row, place], place, row // groups))
+        row, place = row[order], place[order]
         return Endings(
-            sentence=sentence,
-            length=self._length[sentence, place],
-            slot=self._slot[sentence, place],
-            log_prob=self._log_prob[sentence, place],
-            finished=self._finished[sentence, place],
+            sentence=row // groups,
+            length=self._length[row, place],
+            slot=self._slot[row, place],
+            log_prob=self._log_prob[row, place],
+            finished=self._finished[row, place],
         )

@@ -21,7 +21,7 @@ def greedy_search(
     total = np.zeros(len(rows))
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, options.banned)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, options.banned(time))
         tokens = ids[:, :, 0]
         gain = log_probs[:, 0, 0].astype(np.float64)
         history.append(rows, parents, tokens, weights)

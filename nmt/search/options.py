@@ -12,7 +12,7 @@ from nmt.search.engine import BANNED, Integers
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.bounds import AtLeast, AtMost, Count
 from nmt.settings.build import PYTHON_ONLY
-from nmt.text.specials import UNK
+from nmt.text.specials import EOS, UNK
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
@@ -31,14 +31,29 @@ class SearchOptions:
     """alpha of Wu et al. 2016; 0 ranks by plain log-probability."""
     coverage_penalty: Annotated[float, AtLeast(0), AtMost(1000)] = 0.0
     """beta of Wu et al. 2016: the cost of source pieces that got little attention; 0: off."""
+    groups: Annotated[int, AtLeast(1), AtMost(1000)] = 1
+    """Parts of the beam that avoid each other's pieces (diverse beam search), so that translations differ; 1: off."""
+    diversity: Annotated[float, AtLeast(0), AtMost(100)] | None = None
+    """Cost of a piece, in each group, per hypothesis of earlier groups that has it at this step; null: 0.5."""
     n_best: Annotated[int, AtLeast(1), AtMost(10_000)] = 1
     """Maximum translations per sentence, best first, with different texts; when sampling, the number of draws."""
+    min_length: Annotated[int, AtLeast(0), AtMost(MAX_LENGTH_CEILING)] = 1
+    """Minimum target pieces, without ``</s>``; 0 allows an empty translation."""
     max_length: Annotated[int, AtLeast(1), AtMost(MAX_LENGTH_CEILING)] | None = None
     """Maximum target pieces, without ``</s>``; null: 2·S + 10 for S source pieces with ``</s>``. At most 1000."""
+    max_length_ratio: Annotated[float, AtLeast(0.01), AtMost(1000)] | None = None
+    """Maximum target pieces per source piece, ``</s>`` included there; null: see ``max_length``."""
+    no_repeat: Count | None = None
+    """No sequence of this number of pieces occurs twice in a translation; null: repetitions are allowed."""
     temperature: Annotated[float, AtLeast(0.001), AtMost(1000)] | None = None
     """Sample instead of searching: values below 1 sharpen the distribution, above 1 flatten it; null: off."""
     top_k: Count | None = None
     """Sample from the k most likely pieces only; null: from all."""
+    top_p: Annotated[float, AtLeast(0.0001), AtMost(1)] | None = None
+    """Sample from the fewest likeliest pieces that together have this probability; null: from all."""
+    mbr: Annotated[int, AtLeast(2), AtMost(10_000)] | None = None
+    """Choose, from this number of draws or of the beam's translations, the one with the highest mean chrF against the
+    others (minimum Bayes risk)."""
     seed: Annotated[int, AtLeast(0)] = 1
     """Seed of the draws. They depend on it and on the sentence, not on other sentences of the batch."""
     replace_unknown: bool = False
@@ -56,22 +71,44 @@ class SearchOptions:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for problem in TypeCheck().problems(getattr(self, name), hint, f"search.{name}"):
                 raise UserError(problem)
-        if self.method != "beam" and self.coverage_penalty:
-            raise UserError(
-                f"search.coverage_penalty={self.coverage_penalty:g}: needs beam search; remove it, or "
-                + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
-            )
+        for name, needs_beam in (("coverage_penalty", self.coverage_penalty), ("groups", self.groups > 1)):
+            if self.method != "beam" and needs_beam:
+                raise UserError(
+                    f"search.{name}={getattr(self, name):g}: needs beam search; remove it, or "
+                    + ("set search.beam_size=5" if self.method == "greedy" else "remove search.temperature")
+                )
+        if self.beam_size % self.groups:
+            raise UserError(f"search.groups={self.groups}: must divide search.beam_size={self.beam_size}")
+        if self.groups == 1 and self.diversity is not None:
+            raise UserError(f"search.diversity={self.diversity:g}: needs search.groups of at least 2; set it as well")
+        self._check_mbr()
         if self.method != "sample" and self.n_best > self.beam_size:
             raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
-        if self.method != "sample" and self.top_k is not None:
-            raise UserError(f"search.top_k={self.top_k}: needs sampling; set search.temperature as well")
+        for name in ("top_k", "top_p"):
+            if self.method != "sample" and (value := getattr(self, name)) is not None:
+                raise UserError(f"search.{name}={value}: needs sampling; set search.temperature as well")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise UserError(f"search.min_length={self.min_length}: must be at most search.max_length={self.max_length}")
         if self.lexicon is not None and not self.replace_unknown:
             raise UserError(f"search.lexicon={self.lexicon}: needs search.replace_unknown=true; add it")
 
-    @property
-    def banned(self) -> tuple[int, ...]:
-        """The ids that no hypothesis may contain."""
-        return tuple(piece for piece in BANNED if piece != UNK or not self.replace_unknown)
+    def _check_mbr(self) -> None:
+        if self.mbr is None:
+            return
+        if self.method == "greedy":
+            raise UserError(f"search.mbr={self.mbr}: needs several translations; set search.temperature=1 as well")
+        if self.method == "beam" and self.mbr > self.beam_size:
+            raise UserError(
+                f"search.mbr={self.mbr}: must be at most search.beam_size={self.beam_size}, "
+                "unless search.temperature draws samples"
+            )
+        if self.n_best > self.mbr:
+            raise UserError(f"search.n_best={self.n_best}: must be at most search.mbr={self.mbr}")
+
+    def banned(self, length: int) -> tuple[int, ...]:
+        """Return the ids that cannot follow a hypothesis of ``length`` pieces."""
+        banned = tuple(piece for piece in BANNED if piece != UNK or not self.replace_unknown)
+        return (*banned, EOS) if length < self.min_length else banned
 
     @property
     def method(self) -> Literal["greedy", "beam", "sample"]:
@@ -88,12 +125,26 @@ class SearchOptions:
     def with_spares(self) -> SearchOptions:
         """Return options for a search that also returns the endings beyond ``n_best``.
 
-        They replace those that spell the same text in other pieces. Samples are draws, which may be equal.
+        They replace those that spell the same text in other pieces, or are candidates for ``mbr``. Samples are draws,
+        which may be equal.
         """
+        if self.mbr is not None:
+            return replace(self, n_best=self.mbr)
         return replace(self, n_best=self.beam_size) if self.method == "beam" and self.n_best > 1 else self
+
+    def with_best(self, count: int) -> SearchOptions:
+        """Return options that find ``count`` translations of a line."""
+        beam_size = max(self.beam_size, -(-count // self.groups) * self.groups)
+        return replace(self, n_best=count, beam_size=beam_size, mbr=self.mbr and max(self.mbr, count))
 
     def limits(self, source_lengths: Integers) -> Integers:
         """Return the maximum target pieces (B,), without ``</s>``, for source lengths (B,) with ``</s>``."""
-        if self.max_length is not None:
-            return np.full_like(source_lengths, self.max_length)
-        return np.minimum(2 * source_lengths + 10, MAX_LENGTH_CEILING)
+        limits: Integers
+        if (ratio := self.max_length_ratio) is not None:
+            limits = np.ceil(ratio * source_lengths - 1e-9).astype(np.int64)  # 1.1 × 10 is a little above 11
+        elif self.max_length is not None:
+            limits = np.full_like(source_lengths, self.max_length)
+        else:
+            limits = 2 * source_lengths + 10
+        np.clip(limits, self.min_length, self.max_length or MAX_LENGTH_CEILING, out=limits)
+        return limits

@@ -1,19 +1,17 @@
-"""Sampling: independent draws from the model, optionally with a temperature and from the top k pieces only."""
+"""Sampling: independent draws from the model, with a temperature, and from the likeliest pieces (top k, top p)."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
 
+from nmt.search.constraints import WHOLE_VOCABULARY
 from nmt.search.engine import Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
 from nmt.text.specials import BOS, EOS
-
-_WHOLE_VOCABULARY = sys.maxsize
 
 
 def sampling_search(
@@ -24,12 +22,12 @@ def sampling_search(
     options: SearchOptions,
     history: History,
 ) -> Endings:
-    """Return ``n_best`` endings per sentence, one per draw, with log-probabilities before temperature and top k.
+    """Return ``n_best`` endings per sentence, one per draw, with log-probabilities before temperature, top k and top p.
 
     The draws of a sentence share the axis N. A draw that has ended idles until the last draw of its sentence ends.
     """
     draws = options.n_best
-    k = options.top_k or _WHOLE_VOCABULARY
+    k = options.top_k or WHOLE_VOCABULARY
     uniforms = _uniform_numbers(seeds, limits, draws, options.seed)
     state = engine.init(source)
     rows = np.arange(len(limits))
@@ -39,10 +37,10 @@ def sampling_search(
     running = np.ones((len(rows), draws), dtype=np.bool_)
     endings: list[Endings] = []
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
         # All draws start from the single hypothesis of the first step; afterwards each draw extends itself.
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
-        choice, gain = _sample(log_probs, parents, uniforms[rows, time], options.temperature or 1.0)
+        choice, gain = _sample(log_probs, parents, uniforms[rows, time], options)
         tokens = ids[np.arange(len(rows))[:, None], parents, choice]
         history.append(rows, parents, tokens, weights)
 
@@ -88,7 +86,7 @@ def _uniform_numbers(seeds: Sequence[int], limits: Integers, draws: int, seed: i
     return uniforms
 
 
-def _sample(log_probs: Floats, parents: Integers, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
+def _sample(log_probs: Floats, parents: Integers, uniforms: Floats, options: SearchOptions) -> tuple[Integers, Floats]:
     """Choose one of the k candidates (b,M,k) of each parent (b,N) by its uniform number (b,N).
 
     Return (choice (b,N), log-probability (b,N)). The log-probability is the model's, before the temperature; it is
@@ -96,18 +94,23 @@ def _sample(log_probs: Floats, parents: Integers, uniforms: Floats, temperature:
     """
     # One sentence at a time: for a whole vocabulary, the arrays in float64 take seven times the memory of log_probs.
     sentences = zip(log_probs, parents, uniforms, strict=True)
-    choices = [_sample_sentence(candidates[rows], numbers, temperature) for candidates, rows, numbers in sentences]
+    choices = [_sample_sentence(candidates[rows], numbers, options) for candidates, rows, numbers in sentences]
     choice, gain = zip(*choices, strict=True)
     return np.stack(choice), np.stack(gain)
 
 
-def _sample_sentence(log_probs: Floats, uniforms: Floats, temperature: float) -> tuple[Integers, Floats]:
+def _sample_sentence(log_probs: Floats, uniforms: Floats, options: SearchOptions) -> tuple[Integers, Floats]:
     """Choose one of the k candidates (N,k) by each uniform number (N,). Return choice (N,) and log-probability (N,)."""
     possible = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
     peak = possible.max(axis=1, keepdims=True)
-    mass = np.exp((possible - np.where(np.isfinite(peak), peak, 0.0)) / temperature)
+    mass = np.exp((possible - np.where(np.isfinite(peak), peak, 0.0)) / (options.temperature or 1.0))
     mass = mass.cumsum(axis=1)
+    total = mass[:, -1:]
+    if options.top_p is not None:
+        # The last piece that is kept: the first with which the likeliest pieces have this share.
+        last = (mass < options.top_p * total).sum(axis=1, keepdims=True)
+        total = np.take_along_axis(mass, last, axis=1)
     # Uniform numbers are below 1 and impossible candidates add no mass, so the count stops at a possible candidate.
-    choice = (mass <= uniforms[:, None] * mass[:, -1:]).sum(axis=1)
+    choice = (mass <= uniforms[:, None] * total).sum(axis=1)
     choice = np.minimum(choice, log_probs.shape[1] - 1)
     return choice, np.take_along_axis(possible, choice[:, None], axis=1)[:, 0]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nmt.search.beam import beam_search
+from nmt.search.constraints import ConstrainedEngine, Prefix
 from nmt.search.engine import Engine, Integers, Source, State
 from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History, Hypothesis
@@ -18,26 +19,53 @@ MAX_HYPOTHESES = 8192
 """Live hypotheses of a batch: each has a log-probability for every piece of the vocabulary."""
 
 
-def search(engine: Engine[Source, State], sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+def search(
+    engine: Engine[Source, State],
+    sources: list[list[int]],
+    options: SearchOptions,
+    prefixes: Sequence[Prefix] | None = None,
+) -> list[list[Hypothesis]]:
     """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
 
     A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses, or
     none if the engine's log-probabilities were not finite before any hypothesis ended. With ``options.keep_weights``,
-    hypotheses carry read weights and alignment. Raises ValueError for a source without ids.
+    hypotheses carry read weights and alignment. A translation begins with its prefix; an empty one allows everything.
+    Raises ValueError for a source without ids.
     """
     if not sources:
         return []
     lengths = np.array([len(ids) for ids in sources])
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must end in </s>")
-    return search_encoded(engine, engine.encode(sources), lengths, [sentence_seed(ids) for ids in sources], options)
+    seeds = [sentence_seed(ids) for ids in sources]
+    return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes)
 
 
 def search_encoded(
-    engine: Engine[Source, State], source: Source, lengths: Integers, seeds: Sequence[int], options: SearchOptions
+    engine: Engine[Source, State],
+    source: Source,
+    lengths: Integers,
+    seeds: Sequence[int],
+    options: SearchOptions,
+    prefixes: Sequence[Prefix] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search like ``search``, from encoded sources of ``lengths`` (B,). Only sampling uses ``seeds`` (B,)."""
-    limits = options.limits(lengths)
+    prefixes = prefixes or [()] * len(lengths)
+    limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
+    if options.no_repeat is not None or any(prefixes):
+        constrained = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
+        return _search(constrained, source, lengths, limits, seeds, options)
+    return _search(engine, source, lengths, limits, seeds, options)
+
+
+def _search(
+    engine: Engine[Source, State],
+    source: Source,
+    lengths: Integers,
+    limits: Integers,
+    seeds: Sequence[int],
+    options: SearchOptions,
+) -> list[list[Hypothesis]]:
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
     scorer = Scorer(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
     if options.method == "greedy":
@@ -46,10 +74,11 @@ def search_encoded(
         endings = beam_search(engine, source, limits, options, history, scorer)
     else:
         endings = sampling_search(engine, source, seeds, limits, options, history)
+    hypotheses_of = _collect_hypotheses(history, endings, scorer, len(lengths), options)
     results = [
         # An unfinished hypothesis below the limit had no candidate with a finite log-probability.
         [hypothesis for hypothesis in hypotheses if hypothesis.finished or len(hypothesis.tokens) == limit]
-        for limit, hypotheses in zip(limits, _collect_hypotheses(history, endings, scorer, len(lengths)), strict=True)
+        for limit, hypotheses in zip(limits, hypotheses_of, strict=True)
     ]
     if not options.keep_weights:
         return [[hypothesis._replace(weights=None) for hypothesis in hypotheses] for hypotheses in results]
@@ -87,12 +116,14 @@ def batches_by_length(lengths: list[int], *, max_tokens: int, max_rows: int | No
     return batches
 
 
-def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sentences: int) -> list[list[Hypothesis]]:
-    """Return the endings as hypotheses, one list per sentence, best first."""
+def _collect_hypotheses(
+    history: History, endings: Endings, scorer: Scorer, sentences: int, options: SearchOptions
+) -> list[list[Hypothesis]]:
+    """Return the endings as hypotheses, one list per sentence, best first; with groups, in the order of endings."""
     scores = scorer.score_endings(endings)
     tokens, weights = history.trace(endings)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-    for at in np.argsort(-scores, kind="stable"):
+    for at in np.argsort(-scores, kind="stable") if options.groups == 1 else range(len(scores)):
         results[endings.sentence[at]].append(
             Hypothesis(
                 tokens=tokens[at],
@@ -102,7 +133,17 @@ def _collect_hypotheses(history: History, endings: Endings, scorer: Scorer, sent
                 weights=weights[at],
             )
         )
-    return results
+    if options.groups == 1:
+        return results
+    return [_without_repeats(hypotheses)[: options.n_best] for hypotheses in results]
+
+
+def _without_repeats(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Return the hypotheses without those whose tokens an earlier one has, which another group has found."""
+    first: dict[tuple[int, ...], Hypothesis] = {}
+    for hypothesis in hypotheses:
+        first.setdefault(tuple(hypothesis.tokens), hypothesis)
+    return [*first.values()]
 
 
 def _add_alignment(

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,9 +23,10 @@ from starlette.routing import Route
 
 from nmt.data.languages import identify
 from nmt.documents.segments import Segments, split_text
-from nmt.errors import counted, print_message, reason
+from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.server.answers import MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
@@ -292,7 +292,7 @@ class Server:
             raise Refused(400, f"format={form}: must be text or html")
         count = number_of(fields, "alternatives", most=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
-        work = Work(with_best(self.languages.options, count + 1), markup=form == "html")
+        work = Work(self.languages.options.with_best(count + 1), markup=form == "html")
         translations, detected = await self.translations(request, fields, segments, work)
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)
@@ -319,16 +319,23 @@ class Server:
             slots=truth_of(fields, "slots", default=False),
         )
         stream = truth_of(fields, "stream", default=False)
-        work = Work(with_best(self.languages.options, details.n_best), details)
+        prefix = ""
+        if fields.get("prefix"):
+            [prefix], _ = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
+        work = Work(self.languages.options.with_best(details.n_best), details, prefix=prefix)
         if memory is not None:
             if stream:
                 raise Refused(400, "stream=true: a memory is translated at once; remove stream")
+            if prefix:
+                raise Refused(400, "prefix: stored memories are translated without one; remove it")
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
         require_few_weights(texts, details)
         if details.slots:
             require_slots(self.model_of(fields, texts)[0].translator)
+        if prefix:
+            require_prefix(self.model_of(fields, texts)[0].translator, prefix, work.options)
         if stream:
             model, detected = self.model_of(fields, texts)
             return EventStream(model, texts, work, timeout_s=self.timeout_s, last=with_detected({}, detected))
@@ -454,15 +461,18 @@ def with_detected(answer: dict[str, Any], detected: dict[str, Any] | None) -> di
     return answer if detected is None else answer | {"detected": detected}
 
 
+def require_prefix(translator: Translator, prefix: str, options: SearchOptions) -> None:
+    """Raise Refused if no translation can begin with this text."""
+    try:
+        translator.read_prefixes([prefix], options)
+    except UserError as error:
+        raise Refused(400, str(error).replace("prefixes[0]", "prefix", 1)) from None
+
+
 def require_equal(targets: int, sources: int, field: str) -> None:
     """Raise Refused unless each text of ``field`` has one translation."""
     if targets != sources:
         raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; give one for each")
-
-
-def with_best(options: SearchOptions, count: int) -> SearchOptions:
-    """Return options that find this number of translations of a line."""
-    return replace(options, n_best=count, beam_size=max(options.beam_size, count))
 
 
 def alternatives(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:

@@ -35,6 +35,8 @@ class Work(NamedTuple):
     """The parts of an answer as JSON; None: the translation itself."""
     markup: bool = False
     """Whether the lines are HTML."""
+    prefix: str = ""
+    """All translations begin with this text."""
 
 
 @dataclass(eq=False)
@@ -160,8 +162,14 @@ class ServedModel:
         translator = self.translator  # ``reload`` may exchange it
         failures: dict[int, str] = {}
         alignments = work.details is not None and work.details.needs_alignments
+        prefixes = [work.prefix] * len(lines) if work.prefix else None
         translations = translator.translate(
-            lines, work.options, alignments=alignments, markup=work.markup, on_failure=failures.__setitem__
+            lines,
+            work.options,
+            prefixes=prefixes,
+            alignments=alignments,
+            markup=work.markup,
+            on_failure=failures.__setitem__,
         )
         self.translated += len(lines)
         results = (

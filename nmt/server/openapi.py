@@ -132,7 +132,7 @@ def _libretranslate(text: Schema, texts: Schema, languages: Schema, limits: Limi
 
 def _own(text: Schema, texts: Schema, languages: Schema, limits: Limits) -> Schema:
     best = {**COUNT, "maximum": limits.max_alternatives + 1}
-    options = {"n_best": best, **dict.fromkeys(("alignments", "weights", "slots", "stream"), BOOLEAN)}
+    options = {"n_best": best, "prefix": text, **dict.fromkeys(("alignments", "weights", "slots", "stream"), BOOLEAN)}
     pairs = {"q": text, "translations": text, **languages}
     translate = _post(
         "Translate lines, with scores, tokens, words, links, weights and slots.",

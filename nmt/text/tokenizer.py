@@ -121,6 +121,24 @@ class Tokenizer:
         ordinary = (piece for our_id, piece in enumerate(self._pieces) if our_id not in self._bytes)
         return frozenset("".join(islice(ordinary, len(SPECIALS), None)))
 
+    @cached_property
+    def visible(self) -> frozenset[int]:
+        """The ids of the pieces that are text, and not only spaces or a part of a character."""
+        texts = ((our_id, self.decode([our_id])) for our_id in range(len(SPECIALS), len(self)))
+        return frozenset(our_id for our_id, text in texts if text and "\ufffd" not in text)
+
+    @cached_property
+    def spellings(self) -> list[bytes]:
+        """The bytes of each piece, in UTF-8 and with spaces; empty for special pieces."""
+        return [
+            bytes([self._bytes[our_id]])
+            if our_id in self._bytes
+            else b""
+            if our_id in self._invisible
+            else piece.replace(SPACE, " ").encode()
+            for our_id, piece in enumerate(self._pieces)
+        ]
+
     @property
     def spells_bytes(self) -> bool:
         """Whether the bytes of an unknown character are pieces; otherwise it is UNK."""

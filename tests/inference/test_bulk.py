@@ -42,7 +42,7 @@ class Reverser:
     alone: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def decode(self, sources: Sources, stop: threading.Event | None) -> list[Translation]:
+    def decode(self, sources: Sources, rows: Sequence[int], stop: threading.Event | None) -> list[Translation]:
         assert len(sources) <= 9  # max_rows
         with self.lock:
             self.running += 1
@@ -82,7 +82,7 @@ def test_any_number_of_workers_gives_every_line_in_order(groups: list[list[str]]
 def test_batches_run_at_the_same_time() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
-    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+    def decode(sources: Sources, rows: Sequence[int], stop: threading.Event | None) -> list[Translation]:
         meeting.wait()  # passes only if three batches are there
         return [Translation("")] * len(sources)
 
@@ -128,7 +128,7 @@ def test_a_single_batch_runs_alone_in_the_calling_thread() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_error_of_one_batch_is_raised_once(workers: int) -> None:
-    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+    def decode(sources: Sources, rows: Sequence[int], stop: threading.Event | None) -> list[Translation]:
         if [6] in sources:
             raise ValueError("broken")
         return [Translation("")] * len(sources)
@@ -167,7 +167,7 @@ def test_a_batch_that_does_not_fit_beside_others_runs_alone() -> None:
     """Only two sentences fit into memory at a time: nothing is refused, although several batches start at once."""
     lock, held, refusals = threading.Lock(), 0, 0
 
-    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+    def decode(sources: Sources, rows: Sequence[int], stop: threading.Event | None) -> list[Translation]:
         nonlocal held, refusals
         with lock:
             held += len(sources)
@@ -196,7 +196,7 @@ def test_leaving_early_ends_all_threads() -> None:
     """Batches that run see ``stop``; batches that wait never start."""
     before, ended = threading.active_count(), []
 
-    def decode(sources: Sources, stop: threading.Event | None) -> list[Translation]:
+    def decode(sources: Sources, rows: Sequence[int], stop: threading.Event | None) -> list[Translation]:
         assert stop is not None
         if sources[0] != [1]:
             assert stop.wait(timeout=20)
@@ -222,7 +222,7 @@ class Slow:
     def step(self):
         time.sleep(0.01)
 
-def decode(sources, stop):
+def decode(sources, rows, stop):
     if len(sources) == 1:
         return [Translation("")]
     sys.stderr.write("ready\\n")  # one write, as print would make two that threads can mix

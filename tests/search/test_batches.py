@@ -80,7 +80,7 @@ def test_draws_need_less_memory_than_the_log_probabilities_of_a_batch() -> None:
     log_probs = np.log(generator.dirichlet(np.ones(2000), (64, 4))).astype(np.float32)
     parents = np.tile(np.arange(4), (64, 1))
     tracemalloc.start()
-    _sample(log_probs, parents, generator.random((64, 4)), 1.0)
+    _sample(log_probs, parents, generator.random((64, 4)), SearchOptions(temperature=1.0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < log_probs.nbytes

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from math import log
 from typing import Any
 
@@ -26,7 +27,7 @@ def test_beam_1_without_length_penalty_is_greedy(seed: int, max_length: int | No
     limits = options.limits(np.array([len(source) for source in sources]))
     scorer = Scorer(options, history, lambda row, reads: reads)
     endings = beam_search(engine, engine.encode(sources), limits, options, history, scorer)
-    beams = _collect_hypotheses(history, endings, scorer, len(sources))
+    beams = _collect_hypotheses(history, endings, scorer, len(sources), options)
     assert beams == search(engine, sources, options)
 
 
@@ -35,7 +36,7 @@ def test_beam_1_without_length_penalty_is_greedy(seed: int, max_length: int | No
 def test_older_ending_wins_a_tie_in_a_full_beam(seed: int, n_best: int) -> None:
     engine, source = TiedEngine(pieces=2, seed=seed), [7, 5, EOS]
     options = SearchOptions(beam_size=4 * 2**5, length_penalty=0.0, n_best=n_best, max_length=5)
-    truth = [(score, len(tokens)) for score, tokens in brute_force(engine, source, longest=5, alpha=0.0)]
+    truth = [(score, len(tokens)) for score, tokens in brute_force(engine, source, options)]
     [hypotheses] = search(engine, [source], options)
     older_first = sorted(truth, key=lambda pair: (-pair[0], pair[1]))
     assert [(best.score, len(best.tokens)) for best in hypotheses] == older_first[:n_best]
@@ -53,14 +54,28 @@ def test_early_stop_does_not_change_results(
     sources = ragged_sources(beam_size, 8, longest=5)
     options = SearchOptions(beam_size=beam_size, n_best=n_best, length_penalty=alpha, max_length=max_length)
     for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
-        limit = max_length or 2 * len(source) + 10
-        assert [hypothesis.tokens for hypothesis in hypotheses] == naive_beam(engine, source, options, limit)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == naive_beam(engine, source, options)
 
 
 def test_early_stop_saves_steps() -> None:
     engine = ToyEngine(pieces=4, seed=2, sharpness=3.0)
     search(engine, [[5, EOS]], SearchOptions(beam_size=3, length_penalty=0.0, max_length=500))
     assert len(engine.steps) < 50
+
+
+def test_groups_have_more_different_pieces_than_a_plain_beam() -> None:
+    engine, sources = ToyEngine(pieces=8, seed=2, sharpness=3.0), ragged_sources(3, 30)
+
+    def distinct(**options: Any) -> float:
+        """Return the share of different bigrams among all of an n-best list."""
+        shares = []
+        for hypotheses in search(engine, sources, SearchOptions(beam_size=6, n_best=3, **options)):
+            bigrams = [pair for best in hypotheses for pair in pairwise([0, *best.tokens, 1])]
+            shares.append(len(set(bigrams)) / len(bigrams))
+        return sum(shares) / len(shares)
+
+    measured = [distinct(), distinct(groups=3, diversity=0.5), distinct(groups=3, diversity=5.0)]
+    assert measured[0] + 0.05 < measured[1] and measured[1] + 0.05 < measured[2]
 
 
 def test_unfinished_hypotheses_are_returned_only_if_none_finished() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,24 +94,57 @@ def test_special_ids_are_never_produced(method: str) -> None:
             assert all(not {*BANNED, EOS} & set(hypothesis.tokens) for hypothesis in hypotheses)
 
 
-def test_samples_follow_the_distribution_and_the_seed() -> None:
+@pytest.mark.parametrize("top_p", [None, 0.9, 0.6, 0.1])
+def test_samples_follow_the_distribution_and_the_seed(top_p: float | None) -> None:
     engine, source = ToyEngine(pieces=2, seed=5), [9, 4, EOS]
-    options = SearchOptions(temperature=2.0, n_best=4000, max_length=1, seed=3)
+    options = SearchOptions(temperature=2.0, top_p=top_p, n_best=4000, min_length=0, max_length=1, seed=3)
     [samples] = search(engine, [source], options)
     assert [samples] == search(engine, [source], options)
     first = np.array([sample.tokens[0] if sample.tokens else EOS for sample in samples])
     tempered = np.exp(engine.predict(tuple(source), (2,))[0][3:] / 2.0)
+    tempered /= tempered.sum()
+    kept = [sum(tempered[tempered > probability]) < (top_p or 1.0) for probability in tempered]  # likelier ones
+    expected = np.where(kept, tempered, 0) / tempered[kept].sum()
     frequencies = np.array([(first == piece).mean() for piece in (EOS, 4, 5)])
-    np.testing.assert_allclose(frequencies, tempered / tempered.sum(), atol=0.03)
+    np.testing.assert_allclose(frequencies, expected, atol=0.03)
+    assert not (frequencies > 0)[~np.array(kept)].any()
     for sample in samples[::500]:
-        expected = forced_log_prob(engine, source, sample.tokens, finished=sample.finished)
-        assert sample.log_prob == pytest.approx(expected)
+        log_prob = forced_log_prob(engine, source, sample.tokens, finished=sample.finished)
+        assert sample.log_prob == pytest.approx(log_prob)
 
 
-def test_sampling_with_top_k_1_is_greedy() -> None:
+@pytest.mark.parametrize("likeliest", [{"top_k": 1}, {"top_p": 0.0001}])
+def test_sampling_the_likeliest_piece_is_greedy(likeliest: dict[str, Any]) -> None:
     engine, sources = ToyEngine(pieces=8, seed=5), ragged_sources(4, 10)
     greedy = search(engine, sources, SearchOptions(beam_size=1))
-    assert search(engine, sources, SearchOptions(temperature=5.0, top_k=1)) == greedy
+    assert search(engine, sources, SearchOptions(temperature=5.0, **likeliest)) == greedy
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_blank_translation_needs_min_length_0(method: str) -> None:
+    class Silent(ToyEngine):
+        def predict(self, source: tuple[int, ...], prefix: tuple[int, ...]) -> tuple[Floats, Floats]:
+            log_probs, weights = super().predict(source, prefix)
+            return np.where(np.arange(self.size) == EOS, -1e-9, log_probs - 20), weights
+
+    for length, options in enumerate([replace(METHODS[method], min_length=0), METHODS[method]]):
+        for hypotheses in search(Silent(pieces=5), ragged_sources(1, 4), options):
+            assert len(hypotheses[0].tokens) == length
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [12, 30, 1000]),
+        ({"max_length_ratio": 1.1}, [2, 11, 550]),
+        ({"max_length_ratio": 3.0}, [3, 30, 1000]),
+        ({"max_length_ratio": 1.1, "max_length": 20}, [2, 11, 20]),
+        ({"max_length": 20}, [20, 20, 20]),
+        ({"max_length_ratio": 1.1, "min_length": 15}, [15, 15, 550]),
+    ],
+)
+def test_limit_follows_from_the_source_length(options: dict[str, Any], expected: list[int]) -> None:
+    assert SearchOptions(**options).limits(np.array([1, 10, 500])).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -135,6 +169,30 @@ def test_sampling_with_top_k_1_is_greedy() -> None:
         ),
         ({"coverage_penalty": -1.0}, r"search.coverage_penalty=-1.0: must be at least 0"),
         ({"top_k": 3}, r"search.top_k=3: needs sampling; set search.temperature as well"),
+        ({"top_p": 0.5}, r"search.top_p=0.5: needs sampling; set search.temperature as well"),
+        ({"groups": 2}, r"search.groups=2: must divide search.beam_size=5"),
+        (
+            {"groups": 2, "beam_size": 1},
+            r"search.groups=2: needs beam search; remove it, or set search.beam_size=5",
+        ),
+        (
+            {"groups": 5, "temperature": 1.0},
+            r"search.groups=5: needs beam search; remove it, or remove search.temperature",
+        ),
+        ({"diversity": 1.0}, r"search.diversity=1: needs search.groups of at least 2; set it as well"),
+        (
+            {"mbr": 4, "beam_size": 1},
+            r"search.mbr=4: needs several translations; set search.temperature=1 as well",
+        ),
+        (
+            {"mbr": 8},
+            r"search.mbr=8: must be at most search.beam_size=5, unless search.temperature draws samples",
+        ),
+        ({"mbr": 2, "n_best": 3}, r"search.n_best=3: must be at most search.mbr=2"),
+        (
+            {"min_length": 9, "max_length": 8},
+            r"search.min_length=9: must be at most search.max_length=8",
+        ),
     ],
 )
 def test_impossible_options_are_rejected_in_one_line(options: dict[str, Any], message: str) -> None:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import TiedEngine, ToyEngine, brute_force, forced_log_prob, forced_weights, naive_beam
+from toy import (
+    AllowedPrefix,
+    TiedEngine,
+    ToyEngine,
+    brute_force,
+    forced_log_prob,
+    forced_weights,
+    is_allowed,
+    naive_beam,
+    naive_groups,
+)
 
 from nmt.search import SearchOptions, length_penalty, search
 from nmt.search.engine import BANNED
@@ -21,33 +33,55 @@ SOURCE = st.lists(st.integers(4, 50), max_size=5).map(lambda ids: [*ids, EOS])
 SEED = st.integers(0, 10_000)
 ALPHA = st.one_of(st.just(0.0), st.floats(0, 3))
 BETA = st.one_of(st.just(0.0), st.floats(0.01, 3))
-LENGTH = st.integers(1, 6) | st.none()
+
+
+@st.composite
+def limits(draw: st.DrawFn, longest: int | None = None) -> dict[str, Any]:
+    """Options of every method; with ``longest``, a maximum length up to it."""
+    max_length = draw(st.integers(1, longest or 6) if longest else st.integers(1, 6) | st.none())
+    return {
+        "max_length": max_length,
+        "max_length_ratio": None if longest else draw(st.floats(0.1, 3) | st.none()),
+        "min_length": draw(st.integers(0, min(3, max_length or 3))),
+        "no_repeat": draw(st.integers(1, 3) | st.none()),
+    }
+
+
+@st.composite
+def prefixes(draw: st.DrawFn) -> AllowedPrefix:
+    """Return a prefix of up to two pieces that each have alternatives, some of which complete it at once."""
+    length = draw(st.integers(0, 2))
+    pieces = st.sampled_from([EOS, 4, 5])
+    return [draw(st.dictionaries(pieces, st.integers(place + 1, length), min_size=1)) for place in range(length)]
 
 
 @st.composite
 def beams(draw: st.DrawFn) -> SearchOptions:
     size = draw(st.integers(2, 7))
     n_best = draw(st.integers(1, size))
-    return SearchOptions(beam_size=size, n_best=n_best, length_penalty=draw(ALPHA), max_length=draw(LENGTH))
+    return SearchOptions(beam_size=size, n_best=n_best, length_penalty=draw(ALPHA), **draw(limits()))
 
 
-GREEDY = st.builds(SearchOptions, beam_size=st.just(1), length_penalty=ALPHA, max_length=LENGTH)
-COVERING = st.builds(SearchOptions, beam_size=st.integers(2, 7), coverage_penalty=BETA, max_length=LENGTH)
-SAMPLES = st.builds(
-    SearchOptions,
-    temperature=st.floats(0.01, 10),
-    top_k=st.integers(1, 12) | st.none(),
-    n_best=st.integers(1, 4),
-    length_penalty=ALPHA,
-    max_length=LENGTH,
-    seed=st.integers(0, 1000),
-)
+@st.composite
+def others(draw: st.DrawFn) -> SearchOptions:
+    """Return options of greedy search, of a beam with a coverage penalty, or of sampling."""
+    sampling = {
+        "temperature": st.floats(0.01, 10),
+        "top_k": st.integers(1, 12) | st.none(),
+        "top_p": st.floats(0.01, 1) | st.none(),
+        "n_best": st.integers(1, 4),
+        "seed": st.integers(0, 1000),
+    }
+    greedy = {"beam_size": st.just(1)}
+    covering = {"beam_size": st.integers(2, 7), "coverage_penalty": BETA}
+    method = draw(st.sampled_from([greedy, covering, sampling]))
+    return SearchOptions(**{name: draw(value) for name, value in method.items()}, **draw(limits()))
 
 
 @EXAMPLES
 def test_full_beam_equals_brute_force(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
-    @given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), st.integers(1, 4), st.integers(1, 8))
+    @given(SOURCE, SEED, st.floats(0.1, 5), ALPHA, BETA, st.integers(2, 3), limits(longest=4), prefixes(), st.data())
     def check(
         source: list[int],
         seed: int,
@@ -55,19 +89,29 @@ def test_full_beam_equals_brute_force(examples: int) -> None:
         alpha: float,
         beta: float,
         pieces: int,
-        longest: int,
-        n_best: int,
+        limits: dict[str, Any],
+        prefix: AllowedPrefix,
+        data: st.DataObject,
     ) -> None:
         engine = ToyEngine(pieces=pieces, seed=seed, sharpness=sharpness)
-        truth = brute_force(engine, source, longest=longest, alpha=alpha, beta=beta)
-        penalties = {"length_penalty": alpha, "coverage_penalty": beta}
-        options = SearchOptions(beam_size=4 * pieces**longest, n_best=n_best, max_length=longest, **penalties)
-        [hypotheses] = search(engine, [source], options)
+        longest = limits["max_length"] + len(prefix)
+        options = SearchOptions(
+            **limits,
+            beam_size=min(1000, 4 * pieces**longest),
+            n_best=data.draw(st.integers(1, 8)),
+            length_penalty=alpha,
+            coverage_penalty=beta,
+        )
+        truth = brute_force(engine, source, options, prefix)
+        [hypotheses] = search(engine, [source], options, [prefix])
+        if not truth:
+            assert not any(hypothesis.finished for hypothesis in hypotheses)
+            return
         scores = {tuple(tokens): score for score, tokens in truth}
         searched = [scores[tuple(hypothesis.tokens)] for hypothesis in hypotheses]
         tolerance = 1e-5 if beta else 1e-12  # read weights are float32
         assert all(hypothesis.finished for hypothesis in hypotheses)
-        np.testing.assert_allclose(searched, [score for score, _ in truth[:n_best]], rtol=tolerance)
+        np.testing.assert_allclose(searched, [score for score, _ in truth[: options.n_best]], rtol=tolerance)
         np.testing.assert_allclose([hypothesis.score for hypothesis in hypotheses], searched, rtol=tolerance)
 
     check()
@@ -76,11 +120,21 @@ def test_full_beam_equals_brute_force(examples: int) -> None:
 @EXAMPLES
 def test_beam_equals_a_beam_without_an_early_stop(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
-    @given(st.lists(SOURCE, min_size=1, max_size=4), SEED, st.integers(2, 8), beams(), st.booleans())
-    def check(sources: list[list[int]], seed: int, pieces: int, options: SearchOptions, tied: bool) -> None:
+    @given(
+        st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=4),
+        SEED,
+        st.integers(2, 8),
+        beams(),
+        st.booleans(),
+    )
+    def check(
+        lines: list[tuple[list[int], AllowedPrefix]], seed: int, pieces: int, options: SearchOptions, tied: bool
+    ) -> None:
         engine = (TiedEngine if tied else ToyEngine)(pieces=pieces, seed=seed)
-        for source, hypotheses in zip(sources, search(engine, sources, options), strict=True):
-            expected = naive_beam(engine, source, options, options.max_length or 2 * len(source) + 10)
+        sources, prefixes = zip(*lines, strict=True)
+        results = search(engine, [*sources], options, prefixes)
+        for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
+            expected = naive_beam(engine, source, options, prefix)
             if tied and options.length_penalty:  # rounding decides between sums that should be equal
                 assert len(hypotheses) == len(expected)
             else:
@@ -93,27 +147,36 @@ def test_beam_equals_a_beam_without_an_early_stop(examples: int) -> None:
 def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(
-        st.lists(SOURCE, min_size=1, max_size=6),
+        st.lists(st.tuples(SOURCE, prefixes()), min_size=1, max_size=6),
         SEED,
-        st.one_of(GREEDY, beams(), COVERING, SAMPLES),
+        st.one_of(beams(), others()),
         st.integers(1, 40),
         st.randoms(use_true_random=False),
     )
-    def check(sources: list[list[int]], seed: int, options: SearchOptions, max_tokens: int, random: Random) -> None:
+    def check(
+        lines: list[tuple[list[int], AllowedPrefix]],
+        seed: int,
+        options: SearchOptions,
+        max_tokens: int,
+        random: Random,
+    ) -> None:
         engine = ToyEngine(pieces=6, seed=seed)
-        results = search(engine, sources, options)
+        sources, prefixes = zip(*lines, strict=True)
+        results = search(engine, [*sources], options, prefixes)
         for rows in batches_by_length([len(source) for source in sources], max_tokens=max_tokens):
             random.shuffle(rows)
-            assert search(engine, [sources[row] for row in rows], options) == [results[row] for row in rows]
-        for source, hypotheses in zip(sources, results, strict=True):
-            assert 1 <= len(hypotheses) <= options.n_best
+            part = search(engine, [sources[row] for row in rows], options, [prefixes[row] for row in rows])
+            assert part == [results[row] for row in rows]
+        for source, prefix, hypotheses in zip(sources, prefixes, results, strict=True):
+            assert len(hypotheses) <= options.n_best
+            limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
             scores = [hypothesis.score for hypothesis in hypotheses]
             assert scores == sorted(scores, reverse=True)
             assert options.temperature or len({tuple(best.tokens) for best in hypotheses}) == len(hypotheses)
             for hypothesis in hypotheses:
                 tokens, finished = hypothesis.tokens, hypothesis.finished
-                limit = options.max_length or 2 * len(source) + 10
                 assert len(tokens) <= limit and (finished or len(tokens) == limit)
+                assert is_allowed([*tokens, EOS] if finished else tokens, options, prefix)
                 assert not {*BANNED, EOS} & set(tokens)
                 log_prob = forced_log_prob(engine, source, tokens, finished=finished)
                 score = log_prob / float(length_penalty(len(tokens) + finished, options.length_penalty))
@@ -121,5 +184,64 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(exa
                     weights = forced_weights(engine, source, tokens, finished=finished)
                     score += coverage_penalty(weights, options.coverage_penalty)
                 np.testing.assert_allclose([hypothesis.log_prob, hypothesis.score], [log_prob, score], rtol=1e-5)
+
+    check()
+
+
+@EXAMPLES
+def test_groups_equal_diverse_beam_search_without_an_early_stop(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        st.lists(SOURCE, min_size=1, max_size=3),
+        SEED,
+        st.integers(2, 8),
+        st.tuples(st.integers(2, 3), st.integers(1, 3)),
+        st.sampled_from([0.0, 0.3, 2.0]),
+        ALPHA,
+        limits(),
+        st.data(),
+    )
+    def check(
+        sources: list[list[int]],
+        seed: int,
+        pieces: int,
+        sizes: tuple[int, int],
+        diversity: float,
+        alpha: float,
+        limits: dict[str, Any],
+        data: st.DataObject,
+    ) -> None:
+        groups, width = sizes
+        n_best = data.draw(st.integers(1, groups * width))
+        options = SearchOptions(
+            beam_size=groups * width,
+            groups=groups,
+            diversity=diversity,
+            n_best=n_best,
+            length_penalty=alpha,
+            **limits,
+        )
+        engine = ToyEngine(pieces=pieces, seed=seed)
+        results = search(engine, sources, options)
+        for source, hypotheses in zip(sources, results, strict=True):
+            assert [hypothesis.tokens for hypothesis in hypotheses] == naive_groups(engine, source, options)
+            for best in hypotheses:
+                expected = forced_log_prob(engine, source, best.tokens, finished=best.finished)
+                assert best.log_prob == pytest.approx(expected)
+            assert search(engine, [source], options) == [hypotheses]
+        if not diversity and n_best >= width:
+            plain = SearchOptions(beam_size=width, n_best=width, length_penalty=alpha, **limits) if width > 1 else None
+            assert plain is None or results == search(engine, sources, plain)
+
+    check()
+
+
+@EXAMPLES
+def test_every_sentence_has_a_hypothesis_unless_constraints_forbid_all(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(SOURCE, min_size=1, max_size=4), SEED, st.one_of(beams(), others()))
+    def check(sources: list[list[int]], seed: int, options: SearchOptions) -> None:
+        results = search(ToyEngine(pieces=3, seed=seed), sources, replace(options, no_repeat=None))
+        assert all(results)
 
     check()

@@ -7,7 +7,7 @@ Markov, and a search that takes a short cut fails. The engine checks the contrac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from nmt.search.scoring import length_penalty
 from nmt.text.specials import BOS, EOS, PAD, UNK
 
 Prefix = tuple[int, ...]
+AllowedPrefix = Sequence[Mapping[int, int]]  # nmt.search.constraints.Prefix
 
 
 class ToySource(NamedTuple):
@@ -132,12 +133,33 @@ def every_sentence(engine: ToyEngine, longest: int) -> Iterator[list[int]]:
         yield from map(list, itertools.product(ordinary, repeat=length))
 
 
+def is_allowed(tokens: list[int], options: SearchOptions, prefix: AllowedPrefix = ()) -> bool:
+    """Return whether the options and the prefix allow these pieces, which may end in EOS."""
+    n = options.no_repeat
+    place = 0
+    for time, piece in enumerate(tokens):
+        if piece == EOS and time < options.min_length:
+            return False
+        if place < len(prefix):
+            if piece not in prefix[place]:
+                return False
+            place = prefix[place][piece]
+        elif n is not None and n <= time + 1:
+            grams = [tuple(tokens[start : start + n]) for start in range(time + 2 - n)]
+            if grams[-1] in grams[:-1]:
+                return False
+    return True
+
+
 def brute_force(
-    engine: ToyEngine, source: list[int], *, longest: int, alpha: float, beta: float = 0.0
+    engine: ToyEngine, source: list[int], options: SearchOptions, prefix: AllowedPrefix = ()
 ) -> list[tuple[float, list[int]]]:
-    """Return (score, tokens) of every possible translation, best first."""
+    """Return (score, tokens) of every translation that the options and the prefix allow, best first."""
     scored = []
-    for tokens in every_sentence(engine, longest):
+    alpha, beta = options.length_penalty, options.coverage_penalty
+    for tokens in every_sentence(engine, (options.max_length or 0) + len(prefix)):
+        if not is_allowed([*tokens, EOS], options, prefix):
+            continue
         penalty = float(length_penalty(len(tokens) + 1, alpha))
         attention = forced_weights(engine, source, tokens).astype(np.float32).sum(axis=0)
         coverage = sum(log(min(float(total), 1.0)) for total in attention)
@@ -145,8 +167,11 @@ def brute_force(
     return sorted(scored, key=lambda pair: -pair[0])
 
 
-def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, limit: int) -> list[list[int]]:
+def naive_beam(
+    engine: ToyEngine, source: list[int], options: SearchOptions, prefix: AllowedPrefix = ()
+) -> list[list[int]]:
     """Return the n-best tokens of one sentence: beam search written with lists, without an early stop."""
+    limit = int(options.limits(np.array([len(source)]))[0]) + len(prefix)
     width, alpha = options.beam_size, options.length_penalty
     live: list[tuple[float, list[int]]] = [(0.0, [])]
     finished: list[tuple[float, list[int]]] = []
@@ -154,7 +179,8 @@ def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, lim
         candidates = []
         for log_prob, tokens in live:
             log_probs = engine.predict(tuple(source), (2, *tokens))[0]
-            candidates += [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+            longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+            candidates += [pair for pair in longer if is_allowed(pair[1], options, prefix)]
         candidates.sort(key=lambda pair: -pair[0])
         ended = [pair for pair in candidates[:width] if pair[1][-1] == EOS]
         penalty = ((5 + length + 1) / 6) ** alpha
@@ -162,6 +188,35 @@ def naive_beam(engine: ToyEngine, source: list[int], options: SearchOptions, lim
         cut, live = live, [pair for pair in candidates if pair[1][-1] != EOS][:width]
     best = sorted(finished or cut, key=lambda pair: -pair[0])
     return [tokens for _, tokens in best[: options.n_best]]
+
+
+def naive_groups(engine: ToyEngine, source: list[int], options: SearchOptions) -> list[list[int]]:
+    """Return the tokens that diverse beam search finds for one sentence: the best of each group, the second best, …"""
+    limit = int(options.limits(np.array([len(source)]))[0])
+    width, alpha = options.beam_size // options.groups, options.length_penalty
+    live: list[list[tuple[float, list[int]]]] = [[(0.0, [])] for _ in range(options.groups)]
+    finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(options.groups)]
+    for length in range(limit + 1):
+        cut = [*live]
+        chosen: list[int] = []
+        for group in range(options.groups):
+            candidates = []
+            for log_prob, tokens in live[group]:
+                log_probs = engine.predict(tuple(source), (BOS, *tokens))[0]
+                longer = [(log_prob + log_probs[piece], [*tokens, piece]) for piece in range(3, engine.size)]
+                candidates += [pair for pair in longer if is_allowed(pair[1], options)]
+            candidates.sort(key=lambda pair: chosen.count(pair[1][-1]) * (options.diversity or 0.0) - pair[0])
+            penalty = ((5 + length + 1) / 6) ** alpha
+            finished[group] += [(pair[0] / penalty, pair[1][:-1]) for pair in candidates[:width] if pair[1][-1] == EOS]
+            live[group] = [pair for pair in candidates if pair[1][-1] != EOS][:width]
+            chosen += [tokens[-1] for _, tokens in live[group]]
+    lists = finished if any(finished) else cut
+    lists = [sorted(pairs, key=lambda pair: -pair[0])[: min(width, options.n_best)] for pairs in lists]
+    different: list[list[int]] = []
+    for rank in range(width):
+        for _, tokens in sorted((pairs[rank] for pairs in lists if rank < len(pairs)), key=lambda pair: -pair[0]):
+            different += [tokens] if tokens not in different else []
+    return different[: options.n_best]
 
 
 def ragged_sources(seed: int, count: int, *, longest: int = 9) -> list[list[int]]:

@@ -79,6 +79,11 @@ def test_own_interface(client: Client) -> None:
     pair = {"source": "en", "target": "de"}
     status, answer = client.post("/v1/translate", q="a", n_best=2, **pair)
     assert status == 200 and [best["text"] for best in answer["translations"][0]["n_best"]] == ["A", "A!"]
+    status, answer = client.post("/v1/translate", q=["a", "b"], prefix="x ")
+    assert status == 200 and [best["text"] for best in answer["translations"]] == ["X A", "X B"]
+    for prefix, word in (("no", "prefix='no': has characters"), (["x"], "not a text"), ("x" * 201, "201 characters")):
+        status, answer = client.post("/v1/translate", q="a", prefix=prefix)
+        assert status == 400 and word in answer["error"]
     status, answer = client.form("/v1/translate", q="a", n_best="2", alignments="false")
     assert status == 200 and len(answer["translations"][0]["n_best"]) == 2 and "links" not in answer["translations"][0]
     assert len(client.post("/v1/translate", q="a", n_best=2.0)[1]["translations"][0]["n_best"]) == 2

@@ -1,0 +1,133 @@
+"""Ensembles: several models of one vocabulary that translate together.
+
+The log-probability of a piece is the arithmetic mean of the models' log-probabilities. Hence the score of a translation
+is the mean of the scores that the models give it, and a model that finds a piece nearly impossible can veto it; a mean
+of probabilities has neither property. The mean is not renormalised. Alignments are those of the first model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nmt.errors import UserError
+from nmt.inference.engines import LoadSettings, Properties, Runtime
+from nmt.search.constraints import WHOLE_VOCABULARY
+from nmt.search.engine import Engine, Floats, Integers
+from nmt.text.tokenizer import Tokenizer
+
+Parts = tuple[Any, ...]
+"""The source, or the state, of each engine."""
+
+
+class EnsembleEngine:
+    """Search engine (``nmt.search.engine.Engine``) over engines with the same ``vocabulary``."""
+
+    def __init__(self, engines: Sequence[Engine[Any, Any]], vocabulary: int) -> None:
+        self._engines = engines
+        self._vocabulary = vocabulary
+
+    def encode(self, sources: list[list[int]]) -> Parts:
+        """Encode the batch with each engine."""
+        return tuple(engine.encode(sources) for engine in self._engines)
+
+    def init(self, source: Parts) -> Parts:
+        """Return the state of each engine before the first step."""
+        return tuple(engine.init(part) for engine, part in zip(self._engines, source, strict=True))
+
+    def step(
+        self, state: Parts, tokens: Integers, parents: Integers, k: int, banned: Sequence[int] | None = None
+    ) -> tuple[Parts, Floats, Integers, Floats]:
+        """Return the k best continuations by mean log-probability, and the read weights of the first engine."""
+        total = np.zeros((*tokens.shape, self._vocabulary))
+        states = []
+        reads = []
+        for engine, part in zip(self._engines, state, strict=True):
+            part, log_probs, ids, weights = engine.step(part, tokens, parents, WHOLE_VOCABULARY, banned)
+            states.append(part)
+            reads.append(weights)
+            by_id = np.full_like(total, -np.inf)
+            np.put_along_axis(by_id, ids, log_probs, axis=2)
+            total += by_id
+        total /= len(self._engines)
+        if k < self._vocabulary:
+            candidates = np.sort((-total).argpartition(k - 1, axis=2)[..., :k], axis=2)
+        else:
+            candidates = np.broadcast_to(np.arange(self._vocabulary), total.shape)
+        best = np.take_along_axis(total, candidates, axis=2)
+        order = (-best).argsort(axis=2, kind="stable")
+        ids = np.take_along_axis(candidates, order, axis=2)
+        return tuple(states), np.take_along_axis(best, order, axis=2), ids, reads[0]
+
+    def drop(self, state: Parts, keep: Integers) -> Parts:
+        """Return the state of the sentences ``keep`` of each engine."""
+        return tuple(engine.drop(part, keep) for engine, part in zip(self._engines, state, strict=True))
+
+    def align(self, source: Parts, row: int, weights: Floats) -> Floats:
+        """Return the alignment of the first engine."""
+        return self._engines[0].align(source[0], row, weights)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Loaded models that translate together (``nmt.inference.engines.Runtime``)."""
+
+    runtimes: Sequence[Runtime]
+
+    @property
+    def source(self) -> Tokenizer:
+        return self.runtimes[0].source
+
+    @property
+    def target(self) -> Tokenizer:
+        return self.runtimes[0].target
+
+    @cached_property
+    def properties(self) -> Properties:
+        """The properties of the first model, with the smallest limit of the source length."""
+        first = self.runtimes[0].properties
+        limits = [runtime.properties.attention.max_source_length for runtime in self.runtimes]
+        limit = min((limit for limit in limits if limit is not None), default=None)
+        return replace(first, attention=replace(first.attention, max_source_length=limit))
+
+    @property
+    def workers(self) -> int:
+        return min(runtime.workers for runtime in self.runtimes)
+
+    def engine(self, *, trace: bool, beside_others: bool = False, hypotheses: int | None = None) -> EnsembleEngine:
+        """Return the engine over those of the models. Only the first gives alignments."""
+        engines = [
+            runtime.engine(trace=trace and number == 0, beside_others=beside_others, hypotheses=hypotheses)
+            for number, runtime in enumerate(self.runtimes)
+        ]
+        return EnsembleEngine(engines, len(self.target))
+
+
+def combine(names: Sequence[str], load: Callable[[str], Runtime], settings: LoadSettings) -> Ensemble:
+    """Return the ensemble of these models, loaded. Raises UserError if they cannot translate together."""
+    for key in ("adapter", "slots", "shortlist"):
+        if value := getattr(settings, key):
+            raise UserError(f"{key}={str(value).lower()}: belongs to one model; remove it, or name one model")
+    if not names:
+        raise UserError("model=[]: no model; name at least one folder")
+    runtimes = [load(name) for name in names]
+    first = runtimes[0]
+    for name, runtime in zip(names, runtimes, strict=True):
+        for side in ("source", "target"):
+            if getattr(runtime, side).to_bytes() != getattr(first, side).to_bytes():
+                raise UserError(
+                    f"model={name}: its {side} tokenizer is not that of {names[0]}; an ensemble needs models that were "
+                    "trained on one prepared corpus"
+                )
+        for key in ("lowercase", "remove_invisible"):
+            value, expected = (getattr(other.properties, key) for other in (runtime, first))
+            if value != expected:
+                raise UserError(
+                    f"model={name}: trained with data.{key}={value}, and {names[0]} with {expected}; "
+                    "an ensemble needs models that read text in the same way"
+                )
+    return Ensemble(runtimes)

@@ -1,0 +1,112 @@
+"""An ensemble of a model with itself is the model, and its scores are the means of its models' scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import forced_log_prob, save_random, tiny_config, write_lines
+
+from nmt.commands.translate import translate
+from nmt.errors import UserError
+from nmt.inference.onnx.export import ENGINES
+from nmt.inference.translation import Translation
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.tokenizer import Tokenizer
+
+WORDS = "a small dog sees red houses two cats sleep here today".split()
+ATTENTIONS = {
+    "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},
+    "memory": {"_target_": "nmt.attention.MemoryAttention", "slots": 3},
+}
+LINES = ["a dog", "two small cats sleep here today", "", "red", "a small dog sees two red houses here"]
+SEARCHES = {
+    "greedy": SearchOptions(beam_size=1),
+    "beam": SearchOptions(beam_size=4, n_best=3, no_repeat=2),
+    "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=8),
+}
+METHODS = pytest.mark.parametrize("method", SEARCHES)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of exported models of one vocabulary, and one of another vocabulary."""
+    place = tmp_path_factory.mktemp("ensemble")
+    tokenizers = {name: Tokenizer.train([" ".join(WORDS)], vocab_size=300) for name in ATTENTIONS}
+    tokenizers["other"] = Tokenizer.train([" ".join(WORDS)], vocab_size=290)
+    for seed, (name, tokenizer) in enumerate(tokenizers.items()):
+        config = tiny_config(ATTENTIONS.get(name, ATTENTIONS["memory"]), size=16)
+        engines = ENGINES if name in ATTENTIONS else ()
+        save_random(place / name, config, tokenizer, engines=engines, seed=seed, scale=3.0, eos_bias=3.0)
+    config["data"]["lowercase"] = True
+    save_random(place / "lowercase", config, tokenizers["memory"])
+    return {name: place / name for name in [*tokenizers, "lowercase"]}
+
+
+def flat(translations: list[Translation]) -> list[Translation]:
+    return [best for translation in translations for best in translation.n_best]
+
+
+@METHODS
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_ensemble_of_a_model_with_itself_is_the_model(folders: dict[str, Path], method: str, count: int) -> None:
+    expected = flat(Translator.load(folders["memory"], engine="torch").translate(LINES, SEARCHES[method]))
+    ensemble = Translator.load([folders["memory"]] * count, engine="torch")
+    for best, alone in zip(flat(ensemble.translate(LINES, SEARCHES[method])), expected, strict=True):
+        assert best.tokens == alone.tokens
+        assert best.log_prob == pytest.approx(alone.log_prob, rel=1e-6)
+        np.testing.assert_allclose(best.alignment, alone.alignment, rtol=1e-5)
+
+
+@pytest.mark.thorough
+@METHODS
+@pytest.mark.parametrize("engine", ["torch", *ENGINES])
+def test_scores_are_means_and_do_not_depend_on_the_batch(folders: dict[str, Path], method: str, engine: str) -> None:
+    members = [Translator.load(folders[name], engine=engine, threads=1) for name in ATTENTIONS]
+    ensemble = Translator.load([folders[name] for name in ATTENTIONS], engine=engine, threads=1)
+    together = ensemble.translate(LINES, SEARCHES[method], prefixes=["", "two", "", "", "a s"])
+    for line, prefix, translation in zip(LINES, ["", "two", "", "", "a s"], together, strict=True):
+        [alone] = ensemble.translate([line], SEARCHES[method], prefixes=[prefix])
+        assert [best.tokens for best in alone.n_best] == [best.tokens for best in translation.n_best]
+        for best in translation.n_best:
+            scores = [forced_log_prob(member, line, best.tokens) for member in members]
+            assert best.log_prob == pytest.approx(np.mean(scores), rel=1e-4)
+            assert best.text.startswith(prefix)
+
+
+def test_command_translates_with_an_ensemble(folders: dict[str, Path], tmp_path: Path) -> None:
+    source, output = write_lines(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
+    models = [str(folders[name]) for name in ATTENTIONS]
+    translate([f"model=[{','.join(models)}]", "engine=torch", f"input={source}", f"output={output}"])
+    assert output.read_text("utf-8").splitlines() == Translator.load(models, engine="torch").texts(LINES)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ([], {}, r"model=\[\]: no model; name at least one folder"),
+        (
+            ["memory", "other"],
+            {},
+            r"model=\S+other: its source tokenizer is not that of \S+memory; .+",
+        ),
+        (["memory", "lowercase"], {}, r"model=\S+lowercase: trained with data.lowercase=True, and \S+ with False; .+"),
+        (["memory", "memory"], {"shortlist": True, "engine": "onnx"}, r"shortlist=true: \S.+"),
+        (["memory"], {"slots": 2}, r"slots=2: belongs to one model; remove it, or name one model"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused_in_one_line(
+    folders: dict[str, Path], names: list[str], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{message}$"):
+        Translator.load([folders[name] for name in names], **{"engine": "torch", **options})  # type: ignore[arg-type]
+
+
+def test_what_needs_one_model_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    ensemble = Translator.load([folders["memory"]] * 2, engine="torch")
+    with pytest.raises(UserError, match=r"^an ensemble: .+; name one$"):
+        ensemble.score([("a", "b")])
+    with pytest.raises(UserError, match=r"^workers=2: not for an ensemble; remove workers=, or name one model$"):
+        translate(["model=[a,b]", "workers=2", f"output={tmp_path / 'x'}"])

@@ -1,0 +1,107 @@
+"""A translation begins with the given text, also if that ends within a word, and its score is the model's."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from builders import forced_log_prob, save_random, tiny_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.errors import UserError
+from nmt.inference.onnx.export import ENGINES
+from nmt.inference.prefix import PrefixReader
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+from nmt.text.specials import EOS
+from nmt.text.tokenizer import Tokenizer
+
+WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
+LINE = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+PREFIX = st.tuples(LINE, st.integers(0, 20), st.sampled_from(["", " "])).map(
+    lambda parts: parts[0][: parts[1]].strip() + parts[2]
+)
+SEARCHES = {
+    "greedy": SearchOptions(beam_size=1, max_length=6),
+    "beam": SearchOptions(beam_size=4, n_best=3, max_length=6, no_repeat=2),
+    "sampling": SearchOptions(temperature=1.0, n_best=2, max_length=6),
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([" ".join(WORDS)], vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("prefix")
+    config = tiny_config({"_target_": "nmt.attention.MemoryAttention", "slots": 3}, size=16)
+    save_random(folder, config, tokenizer, engines=ENGINES, seed=1, scale=3.0, eos_bias=3.0)
+    return folder
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ["torch", *ENGINES])
+@pytest.mark.parametrize("method", SEARCHES)
+def test_translation_begins_with_its_prefix_in_every_batch(folder: Path, engine: str, method: str) -> None:
+    translator = Translator.load(folder, engine=engine, device="cpu", threads=1)
+    options = SEARCHES[method]
+
+    @settings(max_examples=20)
+    @given(st.lists(st.tuples(LINE, PREFIX), min_size=1, max_size=4))
+    def check(pairs: list[tuple[str, str]]) -> None:
+        lines, prefixes = zip(*pairs, strict=True)
+        for line, prefix, translation in zip(
+            lines, prefixes, translator.translate(lines, options, prefixes=prefixes), strict=True
+        ):
+            [alone] = translator.translate([line], options, prefixes=[prefix])
+            assert [best.tokens for best in alone.n_best] == [best.tokens for best in translation.n_best]
+            for best in translation.n_best:
+                assert best.text.startswith(prefix.strip())
+                assert not prefix.endswith(" ") or f"{best.text} ".startswith(prefix.lstrip())
+                assert best.log_prob == pytest.approx(forced_log_prob(translator, line, best.tokens), rel=1e-4)
+
+    check()
+
+
+@pytest.mark.parametrize("text", ["dog", "hou", "日", "x", "two "])
+def test_last_word_may_be_spelled_and_continued_in_every_way(tokenizer: Tokenizer, text: str) -> None:
+    prefix = PrefixReader(tokenizer).read(text)
+    spellings = tokenizer.spellings
+    expected = b" " + text.strip().encode()
+    first = len(tokenizer.encode(text)) if text.endswith(" ") else 0
+    fixed = tokenizer.encode(text)[:first]
+    for pair in itertools.product([EOS, *range(4, len(tokenizer))], repeat=2):
+        place = first
+        for piece in pair:
+            place = place if place == len(prefix) else prefix[place].get(piece, -1)
+            if place < 0:
+                break
+        spelled = b"".join(spellings[piece] for piece in (*fixed, *pair))
+        complete = pair[0] == EOS or spelled.startswith(expected + b" ") if fixed else spelled.startswith(expected)
+        assert (place == len(prefix)) == complete, pair
+
+
+def test_wrong_prefixes_are_refused_in_one_line(folder: Path) -> None:
+    translator = Translator.load(folder, engine="torch", device="cpu")
+    for prefixes, message in (
+        ([], r"0 prefixes, more than 0 lines: give one prefix per line"),
+        (["a"], r"1 prefix, more than 1 line: give one prefix per line"),
+        (["a", "b", "c"], r"3 prefixes, 2 lines: give one prefix per line"),
+    ):
+        with pytest.raises(UserError, match=f"^{message}$"):
+            translator.translate(["a", "dog"], prefixes=prefixes)
+    for wrong in ("a dog", [1, 2]):
+        with pytest.raises(TypeError, match=r"^prefixes"):
+            translator.translate(["a", "dog"], prefixes=wrong)  # type: ignore[arg-type]
+
+
+def test_unknown_character_in_a_prefix_is_refused(folder: Path) -> None:
+    translator = Translator.load(folder, engine="torch", device="cpu")
+    translator.__dict__["_prefix_reader"] = reader = PrefixReader(translator.runtime.target)
+    reader._tokenizer = type("Lossy", (), {"encode": lambda self, text: [1] if text else []})()  # type: ignore[assignment]
+    with pytest.raises(UserError, match=r"^prefixes\[1\]='ł': has characters that the target tokenizer cannot spell"):
+        translator.translate(["a", "dog"], prefixes=["", "ł"])
