@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
-from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
+from nmt.commands.streams import GROUP, STDIN, full_groups, input_groups, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
@@ -39,6 +39,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
+  nmt-translate model=runs/demo format=html input=page.html output=seite.html     or format=srt, for subtitles
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
@@ -65,6 +66,7 @@ class Translate(ModelOptions):
     input: str | None
     memory: str | None
     output: str | None
+    format: Literal["text", "html", "srt"]
     scores: Scores
     alignments: str | None
     prefix: str | None
@@ -80,6 +82,8 @@ class Translate(ModelOptions):
 def require_consistent(options: Translate) -> None:
     """Raise UserError if settings exclude each other."""
     _require_different_files(options)
+    if options.format != "text":
+        _require_plain_output(options)
     if options.memory is not None and options.input is not None:
         raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
     if options.memory is not None and options.engine not in ("auto", "torch"):
@@ -100,6 +104,20 @@ def require_consistent(options: Translate) -> None:
         _require_shards(options)
     elif options.cluster is not None:
         raise UserError(f"cluster={options.cluster}: needs a number of workers; add workers=4")
+
+
+def _require_plain_output(options: Translate) -> None:
+    """Raise UserError if settings exclude a document as the output."""
+    for name, value in (
+        ("workers", options.workers),
+        ("memory", options.memory),
+        ("prefix", options.prefix),
+        ("alignments", options.alignments),
+        ("scores", str(options.scores).lower() if options.scores else None),
+        ("search.n_best", options.search.n_best if options.search.n_best > 1 else None),
+    ):
+        if value is not None:
+            raise UserError(f"{name}={value}: format={options.format} writes one document; remove {name}={value}")
 
 
 def _require_shards(options: Translate) -> None:
@@ -139,6 +157,10 @@ def translate(options: Translate) -> None:
         engine = "torch" if options.memory is not None else options.engine
         settings = options.load_settings(engine=engine, shortlist=options.shortlist, slots=options.slots)
         translator = load_model(options.model, settings)
+        if options.format != "text":
+            require_attention(translator, f"format={options.format}")
+            _translate_document(translator, options, write)
+            return
         if write_links is not None:
             require_attention(translator, f"alignments={options.alignments}")
         if options.scores or options.search.n_best > 1:
@@ -192,6 +214,31 @@ def _translate_all(
             done += len(translations)
             progress.show(done)
     progress.close()
+
+
+def _translate_document(translator: Translator, options: Translate, write: Callable[[Iterable[str]], None]) -> None:
+    """Translate an HTML page or subtitles. A sentence that cannot be translated stays as it is."""
+    from nmt.documents.segments import split_text
+    from nmt.documents.subtitles import split_subtitles
+
+    name = options.input or STDIN
+    lines = [*read_lines(options.input or "-", allow_empty=True)]
+    segments = split_subtitles(lines, name) if options.format == "srt" else split_text("\n".join(lines), "html")
+    sources = segments.lines
+    progress = Progress("sentence", total=lambda: len(sources))
+    translations = list[str]()
+
+    def warn(row: int, reason: str) -> None:
+        print_message(f"warning: {name}: sentence {row + 1}: {reason}; it stays as it is")
+
+    groups = (sources[first : first + GROUP] for first in range(0, len(sources), GROUP))
+    with closing(translator.translate_groups(groups, options.search, markup=True, on_failure=warn)) as translated:
+        for group in translated:
+            translations += [best.text for best in group]
+            progress.show(len(translations))
+    progress.close()
+    texts = [text or source for text, source in zip(translations, sources, strict=True)]
+    write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
 
 
 def _total(options: Translate) -> Callable[[], float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,8 @@ class Segments:
 
     parts: Sequence[str]
     places: Sequence[int]
+    finish: Callable[[str], str] = str
+    """Change a translation before it is written."""
 
     @property
     def lines(self) -> list[str]:
@@ -36,7 +38,7 @@ class Segments:
         """Return the text with these translations of its lines."""
         parts = [*self.parts]
         for place, translation in zip(self.places, translations, strict=True):
-            parts[place] = translation
+            parts[place] = self.finish(translation)
         return "".join(parts)
 
 

@@ -73,6 +73,32 @@ def test_gzipped_files_give_the_same_output_as_plain_ones(model: Path, files: Pa
         assert all(i < len(source.split()) for i, _ in pairs)
 
 
+def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None:
+    page = "<p>the <b>dog</b> sees\n<i>a cat</i></p>\n<script>x</script><td>a red house"
+    texts = Translator.load(model).texts(["the <b>dog</b> sees\n<i>a cat</i>", "a red house"], markup=True)
+    write_lines("in.html", page.split("\n"))
+    assert call(translate, f"model={model}", "format=html", "input=in.html", "output=out.html").lines == []
+    expected = f"<p>{texts[0]}</p>\n<script>x</script><td>{texts[1]}\n"
+    assert Path("out.html").read_text("utf-8") == expected
+    assert call(translate, f"model={model}", "format=html", stdin=b"").lines == []
+    times = "00:00:01,000 --> 00:00:02,000"
+    cues = f"1\n{times}\nthe dog\n\n2\n{times}\n".encode()
+    lines = call(translate, f"model={model}", "format=srt", stdin=cues).lines
+    assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
+
+
+@pytest.mark.parametrize("word", ["workers=2", "scores=true", "alignments=links", "memory=m", "search.n_best=2"])
+def test_documents_have_no_other_output(word: str, model: Path, call: Call) -> None:
+    with pytest.raises(UserError, match=rf"^{word}: format=html writes one document; remove {word}$"):
+        call(translate, f"model={model}", "format=html", word)
+
+
+def test_sentence_that_is_too_long_stays_in_its_document(short_model: Path, call: Call) -> None:
+    long = "dog " * 200
+    lines, error = call(translate, f"model={short_model}", "format=html", stdin=f"<p>a<p>{long}".encode())
+    assert lines[0].endswith(f"<p>{long}") and "warning: <stdin>: sentence 2: a source of " in error
+
+
 def test_n_best_lists_have_the_format_of_moses(model: Path, call: Call) -> None:
     printed = call(translate, f"model={model}", "search.n_best=3", stdin=b"the dog\n\na cat\n")
     lines = [line.split(" ||| ") for line in printed.lines]

@@ -1,0 +1,50 @@
+"""Subtitles in the format SubRip (.srt): numbers and times stay, the lines of a cue are one line to translate."""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from collections.abc import Sequence
+
+from nmt.documents.segments import Segments
+from nmt.errors import UserError
+
+TIME = r"\s*\d{1,3}:\d\d:\d\d[,.]\d{1,3}"
+TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
+WIDTH = 42  # characters of a line, as most broadcasters set it
+
+
+def split_subtitles(lines: Sequence[str], name: str) -> Segments:
+    """Return the segments of a file, with one line of HTML for each cue. Errors call the file ``name``.
+
+    Raises UserError, with the line, where a cue has no number or no times.
+    """
+    parts = list[str]()
+    places = list[int]()
+    row = 0
+    while row < len(lines):
+        if not lines[row].strip():
+            parts.append(f"{lines[row]}\n")
+            row += 1
+            continue
+        for at, is_right, fix in (
+            (row, lines[row].strip().isdecimal(), "a number of a cue, such as 1"),
+            (row + 1, row + 1 < len(lines) and TIMES.fullmatch(lines[row + 1]), "times, 00:00:01,000 --> 00:00:02,500"),
+        ):
+            if not is_right:
+                shown = lines[at] if at < len(lines) else ""
+                raise UserError(f"{name}:{at + 1}: {shown!r:.80}: not part of a subtitle file; write {fix}")
+        stop = next((end for end in range(row + 2, len(lines)) if not lines[end].strip()), len(lines))
+        parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
+        if stop > row + 2:
+            places.append(len(parts))
+            # Subtitles have tags, but no entities.
+            parts += [" ".join(" ".join(lines[row + 2 : stop]).split()).replace("&", "&amp;"), "\n"]
+        row = stop
+    return Segments(parts, places, wrap)
+
+
+def wrap(cue: str) -> str:
+    """Return the text of a cue, which is HTML, in lines of at most ``WIDTH`` characters if its words allow it."""
+    return "\n".join(textwrap.wrap(html.unescape(cue), WIDTH, break_long_words=False, break_on_hyphens=False))

@@ -1,0 +1,60 @@
+"""Subtitles: numbers and times stay, and each cue is translated as one line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.documents.subtitles import split_subtitles
+from nmt.errors import UserError
+
+FILE = """1
+00:00:01,000 --> 00:00:02,500
+A <i>big dog</i> runs
+on the beach & swims.
+
+2
+00:00:03.000 --> 00:00:04,000 X1:40 X2:600
+
+3
+01:00:05,000 --> 01:00:06,000
+- Yes
+"""
+
+
+def test_cues_are_lines_of_html() -> None:
+    segments = split_subtitles(FILE.splitlines(), "a.srt")
+    assert segments.lines == ["A <i>big dog</i> runs on the beach &amp; swims.", "- Yes"]
+    filled = segments.fill(["Ein <i>großer Hund</i> läuft am Strand &amp; schwimmt &lt;3.", "- Ja"])
+    expected = FILE.replace(
+        "A <i>big dog</i> runs\non the beach & swims.", "Ein <i>großer Hund</i> läuft am Strand &\nschwimmt <3."
+    )
+    assert filled == expected.replace("Yes", "Ja")
+
+
+@given(st.lists(st.lists(st.text(st.sampled_from("ab &<>;é"), min_size=1).filter(str.strip), max_size=3), max_size=4))
+def test_all_words_and_times_stay(cues: list[list[str]]) -> None:
+    lines = []
+    for number, cue in enumerate(cues, 1):
+        lines += [str(number), f"00:00:0{number},000 --> 00:00:0{number},900", *cue, ""]
+    segments = split_subtitles(lines, "a.srt")
+    assert len(segments.lines) == sum(bool(cue) for cue in cues)
+    filled = segments.fill(segments.lines)
+    assert "".join(filled.split()).replace("&amp;", "&") == "".join("".join(lines).split()).replace("&amp;", "&")
+    assert re.findall("^.*-->.*$", filled, re.M) == [line for line in lines if "-->" in line]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["x"], r"a\.srt:1: 'x': not part of a subtitle file; write a number of a cue, such as 1"),
+        (["", "1", "no"], r"a\.srt:3: 'no': not part of a subtitle file; write times, 00:00:01,000 --> 00:00:02,500"),
+        (["1"], r"a\.srt:2: '': not part of a subtitle file; write times"),
+    ],
+)
+def test_damaged_files_are_refused_with_their_line(lines: list[str], problem: str) -> None:
+    with pytest.raises(UserError, match=f"^{problem}"):
+        split_subtitles(lines, "a.srt")
