@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -39,7 +39,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
-  nmt-translate model=runs/demo format=html input=page.html output=seite.html     or format=srt, for subtitles
+  nmt-translate model=runs/demo format=html input=page.html output=seite.html     also format=srt and format=po
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
@@ -66,7 +66,7 @@ class Translate(ModelOptions):
     input: str | None
     memory: str | None
     output: str | None
-    format: Literal["text", "html", "srt"]
+    format: Literal["text", "html", "srt", "po"]
     scores: Scores
     alignments: str | None
     prefix: str | None
@@ -217,13 +217,22 @@ def _translate_all(
 
 
 def _translate_document(translator: Translator, options: Translate, write: Callable[[Iterable[str]], None]) -> None:
-    """Translate an HTML page or subtitles. A sentence that cannot be translated stays as it is."""
-    from nmt.documents.segments import split_text
+    """Translate a document: a page, subtitles or messages. A sentence that cannot be translated stays as it is."""
+    from nmt.documents.catalogue import Catalogue
+    from nmt.documents.segments import Segments, split_text
     from nmt.documents.subtitles import split_subtitles
 
     name = options.input or STDIN
     lines = [*read_lines(options.input or "-", allow_empty=True)]
-    segments = split_subtitles(lines, name) if options.format == "srt" else split_text("\n".join(lines), "html")
+    segments: Segments | Catalogue
+    search = options.search
+    if options.format == "po":
+        segments = Catalogue("\n".join(lines), name)
+        search = replace(search, keep_placeholders=True)
+    elif options.format == "srt":
+        segments = split_subtitles(lines, name)
+    else:
+        segments = split_text("\n".join(lines), "html")
     sources = segments.lines
     progress = Progress("sentence", total=lambda: len(sources))
     translations = list[str]()
@@ -232,7 +241,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
         print_message(f"warning: {name}: sentence {row + 1}: {reason}; it stays as it is")
 
     groups = (sources[first : first + GROUP] for first in range(0, len(sources), GROUP))
-    with closing(translator.translate_groups(groups, options.search, markup=True, on_failure=warn)) as translated:
+    with closing(translator.translate_groups(groups, search, markup=True, on_failure=warn)) as translated:
         for group in translated:
             translations += [best.text for best in group]
             progress.show(len(translations))

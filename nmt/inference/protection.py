@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(
   | (?<!\w)(?:https?://|www\.)[^\s<>"'`]*[\w/]                     # an address
   | (?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+        # an e-mail address
   | \$?(?<!\{)\{{1,2}[^{}\s]{0,100}\}{1,2}                         # a field of Python, JavaScript, …
-  | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z])  # of printf
+  | (?<!\d)%(?:\(\w{1,100}\)|\d{1,3}\$)?[-+\#0]{0,3}\d{0,3}(?:\.\d{1,3})?[sdiufgxXeEcr@](?![a-zA-Z]{2})  # of printf
   | &(?:[a-zA-Z]{1,30}|\#\d{1,7}|\#x[0-9a-fA-F]{1,6});             # a character of HTML
   | (?P<number>(?<!\w)(?<!\d[.,:])\d+(?:[.,:/-]\d+)*(?!\w))
     """,

@@ -87,7 +87,9 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
 
 
-@pytest.mark.parametrize("word", ["workers=2", "scores=true", "alignments=links", "memory=m", "search.n_best=2"])
+@pytest.mark.parametrize(
+    "word", ["workers=2", "scores=true", "alignments=links", "memory=m", "prefix=p", "search.n_best=2"]
+)
 def test_documents_have_no_other_output(word: str, model: Path, call: Call) -> None:
     with pytest.raises(UserError, match=rf"^{word}: format=html writes one document; remove {word}$"):
         call(translate, f"model={model}", "format=html", word)

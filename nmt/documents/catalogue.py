@@ -1,0 +1,61 @@
+"""Message catalogues of gettext (.po): messages without a translation get one, marked as fuzzy for review."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nmt.documents.segments import Segments, split_text
+from nmt.errors import UserError, reason
+
+
+class Catalogue:
+    """The messages of a .po file that have no translation, as lines of HTML. Errors call the file ``name``.
+
+    Raises UserError, with the line, if it is not a .po file, or if the package polib is not installed.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        try:
+            import polib
+        except ImportError:
+            fix = "install the extra: pip install 'nmt-memory-attention[po]'"
+            raise UserError(f"format=po: the package polib is not installed; {fix}") from None
+        try:
+            self._file = polib.pofile(f"{text}\n")  # without a line break, it could be the name of a file
+        except (OSError, UnicodeError, ValueError) as error:
+            line = re.search(r"line (\d+)", str(error))
+            place = f"{name}:{line[1]}" if line else name
+            raise UserError(f"{place}: not a file of gettext ({reason(error)}); see msgfmt -c {name}") from None
+        self._messages: list[tuple[Any, list[Segments]]] = []
+        for entry in self._file:
+            if not entry.obsolete and not entry.msgstr and not any(entry.msgstr_plural.values()):
+                texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
+                self._messages.append((entry, [*map(_segments, texts)]))
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines to translate."""
+        return [line for _, segments in self._messages for part in segments for line in part.lines]
+
+    def fill(self, translations: Sequence[str]) -> str:
+        """Return the file with these translations of its lines. Of several plural forms, the first is the singular."""
+        remaining: Iterator[str] = iter(translations)
+        for entry, segments in self._messages:
+            texts = [part.fill([next(remaining) for _ in part.places]) for part in segments]
+            if entry.msgid_plural:
+                numbers = sorted(entry.msgstr_plural) or [0]
+                entry.msgstr_plural = {number: texts[len(numbers) == 1 or number > 0] for number in numbers}
+            else:
+                entry.msgstr = texts[0]
+            if "fuzzy" not in entry.flags:
+                entry.flags.append("fuzzy")
+        return str(self._file)
+
+
+def _segments(message: str) -> Segments:
+    """Return the lines of a message as HTML: many have tags. An entity is a placeholder, because others read it."""
+    return replace(split_text(message.replace("&", "&amp;"), "text"), finish=html.unescape)

@@ -1,0 +1,91 @@
+"""Catalogues of gettext: only messages without a translation change, and all their lines are translated."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from nmt.documents.catalogue import Catalogue
+from nmt.errors import UserError
+
+FILE = r"""
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=3; plural=n>9;\n"
+
+#. a comment
+#: a.c:3
+#, python-brace-format
+msgid "a dog {name}\n"
+"\n"
+"  runs\n"
+msgstr ""
+
+msgid "<a href=\"x?a&b\">dogs</a> &amp; R&D"
+msgstr ""
+
+msgctxt "menu"
+msgid "old"
+msgstr "alt"
+
+#, fuzzy
+#| msgid "e"
+msgid "f"
+msgstr "g"
+
+msgid "%d dog"
+msgid_plural "%d dogs"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+#~ msgid "gone"
+#~ msgstr "weg"
+"""
+TAGS = '<a href="x?a&amp;b">dogs</a> &amp;amp; R&amp;D'
+
+
+def test_only_messages_without_a_translation_change() -> None:
+    polib = pytest.importorskip("polib")
+    catalogue = Catalogue(FILE, "a.po")
+    assert catalogue.lines == ["a dog {name}", "runs", TAGS, "%d dog", "%d dogs"]
+    before = polib.pofile(FILE)
+    after = polib.pofile(catalogue.fill(["ein {name}", "rennt", TAGS, "%d Hund", "%d Hunde"]))
+    assert after.metadata == before.metadata
+    assert [(entry.msgctxt, entry.msgid, entry.comment, entry.occurrences) for entry in after] == [
+        (entry.msgctxt, entry.msgid, entry.comment, entry.occurrences) for entry in before
+    ]
+    assert [entry.msgstr for entry in after] == ["ein {name}\n\n  rennt\n", before[1].msgid, "alt", "g", "", "weg"]
+    assert after[4].msgstr_plural == {0: "%d Hund", 1: "%d Hunde", 2: "%d Hunde"}
+    assert [entry.flags for entry in after] == [
+        ["python-brace-format", "fuzzy"],
+        ["fuzzy"],
+        [],
+        ["fuzzy"],
+        ["fuzzy"],
+        [],
+    ]
+    assert Catalogue(str(after), "a.po").lines == []
+
+
+def test_the_only_plural_form_is_the_plural() -> None:
+    pytest.importorskip("polib")
+    catalogue = Catalogue('msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\n', "a.po")
+    assert 'msgstr[0] "犬たち"' in catalogue.fill(["犬", "犬たち"])
+
+
+@pytest.mark.parametrize(("text", "line"), [('msgid "a"\nmsgstr "b"\nfoo bar\n', 3), ("x", 1)])
+def test_damaged_files_are_refused_with_their_line(text: str, line: int) -> None:
+    pytest.importorskip("polib")
+    with pytest.raises(UserError, match=rf"^a\.po:{line}: not a file of gettext \(.*\); see msgfmt -c a\.po$"):
+        Catalogue(text, "a.po")
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polib", None)
+    with pytest.raises(
+        UserError, match=r"^format=po: the package polib is not installed; install the extra: .*\[po\]'$"
+    ):
+        Catalogue(FILE, "a.po")
