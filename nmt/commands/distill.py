@@ -80,7 +80,9 @@ class Distill(ModelOptions):
     def translate(self) -> Translate:
         """The settings with which nmt-translate translates the sources in shards, with scores."""
         shared = {field.name: getattr(self, field.name) for field in fields(Translate) if hasattr(self, field.name)}
-        return Translate(**shared, input=self.src, memory=None, format="text", scores=True, alignments=None)
+        return Translate(
+            **shared, input=self.src, memory=None, prefix=None, format="text", scores=True, alignments=None
+        )
 
 
 @command(HELP, Distill)
