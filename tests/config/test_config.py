@@ -78,7 +78,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
     ("words", "message"),
     [
         (["attention.slot=3"], "attention.slot: no such key; did you mean attention.slots?"),
-        (["search.top_k=3"], "search.top_k: no such key; did you mean search.n_best?"),  # not its own group, search
+        (["search.top_k=3"], "search.top_k: no such key; did you mean search.groups?"),  # not its own group, search
         (["attention=luong", "attention.scor=dot"], "attention.scor: no such key; did you mean attention.score?"),
         (["attention=memroy"], "did you mean memory?"),
         (["+attention.slot=3"], "attention.slot=3: no such key; did you mean slots?"),
@@ -136,8 +136,8 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["attention.heads=4"], "attention.heads: no such key; attention=multi_head has it"),
         (
             ["attention=bahdanau", "attention.slots=8"],
-            "attention.slots: no such key; attention=abc, attention=low_rank, attention=memory "
-            "and attention=nested_memory have it",
+            "attention.slots: no such key; attention=abc, attention=located_memory, attention=low_rank, "
+            "attention=memory and attention=nested_memory have it",
         ),
         (["data.train.src=a"], "data.train.src: no such key; data=multi30k and data=text have it"),
         (["schedule.factor=0.1"], "schedule.factor: no such key; schedule=plateau has it"),
