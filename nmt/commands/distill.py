@@ -168,4 +168,4 @@ def _summary(distillation: Distillation, written: int, options: Distill, *, lowe
     yield f"{options.output}: {counted(written, 'pair')}"
     files = [f"data.{name}={Path(options.output) / name}" for name in FILES]
     case = ["data.lowercase=true"] * lowercase
-    yield f"train with: nmt-train {shlex.join([*files, *case])} data.valid.src=FILE data.valid.tgt=FILE"
+    yield f"train with: nmt-train data=text {shlex.join([*files, *case])} data.valid.src=FILE data.valid.tgt=FILE"

@@ -52,10 +52,12 @@ def test_targets_are_those_of_nmt_translate(words: list[str], call: Call, monkey
     assert (read("train.src"), read("train.tgt")) == (SOURCE, expected)
     blank = teacher.count("")
     assert 0 < blank < 300
-    assert printed.lines[:3] == [
+    assert printed.lines == [
         f"{300 - blank} of 300 pairs: translation of the teacher",
         f"{blank} reference kept: empty translation",
         "new: 300 pairs",
+        "train with: nmt-train data=text data.train.src=new/train.src data.train.tgt=new/train.tgt"
+        " data.valid.src=FILE data.valid.tgt=FILE",
     ]
     assert sorted(os.listdir()) == ["new", "out.txt", "src", "tgt"] and sorted(os.listdir("new")) == [
         "train.src",
