@@ -65,6 +65,7 @@ ENTRIES = [
     Entry("lora", "papers.lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
+    Entry("students", "quality.students", 50, needs=(MULTI30K,), timing=True),
     Entry(
         *("confidence", "quality.confidence", 6),
         ("--model", *GAP_MODELS, "--sets", "data/multi30k/test2016", "data/multi30k/test2017", f"{TATOEBA}/test"),

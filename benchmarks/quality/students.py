@@ -1,0 +1,128 @@
+"""How much quality do small models keep that learn from a large one, and how fast and small are they?
+
+The teacher translates the training text of Multi30k (nmt-distill). Students with memory attention and three decoders
+then learn from the original text and from the distilled one. An interrupted benchmark continues where it stopped;
+results/records keeps what has finished. Speeds and sizes are those of the folder that nmt-export engine=onnx-int8
+writes.
+
+    python -m benchmarks.quality.students --data data/multi30k
+    python -m benchmarks.quality.students --decoders ssru --epochs 16
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import torch
+
+from benchmarks.quality.memory_gap import HALF
+from benchmarks.report import argument_parser, header, save, table
+from benchmarks.runs import Runs, evaluate
+from nmt import Translator
+from nmt.data.text_files import read_lines
+
+TEACHER = ["+experiment=multi30k", *HALF, "training.max_epochs=12", "training.patience=12", "attention=bahdanau"]
+MIN_CHRF = 20
+DECODERS = ("lstm", "ssru", "mingru")
+TEXTS = ("original", "distilled")
+SIZE = 192
+STUDENT = [
+    *("+experiment=multi30k", "attention=memory", f"embeddings.size={SIZE}", "training.decode_sentences=300"),
+    *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", "dropout=0.2")),
+]
+COLUMNS = ("model", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
+ROUNDS = 3
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1)
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser.add_argument("--decoders", nargs="+", choices=DECODERS, default=list(DECODERS), help="default: all")
+    parser.add_argument("--epochs", type=int, default=6, help="of the students; default: %(default)s")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
+    folder = f"data.folder={args.data.resolve()}"
+    if not args.report_only:
+        runs.train("teacher", [*TEACHER, folder])
+        distilled = args.runs / "distilled"
+        if not distilled.is_dir():
+            runs.records["teacher"]["scores"].pop("distilled", None)
+        runs.score("teacher", "distilled", partial(distil, data=args.data, output=distilled))
+        for decoder in args.decoders:
+            for text in reversed(TEXTS):
+                files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
+                epochs = [f"training.{key}={args.epochs}" for key in ("max_epochs", "patience")]
+                settings = [*STUDENT, f"decoder={decoder}", *epochs, folder, *(files if text == "distilled" else [])]
+                runs.train(f"{decoder}-{text}", settings)
+    write_report(args.output, args.data, runs, args.epochs)
+
+
+def program(name: str, *words: str) -> str:
+    """Run the command nmt-``name``, and return what it prints."""
+    command = [sys.executable, "-m", "nmt.commands.programs", name, *words]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def distil(teacher: Path, data: Path, output: Path) -> dict[str, Any]:
+    """Write the distilled text, and return the lines that nmt-distill prints about it."""
+    program("export", f"model={teacher}", "engine=onnx")
+    files = (f"src={data / 'train.en.gz'}", f"tgt={data / 'train.de.gz'}", f"output={output}")
+    words = (f"model={teacher}", *files, f"min_chrf={MIN_CHRF}", "engine=onnx", "threads=1")
+    return {"lines": program("distill", *words).splitlines()[:-2]}
+
+
+def measure(run: Path, data: Path) -> dict[str, float]:
+    """Return scores, size and speed of the model in the folder ``run``."""
+    small = run.with_name(f"{run.name}-int8")
+    if not small.is_dir():
+        program("export", f"model={run}", f"output={small}", "engine=onnx-int8")
+    test = [f"src={data / 'test2016.en.gz'}", f"tgt={data / 'test2016.de.gz'}", "lowercase=true"]
+    exact, integers = evaluate(f"model={run}", *test), evaluate(f"model={small}", *test, "engine=onnx-int8")
+    weights = torch.load(run / "model.pt", weights_only=True)["weights"]
+    lines = list(read_lines(data / "test2016.en.gz"))
+    translator = Translator.load(small, engine="onnx-int8", threads=1)
+    seconds = []
+    for _ in range(ROUNDS):
+        start = process_time()
+        translator.texts(lines)
+        seconds.append(process_time() - start)
+    return {
+        "parameters": sum({weight.data_ptr(): weight.numel() for weight in weights.values()}.values()),
+        "bleu": exact["bleu"],
+        "bleu_int8": integers["bleu"],
+        "chrf_int8": integers["chrf"],
+        "megabytes": sum(file.stat().st_size for file in small.iterdir()) / 1e6,
+        "words_per_s": sum(len(line.split()) for line in lines) / min(seconds),
+    }
+
+
+def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
+    """Write the table of all runs that have finished."""
+    rows = []
+    for name in ("teacher", *(f"{decoder}-{text}" for decoder in DECODERS for text in TEXTS)):
+        title = name.replace("-", ", ")
+        run = runs.finished(name)
+        if run is None:
+            rows.append([title, *["not run"] * (len(COLUMNS) - 1)])
+            continue
+        score = runs.score(name, "test", partial(measure, data=data))
+        numbers = [f"{score['parameters'] / 1e6:.1f} M", *(f"{score[key]:.2f}" for key in ("bleu", "bleu_int8"))]
+        numbers += [f"{score['chrf_int8']:.2f}", f"{score['megabytes']:.1f}", f"{score['words_per_s']:,.0f}"]
+        rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
+    teacher = runs.records.get("teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
+    facts = [
+        f"teacher: Bahdanau attention, 256 units; students: memory attention, {SIZE} units, {epochs} epochs",
+        "test2016, both sides lower-cased, beam 5, one seed; source words per second of processor time, one thread",
+        *(f"distilled text: {line}" for line in teacher["lines"]),
+    ]
+    save(file, [*header("Small models that learn from a large one", *facts, runs.commits()), *table(COLUMNS, rows)])
+
+
+if __name__ == "__main__":
+    main()
