@@ -5,6 +5,7 @@ Like ``unknown_words``, it changes finished translations, so it works with every
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -242,6 +243,7 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         for first, last in old
     ]
     tokens = [*translation.tokens]
+    log_probs = [*translation.token_log_probs]
     alignment = translation.alignment
     assert alignment is not None
     for number, edit in reversed([*enumerate(edits)]):
@@ -253,6 +255,7 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         start = edit.start + edited.growth[number] + edit.text.index(inside)
         spans.insert(row, edited.words(start, start + len(inside)))
         tokens.insert(row, f"▁{inside}")
+        log_probs.insert(row, math.nan)
         linked = [unit in edit.source for unit in units.of_source]
         alignment = np.insert(alignment, row, 0, axis=0)
         alignment[row, : len(linked)] = linked
@@ -260,6 +263,7 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         translation,
         text=edited.text,
         tokens=tokens,
+        token_log_probs=log_probs,
         inserted=len(tokens) - len(translation.tokens),
         target_words=PieceWords([first for first, _ in spans], [last for _, last in spans]),
         alignment=alignment,

@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from nmt.data.words import last_words, split_words
+
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
 SEPARATOR = re.compile(r"\|{3,}")
 Scores = bool | Literal["confidence"]
@@ -38,6 +40,8 @@ class Translation:
     target_words: list[int] = field(default_factory=list)
     alignment: np.ndarray | None = None
     n_best: list[Translation] = field(default_factory=list)
+    token_log_probs: list[float] = field(default_factory=list)
+    """One per token, NaN for tokens that a glossary or placeholders have added; empty without an alignment."""
     inserted: int = 0
     """Tokens that a glossary or placeholders have added, which have no probability."""
 
@@ -45,6 +49,19 @@ class Translation:
     def confidence(self) -> float:
         """The geometric mean of the tokens' probabilities, ``</s>`` included; 1 for a blank line, 0 for a failure."""
         return math.exp(self.log_prob / max(1, len(self.tokens) - self.inserted))
+
+    @property
+    def word_confidences(self) -> list[float]:
+        """The confidence of each word of ``text``: the geometric mean of its tokens' probabilities.
+
+        NaN for a word without such tokens. Empty without an alignment.
+        """
+        log_probs: list[list[float]] = [[] for _ in split_words(self.text)] if self.target_words else []
+        spans = zip(self.target_words, last_words(self.target_words), self.token_log_probs, strict=False)
+        for first, last, log_prob in spans:
+            for word in range(first, last + 1) if first >= 0 else ():
+                log_probs[word].append(log_prob)
+        return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"

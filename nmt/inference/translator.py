@@ -268,7 +268,9 @@ class Translator(Reader):
         n_best = [protected.complete(best) for best in n_best]
         n_best = _n_best(n_best, options)
         if not alignments:
-            n_best = [replace(best, alignment=None, source_words=[], target_words=[]) for best in n_best]
+            n_best = [
+                replace(best, alignment=None, source_words=[], target_words=[], token_log_probs=[]) for best in n_best
+            ]
         return replace(n_best[0], n_best=n_best)
 
     def _encode_checked(self, line: str) -> list[int]:
@@ -364,6 +366,7 @@ class Translator(Reader):
             target_words=[]
             if hypothesis.alignment is None
             else target.decoded_words(hypothesis.tokens, unknown=unknown),
+            token_log_probs=[] if hypothesis.alignment is None else hypothesis.token_log_probs,
             alignment=hypothesis.alignment,
         )
 

@@ -50,7 +50,7 @@ def beam_search(
         state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
         ended, alive = _split_groups(_extend(live, log_probs), ids, options)
         parents, tokens = alive.parents, alive.tokens
-        history.append(rows, parents, tokens, weights)
+        history.append(rows, parents, tokens, alive.log_prob, weights)
         if ended is not None:
             ended = ended.in_groups(groups)
             worst = n_best.worst_score(lists)

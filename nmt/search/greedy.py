@@ -24,13 +24,13 @@ def greedy_search(
         state, log_probs, ids, weights = engine.step(state, tokens, parents, 1, options.banned(time))
         tokens = ids[:, :, 0]
         gain = log_probs[:, 0, 0].astype(np.float64)
-        history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)
         finished = possible & (tokens[:, 0] == EOS)
         over = finished | ~possible | (limits[rows] == time)
         # A hypothesis that is cut drops the token of this step, so the token's log-probability is not added.
         total = np.where(finished | ~over, total + np.where(possible, gain, 0.0), total)
+        history.append(rows, parents, tokens, total[:, None], weights)
         if over.any():
             ended = np.flatnonzero(over)
             endings.append(

@@ -33,6 +33,14 @@ class Endings(NamedTuple):
         return Endings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
+class Traced(NamedTuple):
+    """The steps of one hypothesis: T tokens, and T + finished log-probabilities and read weights (·, R)."""
+
+    tokens: list[int]
+    log_probs: list[float]
+    weights: Floats | None
+
+
 class Step(NamedTuple):
     """The choices of one step for the b sentences that were still in the batch."""
 
@@ -42,6 +50,8 @@ class Step(NamedTuple):
     """(b,N) slot that each new hypothesis extends."""
     tokens: Integers
     """(b,N) token that it appends."""
+    log_probs: Floats
+    """(b,N) log-probability of the hypothesis with this token."""
     weights: Floats | None
     """(b,N',R) read weights of the N' hypotheses that made the predictions."""
 
@@ -53,12 +63,20 @@ class History:
         self._keep_weights = keep_weights
         self._steps: list[Step] = []
 
-    def append(self, rows: Integers, parents: Integers, tokens: Integers, weights: Floats) -> None:
+    def append(self, rows: Integers, parents: Integers, tokens: Integers, log_probs: Floats, weights: Floats) -> None:
         """Record a step. ``rows`` still contain the sentences that it ended. Shapes as in ``Step``."""
-        self._steps.append(Step(rows, parents, tokens, weights if self._keep_weights else None))
+        self._steps.append(
+            Step(
+                rows=rows,
+                parents=parents,
+                tokens=tokens,
+                log_probs=log_probs,
+                weights=weights if self._keep_weights else None,
+            )
+        )
 
-    def trace(self, endings: Endings) -> tuple[list[list[int]], list[Floats | None]]:
-        """Return (tokens, weights) of each ending: T ids and, if weights are kept, (T + finished, R).
+    def trace(self, endings: Endings) -> list[Traced]:
+        """Return tokens, their log-probabilities and, if they are kept, the weights of each ending.
 
         Walks once from the last step to the first, for all endings together. Sentences only leave the batch, so
         ``rows`` stay sorted and a binary search locates a sentence in any step.
@@ -67,23 +85,31 @@ class History:
         slot = slot.copy()
         times = min(len(self._steps), int(length.max(initial=0)) + 1)
         tokens = np.zeros((len(length), times), dtype=np.int64)
+        log_probs = np.zeros((len(length), times + 1))
+        later = endings.log_prob.copy()  # of the hypothesis with the next token, or with </s>
         reads = self._empty_reads(len(length), times)
         for time in reversed(range(times)):
             step = self._steps[time]
             active = np.flatnonzero(length > time)
             row = np.searchsorted(step.rows, sentence[active])
             tokens[active, time] = step.tokens[row, slot[active]]
+            log_probs[active, time + 1] = later[active] - step.log_probs[row, slot[active]]
+            later[active] = step.log_probs[row, slot[active]]
             slot[active] = step.parents[row, slot[active]]
             if reads is not None and step.weights is not None:
                 # ``slot`` is now the hypothesis that made the prediction. It is also right for </s>, which has no slot.
                 active = np.flatnonzero(length + finished > time)
                 row = np.searchsorted(step.rows, sentence[active])
                 reads[active, time] = step.weights[row, slot[active]]
-        counts = length + finished
-        texts = [ids[:count].tolist() for ids, count in zip(tokens, length, strict=True)]
-        if reads is None:
-            return texts, [None] * len(texts)
-        return texts, [read[:count].copy() for read, count in zip(reads, counts, strict=True)]
+        log_probs[:, 0] = later
+        return [
+            Traced(
+                tokens=tokens[at, : length[at]].tolist(),
+                log_probs=log_probs[at, :count].tolist(),
+                weights=None if reads is None else reads[at, :count].copy(),
+            )
+            for at, count in enumerate(length + finished)
+        ]
 
     def _empty_reads(self, hypotheses: int, times: int) -> Floats | None:
         """Return zeros (H, times, R) for read weights, or None if they are not kept."""
@@ -107,6 +133,8 @@ class Hypothesis(NamedTuple):
     """
     finished: bool
     """True: ended by ``</s>``. False: cut at the maximum length."""
+    token_log_probs: list[float]
+    """Log-probability of each token, and of ``</s>`` if ``finished``; they sum to ``log_prob``."""
     weights: Floats | None = None
     """Read weights (T+1, R), one row per prediction, the last for ``</s>`` (T rows if not finished)."""
     alignment: Floats | None = None

@@ -42,12 +42,12 @@ def sampling_search(
         parents = np.tile(np.arange(draws) % log_probs.shape[1], (len(rows), 1))
         choice, gain = _sample(log_probs, parents, uniforms[rows, time], options)
         tokens = ids[np.arange(len(rows))[:, None], parents, choice]
-        history.append(rows, parents, tokens, weights)
 
         possible = np.isfinite(gain)
         finished = running & possible & (tokens == EOS)
         over = running & (finished | ~possible | (limits[rows] == time)[:, None])
         total = np.where(running & (finished | ~over), total + np.where(possible, gain, 0.0), total)
+        history.append(rows, parents, tokens, total, weights)
         row, draw = np.nonzero(over)
         endings.append(
             Endings(

@@ -39,7 +39,7 @@ class Scorer:
         strength = self._options.coverage_penalty
         if not strength or not len(scores):
             return scores
-        _, weights = self._history.trace(endings)
+        weights = [traced.weights for traced in self._history.trace(endings)]
         for at, (row, reads) in enumerate(zip(endings.sentence, weights, strict=True)):
             assert reads is not None, "the coverage penalty needs a history with keep_weights=True"
             scores[at] += coverage_penalty(self._align(int(row), reads), strength)

@@ -121,16 +121,17 @@ def _collect_hypotheses(
 ) -> list[list[Hypothesis]]:
     """Return the endings as hypotheses, one list per sentence, best first; with groups, in the order of endings."""
     scores = scorer.score_endings(endings)
-    tokens, weights = history.trace(endings)
+    traced = history.trace(endings)
     results: list[list[Hypothesis]] = [[] for _ in range(sentences)]
     for at in np.argsort(-scores, kind="stable") if options.groups == 1 else range(len(scores)):
         results[endings.sentence[at]].append(
             Hypothesis(
-                tokens=tokens[at],
+                tokens=traced[at].tokens,
                 log_prob=float(endings.log_prob[at]),
                 score=float(scores[at]),
                 finished=bool(endings.finished[at]),
-                weights=weights[at],
+                token_log_probs=traced[at].log_probs,
+                weights=traced[at].weights,
             )
         )
     if options.groups == 1:

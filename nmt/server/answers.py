@@ -99,6 +99,7 @@ def _described(translator: Translator, line: str, translation: Translation, deta
         return answer
     answer["source_words"] = [*translation.source_words]
     answer["target_words"] = [*translation.target_words]
+    answer["word_confidences"] = [_finite(confidence) for confidence in translation.word_confidences]
     answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
     if details.weights:
         display = display_weights(translation, translator.change_text(line), translation.text)

@@ -35,7 +35,12 @@ DETAILS = {
     "source_tokens": _list(TEXT),
     "tokens": _list(TEXT),
 }
-WORDS = {"source_words": _list({"type": "integer"}), "target_words": _list({"type": "integer"}), "links": LINKS}
+WORDS = {
+    "source_words": _list({"type": "integer"}),
+    "target_words": _list({"type": "integer"}),
+    "word_confidences": _list(SCORE),
+    "links": LINKS,
+}
 MATRIX = _list(_list(NUMBER))
 WEIGHTS = _object("source target values", source=_list(TEXT), target=_list(TEXT), values=MATRIX)
 SLOTS = _object("source target", source=MATRIX, target=MATRIX)

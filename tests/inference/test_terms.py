@@ -133,7 +133,7 @@ def check(translator: Translator, options: SearchOptions) -> None:
 
 def check_words(best: Translation, line: str) -> None:
     """Check that the words of all tokens are in order, and that links join words that exist."""
-    assert best.alignment is not None and len(best.alignment) == len(best.tokens)
+    assert best.alignment is not None and len(best.alignment) == len(best.tokens) == len(best.token_log_probs)
     assert max(best.target_words.last, default=-1) == len(split_words(best.text)) - 1
     numbers = [word for word in best.target_words if word >= 0]
     assert numbers == sorted(numbers)
@@ -169,6 +169,7 @@ def test_each_placeholder_is_written_once(
         " ".join(output),
         source_tokens=[*source, "</s>"],
         tokens=[*output, "</s>"],
+        token_log_probs=[0.0] * (len(output) + 1),
         source_words=PieceWords(range(len(source))),
         target_words=PieceWords(range(len(output))),
         alignment=rng.random((len(output) + 1, len(source) + 1)) * rng.integers(2, size=(len(output) + 1, 1)),

@@ -61,6 +61,7 @@ def test_score_equals_forced_decoding(name: str, feeding: bool) -> None:
             forced = force_decode(translator, [line], [translation.text])[0]
             assert forced.log_prob == pytest.approx(translation.log_prob, abs=1e-4)
             assert translation.score == pytest.approx(translation.log_prob / ((5 + len(tokens)) / 6) ** 0.7, abs=1e-6)
+            assert sum(translation.token_log_probs) == pytest.approx(translation.log_prob)
             np.testing.assert_allclose(translation.alignment, forced.alignment, atol=1e-5)
 
 

@@ -184,6 +184,10 @@ def test_hypotheses_are_scored_by_the_model_and_do_not_depend_on_their_batch(exa
                     weights = forced_weights(engine, source, tokens, finished=finished)
                     score += coverage_penalty(weights, options.coverage_penalty)
                 np.testing.assert_allclose([hypothesis.log_prob, hypothesis.score], [log_prob, score], rtol=1e-5)
+                starts = [tokens[:time] for time in range(len(tokens) + 1)]
+                sums = [forced_log_prob(engine, source, start, finished=False) for start in starts]
+                steps = np.diff(sums + [log_prob] * finished)
+                np.testing.assert_allclose(hypothesis.token_log_probs, steps, rtol=1e-5, atol=1e-5)
 
     check()
 
