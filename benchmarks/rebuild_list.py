@@ -130,6 +130,7 @@ ENTRIES = [
         ("--at-once", "--rounds", "3", "--name", "decode_at_once"),
         timing=True,
     ),
+    Entry("serving", "speed.serving", 6, ("--ct2", CT2), timing=True, needs=(CT2,)),
     Entry("corpora", "limits.corpora", 30, timing=True),
     Entry("lengths", "speed.lengths", 15, timing=True),
     Entry("streaming", "speed.streaming", 5, timing=True),

@@ -1,5 +1,7 @@
 """Decode with CTranslate2 whenever a line arrives on stdin, and answer with a line; decode.py --ct2 starts this.
 
+With ``--port``, which serving.py gives, it answers requests over HTTP instead, and needs starlette and uvicorn too.
+
 The model is a Transformer with random weights in 8-bit integers. CTranslate2 need not be installed beside the toolkit:
 this file runs in any Python that has ctranslate2 and numpy.
 """
@@ -27,6 +29,7 @@ def main() -> None:
     for name in ("lines", "length", "steps", "beam", "batch", "threads", "vocabulary"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--shortlist", type=int, default=0, help="translations per source piece; default: no map")
+    parser.add_argument("--port", type=int, help="serve each request as a batch, over HTTP")
     args = parser.parse_args()
     import ctranslate2
 
@@ -40,11 +43,32 @@ def main() -> None:
     options = {"beam_size": args.beam, "max_batch_size": args.batch, "batch_type": "examples"}
     options |= {"min_decoding_length": args.steps, "max_decoding_length": args.steps}
     options |= {"use_vmap": bool(args.shortlist)}
+    if args.port is not None:
+        serve(translator, options, args.port)
+        return
     groups = [[line] for line in lines] if args.batch == 1 else [lines]
     for _ in sys.stdin:
         results = [result for group in groups for result in translator.translate_batch(group, **options)]
         assert all(len(result.hypotheses[0]) == args.steps for result in results)
         print(os.environ.get("CT2_FORCE_CPU_ISA", "chosen by CTranslate2"), flush=True)
+
+
+def serve(translator: Any, options: dict[str, Any], port: int) -> None:
+    """Answer ``POST /translate`` with the field q, a line of pieces; each request is a separate batch."""
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def translate(request: Request) -> JSONResponse:
+        pieces = (await request.json())["q"].split()
+        [result] = await run_in_threadpool(translator.translate_batch, [pieces], **options)
+        return JSONResponse({"translatedText": " ".join(result.hypotheses[0])})
+
+    app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
+    uvicorn.run(app, port=port, log_level="warning")
 
 
 def save_model(
