@@ -469,7 +469,9 @@ class TestFolder:
             assert quantised["MatMulIntegerToFloat"] == exact["MatMul"] + exact["Gemm"] - weightless >= 2
             assert (quantised["MatMul"], quantised["Gemm"]) == (weightless, 0)
             assert quantised["DynamicQuantizeLSTM"] == exact["LSTM"] == (graph == "encode")
-        results = by_onnx(run).translate(LINES), by_onnx(run, "onnx-int8").translate(LINES)
+        # Rounding can change which of the random texts the beam finds, unless they may be empty.
+        options = SearchOptions(min_length=0)
+        results = by_onnx(run).translate(LINES, options), by_onnx(run, "onnx-int8").translate(LINES, options)
         for left, right in zip(*results, strict=True):
             assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
 
