@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -99,6 +100,15 @@ def test_models_have_the_names_of_their_folders() -> None:
 
     names = {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}}
     assert model_folders(cast(Serve, Options())) == names
+
+
+def test_answers_are_sent_without_delay() -> None:
+    with (
+        listen("127.0.0.1", 0) as server,
+        socket.create_connection(server.getsockname()),
+        server.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_busy_port_and_empty_keys_are_named(tmp_path: Path) -> None:
