@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.commands.shell import run
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.runs import run_training, train_or_resume
 from nmt.errors import Interrupted, counted
 from nmt.inference import run_files
+from nmt.settings.build import describe_setting
 from nmt.system.machine import peak_memory_mb
 from nmt.training.distributed import is_first
 
@@ -69,15 +68,6 @@ def train(arguments: list[str]) -> None:
     trusted = result.config.trust
     trust = [f"trust=[{','.join(trusted)}]"] if trusted else []
     print(f"translate with: nmt-translate {shlex.join([f'model={result.folder}', *trust])} < in.txt > out.txt")
-
-
-def describe_setting(setting: Any) -> str:
-    """Return a setting as text; a block as its class with its settings: ``CovarianceAttention(gated=true)``."""
-    if isinstance(setting, Mapping) and "_target_" in setting:
-        name = setting["_target_"].rpartition(".")[2]
-        settings = ", ".join(f"{key}={describe_setting(value)}" for key, value in setting.items() if key != "_target_")
-        return f"{name}({settings})" if settings else name
-    return setting if isinstance(setting, str) else json.dumps(setting, default=str)
 
 
 def _print_summary(result: TrainingResult) -> None:

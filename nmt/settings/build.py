@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
@@ -121,3 +122,12 @@ def plain(settings: Any) -> Any:
     if isinstance(settings, Mapping):
         return {key: plain(item) for key, item in settings.items()}
     return [plain(item) for item in settings] if isinstance(settings, list | tuple) else settings
+
+
+def describe_setting(setting: Any) -> str:
+    """Return a setting as text; a block as its class with its settings: ``CovarianceAttention(gated=true)``."""
+    if isinstance(setting, Mapping) and "_target_" in setting:
+        name = setting["_target_"].rpartition(".")[2]
+        settings = ", ".join(f"{key}={describe_setting(value)}" for key, value in setting.items() if key != "_target_")
+        return f"{name}({settings})" if settings else name
+    return setting if isinstance(setting, str) else json.dumps(setting, default=str)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from nmt.errors import counted
 from nmt.inference.model_folder import TrainedModel
+from nmt.settings.build import describe_setting
 from nmt.training.settings import Train
 
 CARD = """---
@@ -56,9 +56,9 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
     joint = f"a joint vocabulary of {counted(source, 'piece')}"
     return CARD.format(
         name=name,
-        attention=_block(config.attention),
-        encoder=_block(config.encoder),
-        decoder=_block(config.decoder),
+        attention=describe_setting(config.attention),
+        encoder=describe_setting(config.encoder),
+        decoder=describe_setting(config.decoder),
         parameters=sum(weight.numel() for weight in trained.model.parameters()),
         vocabulary=joint
         if trained.source is trained.target
@@ -68,13 +68,6 @@ def model_card(name: str, config: Train, trained: TrainedModel, summary: Mapping
         training="\n".join(_training(config, summary)),
         limits="\n".join(f"- {limit}" for limit in _limits(trained, summary)),
     )
-
-
-def _block(block: Mapping[str, Any]) -> str:
-    """Return a block by its class, with its settings: LSTMEncoder (hidden_size: 512, …)."""
-    settings = ", ".join(f"{key}: {json.dumps(value)}" for key, value in block.items() if key != "_target_")
-    name = block["_target_"].rpartition(".")[2]
-    return f"{name} ({settings})" if settings else name
 
 
 def _scores(summary: Mapping[str, Any]) -> list[str]:
@@ -96,7 +89,7 @@ def _training(config: Train, summary: Mapping[str, Any]) -> list[str]:
         f"- {counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}, "
         f"{summary['seconds']:,.0f} s on {machine['processor'] if machine['device'] == 'cpu' else machine['device']}; "
         f"the weights of epoch {summary['kept_epoch']} were kept",
-        f"- optimizer: {_block(config.optimizer)}",
+        f"- optimizer: {describe_setting(config.optimizer)}",
         f"- seed {summary['seed']}{f', commit {commit}' if commit else ''}; `config.yaml` of the run has all settings",
     ]
 

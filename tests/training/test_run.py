@@ -25,10 +25,11 @@ from tiny import (
 )
 
 from nmt import Translator
-from nmt.commands.train import describe_setting, train
+from nmt.commands.train import train
 from nmt.config import read_yaml
 from nmt.config.runs import new_folder
 from nmt.errors import UserError
+from nmt.settings.build import describe_setting
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
 from nmt.training.task import TranslationTask
