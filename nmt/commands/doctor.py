@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ Send its output along when you report a problem. It names no file besides those 
 
 PACKAGE = "nmt-memory-attention"
 LIBRARIES = ("torch", "onnxruntime", "pytorch-lightning", "sentencepiece", "numpy")
+EXTRA = re.compile(r"""([\w.-]+).*; extra == ['"]([\w-]+)['"]""")
+"""A requirement of an extra, as the metadata of a package has it: its name, and that of the extra."""
 GIGABYTE = 10**9
 LITTLE_RAM = 2 * GIGABYTE
 """Training the default model takes 1.3 GB."""
@@ -90,11 +93,8 @@ def _extras() -> dict[str, bool]:
     except PackageNotFoundError:  # a copy of the source that was not installed
         return {}
     for requirement in requirements:
-        name, separator, extra = requirement.partition("; extra == ")
-        if separator:
-            name = name.partition("[")[0].rstrip("<>=!~,. 0123456789").strip()
-            extra = extra.strip("'\"")
-            complete[extra] = complete.get(extra, True) and _installed(name) is not None
+        if match := EXTRA.fullmatch(requirement):
+            complete[match[2]] = complete.get(match[2], True) and _installed(match[1]) is not None
     return complete
 
 
