@@ -269,11 +269,10 @@ class Server:
         return model, detected
 
     async def translations(
-        self, request: Request, fields: Mapping[str, Any], texts: Sequence[Segments], work: Work
-    ) -> tuple[list[list[Any]], dict[str, Any] | None]:
-        """Return the translations of the lines of each text, and the identified language."""
-        lines = [line for segments in texts for line in segments.lines]
-        model, detected = self.model_of(fields, lines)
+        self, request: Request, model: ServedModel, texts: Sequence[Segments], work: Work
+    ) -> list[list[Any]]:
+        """Return the translations of the lines of each text."""
+        lines = lines_of(texts)
         if work.markup and not model.translator.attention.reads_source:
             raise Refused(400, "format=html: the model has no attention, which places tags; send format=text")
         results = await self.wait_for(model.submit(lines, work), request) if lines else []
@@ -281,7 +280,7 @@ class Server:
             if isinstance(result, Failure):
                 raise Refused(400, f"q: {line[:40]!r}…: {result.reason}")
         in_order = iter(results)
-        return [[next(in_order) for _ in segments.places] for segments in texts], detected
+        return [[next(in_order) for _ in segments.places] for segments in texts]
 
     async def translate(self, request: Request) -> Response:
         """LibreTranslate's /translate: one text or a list, as text or HTML, with alternatives."""
@@ -293,7 +292,8 @@ class Server:
         count = number_of(fields, "alternatives", most=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
         work = Work(self.languages.options.with_best(count + 1), markup=form == "html")
-        translations, detected = await self.translations(request, fields, segments, work)
+        model, detected = self.model_of(fields, lines_of(segments))
+        translations = await self.translations(request, model, segments, work)
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)
         ]
@@ -332,15 +332,15 @@ class Server:
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
         require_few_weights(texts, details)
+        model, detected = self.model_of(fields, texts)
         if details.slots:
-            require_slots(self.model_of(fields, texts)[0].translator)
+            require_slots(model.translator)
         if prefix:
-            require_prefix(self.model_of(fields, texts)[0].translator, prefix, work.options)
+            require_prefix(model.translator, prefix, work.options)
         if stream:
-            model, detected = self.model_of(fields, texts)
             return EventStream(model, texts, work, timeout_s=self.timeout_s, last=with_detected({}, detected))
         segments = [Segments([text], [0]) for text in texts]
-        translations, detected = await self.translations(request, fields, segments, work)
+        translations = await self.translations(request, model, segments, work)
         return JSONResponse(with_detected({"translations": [answer for [answer] in translations]}, detected))
 
     async def score(self, request: Request) -> Response:
@@ -473,6 +473,11 @@ def require_equal(targets: int, sources: int, field: str) -> None:
     """Raise Refused unless each text of ``field`` has one translation."""
     if targets != sources:
         raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; give one for each")
+
+
+def lines_of(texts: Sequence[Segments]) -> list[str]:
+    """Return the lines to translate of all texts."""
+    return [line for segments in texts for line in segments.lines]
 
 
 def alternatives(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:
