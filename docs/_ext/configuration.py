@@ -16,8 +16,8 @@ from setting_types import block_types, describe, is_group, members
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from nmt.config.help import YamlFile, group_choices
 from nmt.config.overrides import config_dir
+from nmt.config.yaml_files import YamlFile, group_choices
 from nmt.data.filters import Filters
 from nmt.data.sources import PreparedData, is_prepared
 from nmt.training.settings import Train

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from nmt.config.overrides import config_dir, key_of, keys
+from nmt.config.yaml_files import YamlFile
 from nmt.errors import UserError
 
 HELP = """nmt-complete: print the code that lets a shell complete the settings of all nmt commands.
@@ -69,27 +67,20 @@ def completions(command: str, others: Sequence[str], word: str) -> list[str]:
     if not file.is_file():
         return []
     chosen = {key_of(other): other.partition("=")[2] for other in others}
-    return sorted({setting for setting in _settings(file, chosen) if setting.startswith(word)} - {word})
+    return sorted({setting for setting in _settings(YamlFile(file), chosen) if setting.startswith(word)} - {word})
 
 
-def _settings(file: Path, chosen: Mapping[str, str], prefix: str = "") -> Iterator[str]:
+def _settings(file: YamlFile, chosen: Mapping[str, str], prefix: str = "") -> Iterator[str]:
     """Yield ``key=`` for all keys of a YAML file and of the files that it includes, and ``group=choice``."""
-    tree: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    for entry in tree.pop("defaults", []):
-        if isinstance(entry, str):  # the name of a file beside this one, or _self_
-            included = file.with_name(f"{entry}.yaml")
-            yield from _settings(included, chosen, prefix) if included.is_file() else ()
-            continue
-        ((group, default),) = entry.items()
+    for parent in file.parents:
+        yield from _settings(parent, chosen, prefix)
+    for group, default in file.chosen:
         folder, _, inner = group.removeprefix("/").partition("@")
         files = {path.stem: path for path in (config_dir() / folder).glob("*.yaml")}
-        if inner == "_here_":
-            yield from _settings(files[default], chosen, prefix)
-            continue
         key = prefix + (inner or folder)
         yield f"{key}="
         yield from (f"{key}={name}" for name in files)
         choice = chosen.get(key, default)
         if choice in files:
-            yield from _settings(files[choice], chosen, f"{key}.")
-    yield from (f"{prefix}{key}=" for key in keys(tree) if not key.endswith("_target_"))
+            yield from _settings(YamlFile(files[choice]), chosen, f"{key}.")
+    yield from (f"{prefix}{key}=" for key in keys(file.own) if not key.endswith("_target_"))

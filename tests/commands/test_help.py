@@ -111,7 +111,8 @@ def test_cfg_keeps_values_that_look_like_comments(tmp_path: Path, capsys: pytest
 
 def test_help_is_equal_without_the_yaml_parser_in_c(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     expected = call(train, "--help")
-    monkeypatch.setattr("nmt.config.help.LOADER", yaml.SafeLoader)
+    for module in ("help", "yaml_files"):
+        monkeypatch.setattr(f"nmt.config.{module}.LOADER", yaml.SafeLoader)
     assert call(train, "--help") == expected
 
 
