@@ -130,7 +130,8 @@ class Protection:
         because it needs no translation.
         """
         pattern = PLACEHOLDER if self.placeholders else ELEMENT
-        if self.glossary is None and not pattern.search(line):  # most lines
+        changes = self.placeholders or self.markup
+        if self.glossary is None and not (changes and pattern.search(line)):  # most lines
             return Protected(line, [], [], line)
         text = ""
         origins = list[tuple[int, int]]()

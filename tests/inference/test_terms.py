@@ -184,6 +184,12 @@ def test_each_placeholder_is_written_once(
     check_words(written, " ".join(line))
 
 
+@given(st.text() | st.sampled_from(["a \U000f0001 dog", "\U000f0001", "`code` {name}"]))
+def test_without_options_lines_are_read_as_they_are(line: str) -> None:
+    protected = Protection(None, placeholders=False).protect(line)
+    assert (protected.text, protected.required) == (line, [])
+
+
 def test_a_thousand_placeholders_are_kept() -> None:
     rng = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
