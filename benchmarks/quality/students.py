@@ -1,12 +1,12 @@
 """How much quality do small models keep that learn from a large one, and how fast and small are they?
 
-The teacher translates the training text of Multi30k (nmt-distill). Students with memory attention and three decoders
-then learn from the original text and from the distilled one. An interrupted benchmark continues where it stopped;
+The teacher translates the training text of Multi30k (nmt-distill). Students with three attentions and three decoders
+then learn from the original text or from the distilled one. An interrupted benchmark continues where it stopped;
 results/records keeps what has finished. Speeds and sizes are those of the folder that nmt-export engine=onnx-int8
 writes.
 
     python -m benchmarks.quality.students --data data/multi30k
-    python -m benchmarks.quality.students --decoders ssru --epochs 16
+    python -m benchmarks.quality.students --cells memory-ssru-original --epochs 16
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from nmt.data.text_files import read_lines
 
 TEACHER = ["+experiment=multi30k", *HALF, "training.max_epochs=12", "training.patience=12", "attention=bahdanau"]
 MIN_CHRF = 20
-DECODERS = ("lstm", "ssru", "mingru")
-TEXTS = ("original", "distilled")
+CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
+CELLS += ["located_memory-ssru-distilled", "located_memory-mingru-distilled", "bahdanau-ssru-distilled"]
+CELLS += ["located_memory-lstm-original", "bahdanau-lstm-original", "located_memory-ssru-original"]
 SIZE = 192
 STUDENT = [
-    *("+experiment=multi30k", "attention=memory", f"embeddings.size={SIZE}", "training.decode_sentences=300"),
+    *("+experiment=multi30k", f"embeddings.size={SIZE}", "training.decode_sentences=300"),
     *(f"{part}.{key}" for part in ("encoder", "decoder") for key in (f"hidden_size={SIZE}", "dropout=0.2")),
 ]
 COLUMNS = ("model", "parameters", "BLEU", "BLEU int8", "chrF int8", "MB int8", "words/s int8", "min")
@@ -42,8 +43,8 @@ ROUNDS = 3
 def main() -> None:
     parser = argument_parser(__doc__, "students.md", runs="runs/students", threads=1)
     parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
-    parser.add_argument("--decoders", nargs="+", choices=DECODERS, default=list(DECODERS), help="default: all")
-    parser.add_argument("--epochs", type=int, default=6, help="of the students; default: %(default)s")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS, help="students; default: all")
+    parser.add_argument("--epochs", type=int, default=12, help="of the students; default: %(default)s")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = Runs(args.runs, args.output.parent / "records", threads=args.threads)
@@ -54,12 +55,12 @@ def main() -> None:
         if not distilled.is_dir():
             runs.records["teacher"]["scores"].pop("distilled", None)
         runs.score("teacher", "distilled", partial(distil, data=args.data, output=distilled))
-        for decoder in args.decoders:
-            for text in reversed(TEXTS):
-                files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
-                epochs = [f"training.{key}={args.epochs}" for key in ("max_epochs", "patience")]
-                settings = [*STUDENT, f"decoder={decoder}", *epochs, folder, *(files if text == "distilled" else [])]
-                runs.train(f"{decoder}-{text}", settings)
+        for cell in args.cells:
+            attention, decoder, text = cell.split("-")
+            files = [f"data.train.{side}={(distilled / f'train.{side}').resolve()}" for side in ("src", "tgt")]
+            epochs = [f"training.{key}={args.epochs}" for key in ("max_epochs", "patience")]
+            settings = [*STUDENT, f"attention={attention}", f"decoder={decoder}", *epochs, folder]
+            runs.train(cell, [*settings, *(files if text == "distilled" else [])])
     write_report(args.output, args.data, runs, args.epochs)
 
 
@@ -105,7 +106,7 @@ def measure(run: Path, data: Path) -> dict[str, float]:
 def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
     """Write the table of all runs that have finished."""
     rows = []
-    for name in ("teacher", *(f"{decoder}-{text}" for decoder in DECODERS for text in TEXTS)):
+    for name in ("teacher", *CELLS):
         title = name.replace("-", ", ")
         run = runs.finished(name)
         if run is None:
@@ -117,7 +118,7 @@ def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
         rows.append([title, *numbers, f"{run['seconds'] / 60:.0f}"])
     teacher = runs.records.get("teacher", {"scores": {}})["scores"].get("distilled", {"lines": []})
     facts = [
-        f"teacher: Bahdanau attention, 256 units; students: memory attention, {SIZE} units, {epochs} epochs",
+        f"teacher: Bahdanau attention, 256 units, 12 epochs; students: {SIZE} units, {epochs} epochs",
         "test2016, both sides lower-cased, beam 5, one seed; source words per second of processor time, one thread",
         *(f"distilled text: {line}" for line in teacher["lines"]),
     ]
