@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nmt.attention import AbcAttention, MemoryAttention
+from nmt.attention import AbcAttention, LocatedMemoryAttention, MemoryAttention
 from nmt.attention.base import Memory
 from nmt.attention.memory import score
 from nmt.attention.source_softmax import nonzero
@@ -136,6 +136,14 @@ class SharperLocatedContentRead(LocatedContentRead):
     """``LocatedContentRead`` whose slots start with almost one state each."""
 
     start = 8.0
+
+
+class UnscaledLocatedRead(LocatedMemoryAttention):
+    """Located memory whose query and keys are compared without the factor 1/√A: β = softmax(W_β d + K̃ W_q d)."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        assert memory.keys is not None
+        return torch.softmax(self.W_beta(query) + self.W_q(query) @ memory.keys.transpose(1, 2), dim=2)
 
 
 class ClearQueryDecoder(LSTMDecoder):
