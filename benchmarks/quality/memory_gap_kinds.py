@@ -138,12 +138,16 @@ class SharperLocatedContentRead(LocatedContentRead):
     start = 8.0
 
 
-class UnscaledLocatedRead(LocatedMemoryAttention):
-    """Located memory whose query and keys are compared without the factor 1/√A: β = softmax(W_β d + K̃ W_q d)."""
+class GeneralLocatedRead(LocatedMemoryAttention):
+    """Located memory with Luong's general score: β = softmax(W_β d + K̃ d), where keys have the size of the query."""
+
+    def __init__(self, *, query_size: int, **settings: Any) -> None:
+        super().__init__(query_size=query_size, key_size=query_size, **settings)
+        self.W_q = nn.Identity()  # type: ignore[assignment]
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         assert memory.keys is not None
-        return torch.softmax(self.W_beta(query) + self.W_q(query) @ memory.keys.transpose(1, 2), dim=2)
+        return torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
 
 
 class ClearQueryDecoder(LSTMDecoder):
