@@ -39,6 +39,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.temperature=0.8 search.n_best=4    four random translations
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
+  nmt-translate model=runs/demo search.sentences=en < report.txt          several sentences per line, each on its own
   nmt-translate model=runs/demo format=html input=page.html output=seite.html     also format=srt and format=po
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
@@ -186,7 +187,9 @@ def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
             f", length-normalised: divided by ((5 + |Y|) / 6)^{alpha:g} (Wu et al. 2016), where |Y| counts pieces "
             f"and </s> (search.length_penalty={alpha:g})"
         )
-    return f"{formula}, plus the coverage penalty (search.coverage_penalty={beta:g})" if beta else formula
+    if beta:
+        formula += f", plus the coverage penalty (search.coverage_penalty={beta:g})"
+    return formula if search.sentences is None else f"{formula}; of a line, the sum over its sentences"
 
 
 def _translate_all(

@@ -12,6 +12,7 @@ from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
+from nmt.inference.sentences import splitter
 from nmt.search.options import SearchOptions
 from nmt.settings.build import build
 from nmt.text.glossary import read_glossary
@@ -84,12 +85,12 @@ def _search_conflicts(settings: Train) -> Iterator[str]:
         if (value := getattr(search, name)) and not _reads_source(settings):
             value, reason = str(value).replace("True", "true"), reasons.get(name, "aligns no words")
             yield (f"search.{name}={value}: a model without attention {reason}; remove it or choose another attention")
-    for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary)):
-        if (file := getattr(search, name)) is not None:
+    for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary), ("sentences", splitter)):
+        if (value := getattr(search, name)) is not None:
             try:
-                read(file)
+                read(value)
             except UserError as error:
-                yield f"search.{name}={error}"
+                yield f"search.{name}={str(error).removeprefix(f'search.{name}=')}"
 
 
 def _reads_source(settings: Train) -> bool:

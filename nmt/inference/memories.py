@@ -159,11 +159,10 @@ def translate_encoded(
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)
-    if options.rewrites:
-        names = ("replace_unknown", "keep_placeholders", "glossary")
-        name = next(name for name in names if getattr(options, name))
-        value = str(getattr(options, name)).replace("True", "true")
-        raise UserError(f"search.{name}={value}: stored memories keep no words; remove it, or translate the text")
+    for name in ("replace_unknown", "keep_placeholders", "glossary", "sentences"):
+        if value := getattr(options, name):
+            value = str(value).replace("True", "true")
+            raise UserError(f"search.{name}={value}: stored memories keep no words; remove it, or translate the text")
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")

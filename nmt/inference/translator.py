@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -28,6 +29,7 @@ from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
+from nmt.inference.sentences import Sentences, keep_whole, splitter
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
@@ -180,27 +182,41 @@ class Translator(Reader):
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
         finish = partial(self._finish, options, protection, lexicon, alignments)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
-        return self._translate_groups(groups, options, protection, allowed, finish, on_failure)
+        split = keep_whole if options.sentences is None else splitter(options.sentences)
+        return self._translate_groups(
+            groups, options, lambda line: split(self._protect(protection, line).text), allowed, finish, on_failure
+        )
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
-        protection: Protection,
+        read: Callable[[str], Sentences],
         prefixes: Sequence[Prefix] | None,
         finish: Callable[[Translation, str], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
+        waiting = deque[tuple[Sequence[str], list[Sentences]]]()
+
+        def sentences() -> Iterator[list[str]]:
+            for lines in _checked(groups):
+                of_group = [read(line) for line in lines]
+                waiting.append((lines, of_group))
+                yield [part for of_line in of_group for part in of_line.parts]
+
         bulk = Bulk(
-            encode=lambda line: self._encode_checked(self._protect(protection, line).text),
+            encode=self._encode_checked,
             decode=partial(self._decode, options, prefixes),
             workers=self.runtime.workers,
             max_tokens=self.max_tokens,
             max_rows=max_rows(options.with_spares()),
         )
         done = 0
-        with closing(bulk.translate(_checked(groups))) as translated:
-            for lines, results in translated:
+        with closing(bulk.translate(sentences())) as translated:
+            for parts, decoded in translated:
+                lines, of_group = waiting.popleft()
+                in_order = iter([self._with_words(part, result) for part, result in zip(parts, decoded, strict=True)])
+                results = [of_line.join([next(in_order) for _ in of_line.spans]) for of_line in of_group]
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
@@ -214,10 +230,16 @@ class Translator(Reader):
                     self.conclude_text()
                 yield translations
         if prefixes is not None and done != len(prefixes):
-            lines = counted(min(done, len(prefixes)), "line")
-            lines = f"more than {lines}" if done > len(prefixes) else lines
-            raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {lines}: give one prefix per line")
+            count = counted(min(done, len(prefixes)), "line")
+            count = f"more than {count}" if done > len(prefixes) else count
+            raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {count}: give one prefix per line")
         self.conclude_text()
+
+    def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
+        """Return an aligned translation of ``line`` with the word of each source token."""
+        if isinstance(result, Failure) or result.alignment is None:
+            return result
+        return with_source_words(result, self.runtime.source.words(self.change_text(line)))
 
     def _protect(self, protection: Protection, line: str) -> Protected | Fragment:
         return protection.protect(remove_invisible(line, self.runtime.properties.remove_invisible))
@@ -227,6 +249,10 @@ class Translator(Reader):
         for key in ("replace_unknown", "glossary", "keep_placeholders"):
             if value := getattr(options, key):
                 raise UserError(f"search.{key}={str(value).lower()}: may change words of a prefix; remove one of them")
+        if options.sentences is not None:
+            raise UserError(
+                f"search.sentences={options.sentences}: a prefix belongs to a whole line; remove one of them"
+            )
         if isinstance(self.runtime, OnnxModel) and self.runtime.settings.shortlist:
             raise UserError("shortlist=true: a prefix may need any piece; remove shortlist=true, or the prefixes")
         prefixes = []
@@ -250,20 +276,18 @@ class Translator(Reader):
         translation: Translation,
         line: str,
     ) -> Translation:
-        """Return the aligned translation of ``line`` with source words, required text, and without unknown words.
+        """Return the aligned translation of ``line`` with required text, and without unknown words.
 
         Its alignment is removed unless ``alignments`` asks for it.
         """
         protected = self._protect(protection, line)
         if translation.alignment is None:  # nothing was translated
             return protected.complete(translation)
-        text = self.change_text(protected.text)
-        translation = with_source_words(translation, self.runtime.source.words(text))
         if not options.rewrites and not protection.markup:
             return translation
         n_best = translation.n_best
         if options.replace_unknown:
-            source = split_words(text)
+            source = split_words(self.change_text(protected.text))
             n_best = [replace_unknown(best, source, lexicon) for best in n_best]
         n_best = [protected.complete(best) for best in n_best]
         n_best = _n_best(n_best, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
@@ -16,6 +17,7 @@ from nmt.text.specials import EOS, UNK
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
+LANGUAGE = r"[A-Za-z]{2,3}(?:[-_]\w+)*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,8 @@ class SearchOptions:
     """File of source terms, a tab and what a translation must write for them; null: none."""
     keep_placeholders: bool = False
     """Keep numbers, addresses, ``{name}``, ``%s`` and code as they are."""
+    sentences: str | None = None
+    """Language of the source, such as ``en``: translate each sentence of a line on its own; null: whole lines."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
@@ -91,6 +95,11 @@ class SearchOptions:
             raise UserError(f"search.min_length={self.min_length}: must be at most search.max_length={self.max_length}")
         if self.lexicon is not None and not self.replace_unknown:
             raise UserError(f"search.lexicon={self.lexicon}: needs search.replace_unknown=true; add it")
+
+        if self.sentences is not None and not re.fullmatch(LANGUAGE, self.sentences):
+            raise UserError(
+                f"search.sentences={self.sentences}: not the code of a language; write one such as en or de"
+            )
 
     def _check_mbr(self) -> None:
         if self.mbr is None:

@@ -180,6 +180,7 @@ SEARCH: dict[str, list[Any]] = {
     "lexicon": [1, True],
     "glossary": [1, True],
     "keep_placeholders": ["yes", 1, None],
+    "sentences": [1, True],
     "keep_weights": ["yes", 1, None],
 }
 

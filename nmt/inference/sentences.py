@@ -1,0 +1,174 @@
+"""Sentences of a line, which a model translates one by one, and the translation of the line that they make.
+
+The package sentencex finds their ends, by rules for the language and lists of its abbreviations.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.words import WORD, PieceWords, last_words
+from nmt.errors import UserError
+from nmt.inference.bulk import Failure
+from nmt.inference.translation import Translation
+from nmt.text.writing import UNSPACED
+
+SPACE = re.compile(r"[\s\ud800-\udfff]")  # and lone surrogates, which sentencex refuses
+MAX_WEIGHTS = 1 << 24  # of the alignment of a line
+
+
+class Sentences(NamedTuple):
+    """A text, and start and end of each of its sentences, without the blanks around them."""
+
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+    @property
+    def parts(self) -> list[str]:
+        """The sentences. A text with at most one is a part as it is."""
+        return [self.text[start:stop] for start, stop in self.spans]
+
+    def join(self, results: Sequence[Translation | Failure]) -> Translation | Failure:
+        """Return the translation of the text, from those of its sentences, or a failure if one of them has failed.
+
+        Its n-th best translation is made of the n-th of each sentence, or of the last one of a sentence with fewer.
+        Scores and log-probabilities are sums. The alignment has a block for each sentence, and zeros between them.
+        """
+        if len(results) == 1:
+            return results[0]
+        parts = list[Translation]()
+        for number, result in enumerate(results, 1):
+            if isinstance(result, Failure):
+                return result._replace(reason=f"sentence {number} of {len(results)}: {result.reason}")
+            parts.append(result)
+        if problem := _size_problem(parts):
+            return Failure(problem)
+        n_best = [
+            self._joined([part.n_best[min(rank, len(part.n_best) - 1)] if part.n_best else part for part in parts])
+            for rank in range(max(1, *(len(part.n_best) for part in parts)))
+        ]
+        return replace(n_best[0], n_best=n_best)
+
+    def _joined(self, parts: Sequence[Translation]) -> Translation:
+        gaps = [self.text[stop:start] for (_, stop), (start, _) in pairwise(self.spans)]
+        text = ""
+        starts = list[int]()
+        for part, gap in zip(parts, ["", *gaps], strict=True):
+            text += gap or _space(text, part.text)
+            starts.append(len(text))
+            text += part.text
+        joined = Translation(
+            text,
+            score=sum(part.score for part in parts),
+            log_prob=sum(part.log_prob for part in parts),
+            source_tokens=[token for part in parts for token in part.source_tokens],
+            tokens=[token for part in parts for token in part.tokens],
+        )
+        aligned = [part.alignment for part in parts if part.alignment is not None]
+        if not aligned:
+            return joined
+        sources = [(part.source_words, len(part.source_tokens)) for part in parts]
+        targets = [(part.target_words, len(part.tokens)) for part in parts]
+        return replace(
+            joined,
+            source_words=_join_words(self.text, [start for start, _ in self.spans], sources),
+            target_words=_join_words(text, starts, targets),
+            token_log_probs=[log_prob for part in parts for log_prob in part.token_log_probs],
+            alignment=_blocks(aligned),
+        )
+
+
+def keep_whole(text: str) -> Sentences:
+    """Return a text that is not split."""
+    return Sentences(text, [(0, len(text))])
+
+
+def splitter(language: str) -> Callable[[str], Sentences]:
+    """Return the function that splits a text of this language, given by a code such as ``en`` or ``pt-BR``.
+
+    A sentence does not go over a line break. A part without letters, such as ``1.``, belongs to the sentence behind it,
+    or at the end of a line to the one before. Raises UserError if sentencex is not installed.
+    """
+    try:
+        from sentencex import segment
+    except ImportError:
+        fix = "install the extra: pip install 'nmt-memory-attention[sentences]'"
+        raise UserError(f"search.sentences={language}: the package sentencex is not installed; {fix}") from None
+    code = re.split("[-_]", language)[0].lower()
+
+    def split(text: str) -> Sentences:
+        spans = list[tuple[int, int]]()
+        start = end = 0
+        for line in text.splitlines(keepends=True):
+            before = len(spans)
+            # Other blanks can end sentencex 1.0.32 with a panic, which shows the text on stderr.
+            for part in segment(code, SPACE.sub(" ", line)):
+                end += len(part)
+                if any(map(str.isalpha, text[start:end])):
+                    spans.append((start, end))
+                    start = end
+            if text[start:end].strip():
+                spans.append((spans.pop()[0] if len(spans) > before else start, end))
+            start = end
+        if len(spans) < 2:
+            return keep_whole(text)
+        return Sentences(text, [_without_blanks(text, *span) for span in spans])
+
+    return split
+
+
+def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    part = text[start:end]
+    return end - len(part.lstrip()), start + len(part.rstrip())
+
+
+def _space(before: str, after: str) -> str:
+    """Return the blank between translations of sentences without one, as Chinese has them."""
+    return "" if not before or not after or UNSPACED.match(after) else " "
+
+
+def _size_problem(parts: Sequence[Translation]) -> str | None:
+    """Return why the alignment of these parts would take too much RAM, if it would."""
+    aligned = [part.alignment for part in parts if part.alignment is not None]
+    rows, columns = (sum(alignment.shape[axis] for alignment in aligned) for axis in (0, 1))
+    if rows * columns <= MAX_WEIGHTS:
+        return None
+    fix = "split the line, or translate it without alignments, terms and tags"
+    return f"its alignment has {rows:,} × {columns:,} weights, more than {MAX_WEIGHTS:,}; {fix}"
+
+
+def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence[int], int]]) -> PieceWords:
+    """Return the word of ``text`` of each token of its parts, which begin at ``starts``.
+
+    A part has the words of its tokens, which end before ``</s>``, and the number of its tokens.
+    """
+    begins = [match.start() for match in WORD.finditer(text)]
+    first = list[int]()
+    last = list[int]()
+    tokens = 0
+    for start, (words, count) in zip(starts, parts, strict=True):
+        ended = [-1] * (tokens - len(first))
+        # Within a word if no space is before it, but another blank.
+        offset = bisect_right(begins, start) - bool(text[start : start + 1].strip(" \t"))
+        first += ended + [word + offset if word >= 0 else word for word in words]
+        last += ended + [word + offset if word >= 0 else word for word in last_words(words)]
+        tokens += count
+    return PieceWords(first, last)
+
+
+def _blocks(alignments: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the matrix with these blocks on its diagonal."""
+    joined = np.zeros([sum(sizes) for sizes in zip(*(block.shape for block in alignments), strict=True)])
+    row = column = 0
+    for block in alignments:
+        joined[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row += block.shape[0]
+        column += block.shape[1]
+    return joined.astype(alignments[0].dtype)

@@ -1,0 +1,221 @@
+"""Sentences of a line are translated one by one: nothing of the text is lost, and the line is what they make."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import random_model, tiny_config, trained_model
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizer_kinds import tokenizer_of
+
+from nmt.config import train_config
+from nmt.data.words import count_words
+from nmt.errors import UserError
+from nmt.inference import sentences
+from nmt.inference.engines import LoadSettings
+from nmt.inference.memories import encode_line, translate_encoded
+from nmt.inference.model_folder import save_folder
+from nmt.inference.sentences import Sentences, splitter
+from nmt.inference.shards import Shard, TranslateShard
+from nmt.inference.translation import Translation, alignment_lines
+from nmt.inference.translator import Translator
+from nmt.search.options import SearchOptions
+
+pytest.importorskip("sentencex")
+
+PARTS = ["two dogs.", "Dr. Smith went to New York!", "ein Garten x?", "x y", "a b c d.", "東京 x。", "(g) runs."]
+GAPS = [" ", "  ", "\t", " \u3000", "\n\n", "\u00a0"]
+LINES = [
+    " ".join(PARTS[:2]),
+    PARTS[0],
+    "",
+    " ",
+    "two dogs.  Dr. Smith runs.\tx y. ",
+    "東京 x。x y。",
+    "a b.\n\n x y.\n",
+]
+BEAM = SearchOptions(beam_size=4, n_best=4, max_length=7, sentences="en")
+KINDS = ["spm-default", "bpe-nmt_nfkc", "characters", "words"]
+SEARCHES = {
+    "beam": BEAM,
+    "greedy": replace(BEAM, beam_size=1, n_best=1),
+    "sample": replace(BEAM, temperature=1.5, n_best=3),
+    "mbr": replace(BEAM, mbr=4, n_best=3),
+    "groups": replace(BEAM, groups=2),
+}
+
+
+def make_translator(kind: str = "ours", attention: Sequence[str] = ("attention=luong",)) -> Translator:
+    """Return a random model of this tokenizer."""
+    tokenizer = tokenizer_of(kind)
+    config = tiny_config(train_config(attention).attention)
+    model = random_model(config, vocabulary=len(tokenizer), longest_source=90, scale=2, eos_bias=1)
+    return Translator(trained_model(config, tokenizer, model, longest_source=90), check_text=False)
+
+
+BLANKS = "[ \t\n\r\x0b\x0c\x1c\x85\xa0\u2003\u2028\u3000]"
+TEXT = st.lists(
+    st.text(st.characters(categories=["C", "L", "N", "P", "S", "Z", "M"]), max_size=8)
+    | st.from_regex(f"{BLANKS}{{1,2}}", fullmatch=True)
+    | st.sampled_from([*PARTS, ".", "…", "1.", "e.g.", "?!", '"', "”", "。", "* "]),
+    max_size=12,
+).map("".join)
+
+
+@given(text=TEXT, language=st.sampled_from(["en", "de", "zh-Hans", "PT_br", "xx"]))
+def test_sentences_and_blanks_are_the_text(text: str, language: str) -> None:
+    split = splitter(language)(text)
+    gaps = [text[stop:start] for (_, stop), (start, _) in pairwise(split.spans)]
+    before, after = text[: split.spans[0][0]], text[split.spans[-1][1] :]
+    assert "".join([before, *map("".join, zip(split.parts, [*gaps, ""], strict=True)), after]) == text
+    assert not "".join([before, *gaps, after]).strip()
+    if len(split.parts) > 1:
+        assert all(part and part == part.strip() and len(part.splitlines()) == 1 for part in split.parts)
+    else:
+        assert split.parts == [text]
+    for part in split.parts[1:]:  # marks alone are not a sentence beside others
+        assert has_letters(part) or not all(has_letters(line) for line in text.splitlines() if part in line)
+
+
+def has_letters(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Dr. Smith came at 5 p.m. It rained. See e.g. Fig. 3.", 3),
+        ("en", "1. Open the door. Go in.", 2),
+        ("en", "He came. ?!", 1),
+        ("en", "Am 3. Mai kam er. Gut.", 3),
+        ("de", "Am 3. Mai kam er. Gut.", 2),
+        ("de-AT", "Am 3. Mai kam er. Gut.", 2),
+        ("zh", "你好。我很好。", 2),
+        ("en", "One sentence, https://example.org/a.b?c=1, goes on.", 1),
+        ("en", "***\nOne.", 2),
+    ],
+)
+def test_sentences_end_where_the_language_ends_them(language: str, text: str, expected: int) -> None:
+    assert len(splitter(language)(text).parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("search", "kind"),
+    [
+        *((search, "ours") for search in SEARCHES),
+        *(pytest.param("beam", kind, marks=pytest.mark.thorough) for kind in KINDS),
+    ],
+)
+def test_line_is_made_of_its_sentences(search: str, kind: str) -> None:
+    """Compare with the sentences, each translated alone as a line, and joined by hand."""
+    translator = make_translator(kind=kind)
+    options = SEARCHES[search]
+    lines = [*LINES, *(f"{first}{gap}{second}" for (first, second), gap in zip(pairwise(PARTS), GAPS, strict=True))]
+    for line, joined in zip(lines, translator.translate(lines, options), strict=True):
+        split = splitter("en")(line)
+        parts = translator.translate(split.parts, replace(options, sentences=None))
+        if len(parts) == 1:
+            assert repr(joined) == repr(parts[0]) and joined.tokens == parts[0].tokens
+            continue
+        gaps = [line[stop:start] or " " for (_, stop), (start, _) in pairwise(split.spans)]
+        texts = []
+        for rank, best in enumerate(joined.n_best):
+            chosen = [part.n_best[min(rank, len(part.n_best) - 1)] for part in parts]
+            texts.append("".join(map("".join, zip(["", *gaps], (part.text for part in chosen), strict=True))))
+            assert best.score == pytest.approx(sum(part.score for part in chosen))
+            assert best.log_prob == pytest.approx(sum(part.log_prob for part in chosen))
+            probabilities = [math.exp(value) for part in chosen for value in part.token_log_probs]
+            assert best.confidence == pytest.approx(np.exp(np.mean(np.log(probabilities))), rel=1e-4)
+            check_links(line, split, gaps, best, chosen)
+        assert [best.text for best in joined.n_best] == texts and joined.text == texts[0]
+        without = translator.translate([line], options, alignments=False)[0]
+        assert [best.text for best in without.n_best] == texts and without.alignment is None
+
+
+def check_links(line: str, split: Sentences, gaps: list[str], best: Translation, parts: list[Translation]) -> None:
+    """Check that the links of a line are those of its sentences, shifted by the words before them."""
+    assert best.alignment is not None and best.alignment.shape == (len(best.tokens), len(best.source_tokens))
+    expected = set()
+    before = ""
+    for (start, _), gap, part in zip(split.spans, ["", *gaps], parts, strict=True):
+        before += gap
+        shifts = [count_words(f"{text}|") - 1 for text in (line[:start], before)]
+        for link in alignment_lines([replace(part, n_best=[])])[0].split():
+            i, j = map(int, link.split("-"))
+            expected.add(f"{i + shifts[0]}-{j + shifts[1]}")
+        before += part.text
+    links = alignment_lines([replace(best, n_best=[])])[0].split()
+    if not re.search(r"[^\S \t]", line):  # another blank joins two words, whose links are then merged
+        assert {*links} == expected
+    assert len(best.word_confidences) == count_words(best.text)
+
+
+def test_groups_and_shards_give_the_same_lines(tmp_path: Path) -> None:
+    translator = make_translator()
+    together = translator.translate(LINES, BEAM)
+    groups = [*translator.translate_groups([LINES[:1], [], LINES[1:4], LINES[4:]], BEAM)]
+    assert [len(group) for group in groups] == [1, 0, 3, 3]
+    assert [best.tokens for group in groups for best in group] == [best.tokens for best in together]
+    save_folder(tmp_path, translator.trained)
+    job = TranslateShard.of(translator, tmp_path, LoadSettings(), search=BEAM, scores=False, alignments=True)
+    assert job.record()["search.sentences"] == "en"
+    assert job(Shard(0, 0, LINES)).links == alignment_lines(together)
+
+
+def test_long_sentence_fails_its_line_alone() -> None:
+    failures: list[tuple[int, str]] = []
+    translator = make_translator(attention=["attention=low_rank"])
+    lines = ["two dogs. x y.", f"two dogs. {'x ' * 100}. x y."]
+    texts = translator.texts(lines, BEAM, on_failure=lambda *failure: failures.append(failure))
+    assert texts[0] and not texts[1]
+    [(row, reason)] = failures
+    assert row == 1 and reason.startswith("sentence 2 of 2: a source of ")
+    with pytest.raises(UserError, match=r"^lines\[1\]: sentence 2 of 2: "):
+        translator.texts(lines, BEAM)
+
+
+def test_terms_placeholders_and_tags_are_kept_across_sentences(tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("dogs\tHunde\n", encoding="utf-8")
+    options = replace(BEAM, glossary=str(terms), keep_placeholders=True)
+    translator = make_translator()
+    line = "two dogs see {name}. <b>The dogs run. They <i>see</i> %s.</b> x <code>a. B</code> y."
+    for best in translator.translate([line], options, markup=True)[0].n_best:
+        for text in ("{name}", "%s", "<b>", "<i>", "</i>", "</b>", "<code>a. B</code>"):
+            assert best.text.count(text) == 1
+        assert best.text.count("Hunde") >= 2
+        assert [*map(best.text.index, ("<b>", "<i>", "</i>", "</b>"))] == sorted(
+            map(best.text.index, ("<b>", "<i>", "</i>", "</b>"))
+        )
+
+
+def test_large_alignment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "MAX_WEIGHTS", 20)
+    with pytest.raises(UserError, match=r"^lines\[0\]: its alignment has \d+ × \d+ weights, more than 20; split"):
+        make_translator().translate(["two dogs. x y."], BEAM)
+    assert make_translator().texts(["two dogs. x y."], BEAM)[0]
+
+
+def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = make_translator()
+    with pytest.raises(UserError, match="^search.sentences=en: a prefix belongs to a whole line; remove one of them$"):
+        translator.translate(["x"], BEAM, prefixes=["x"])
+    with pytest.raises(UserError, match="^search.sentences=en: stored memories keep no words; remove it"):
+        translate_encoded(translator, [encode_line(translator, "two", trace=True)], BEAM)
+    for code in ("german", "", "e", "en "):
+        with pytest.raises(UserError, match=f"^search.sentences={code}: not the code of a language; write one such as"):
+            SearchOptions(sentences=code)
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(
+        UserError, match=r"^search.sentences=en: the package sentencex is not installed; install .*\[sentences\]'$"
+    ):
+        translator.translate_groups([["x"]], BEAM)
