@@ -142,7 +142,7 @@ class GeneralLocatedRead(LocatedMemoryAttention):
     """Located memory with Luong's general score: β = softmax(W_β d + K̃ d), where keys have the size of the query."""
 
     def __init__(self, *, query_size: int, **settings: Any) -> None:
-        super().__init__(query_size=query_size, key_size=query_size, **settings)
+        super().__init__(query_size=query_size, **{**settings, "key_size": query_size})
         self.W_q = nn.Identity()  # type: ignore[assignment]
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
