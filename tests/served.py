@@ -128,6 +128,7 @@ def serving(
     pairs: Sequence[tuple[str, str]] = (("en", "de"),),
     translators: Mapping[str, Any] | None = None,
     max_waiting: int = 50,
+    sentences: bool = False,
     **settings: Any,
 ) -> Iterator[Client]:
     """Yield a client of a server that translates these pairs with each of these translators, the first by default."""
@@ -137,7 +138,8 @@ def serving(
         for name, translator in translators.items()
     }
     server = Server(
-        Languages(dict.fromkeys(pairs, models), SearchOptions()), **{"limits": LIMITS, "log": False, **settings}
+        Languages(dict.fromkeys(pairs, models), SearchOptions(), sentences),
+        **{"limits": LIMITS, "log": False, **settings},
     )
     listener = listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="error", ws="none", timeout_graceful_shutdown=5))

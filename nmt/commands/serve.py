@@ -37,6 +37,7 @@ models again; Ctrl-C or SIGTERM finishes the requests that have arrived, and end
 
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+SPLITTER = "sentencex"
 CONNECTIONS = 1000  # open at the same time
 
 Folders = Mapping[tuple[str, str], Mapping[str, str]]  # of models, by (source, target) and by name
@@ -63,10 +64,15 @@ class Serve(ModelOptions):
     max_memories_mb: Count
     memory_minutes: Annotated[float, Above(0), AtMost(1_000_000)]
     log: bool
+    sentences: bool
     search: SearchOptions
     slots: Size | None
     engine: EngineName
     shortlist: bool
+
+    def __post_init__(self) -> None:
+        if (code := self.search.sentences) is not None:
+            raise UserError(f"search.sentences={code}: each model has a language here; give sentences=true or false")
 
 
 @command(HELP, Serve)
@@ -74,8 +80,11 @@ def serve(options: Serve) -> None:
     """Load the models and answer requests until a signal ends the server."""
     folders = model_folders(options)
     keys = read_keys(options.keys)
-    if missing := [package for package in PACKAGES if find_spec(package) is None]:
+    needed = [*PACKAGES, *([SPLITTER] if options.sentences else [])]
+    if missing := [package for package in needed if find_spec(package) is None]:
         fix = "install the extra: pip install 'nmt-memory-attention[serve]'"
+        if missing == [SPLITTER]:
+            fix += ", or translate whole lines with sentences=false"
         raise UserError(f"{', '.join(missing)}: not installed; {fix}")
     with listen(options.host, options.port) as listener:  # a wrong port fails before the models are loaded
         config = uvicorn_config(options, folders, keys)
@@ -104,7 +113,7 @@ def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvi
         for pair, of_pair in folders.items()
     }
     server = Server(
-        Languages(models, options.search),
+        Languages(models, options.search, options.sentences),
         limits=Limits(
             max_characters=options.max_characters,
             max_texts=options.max_texts,

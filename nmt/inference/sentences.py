@@ -164,11 +164,16 @@ def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence
 
 
 def _blocks(alignments: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the matrix with these blocks on its diagonal."""
+    """Return the matrix with these blocks on its diagonal.
+
+    The column of ``</s>``, the last of a block, is kept in the last block only: words of all sentences then share their
+    weights in the same way.
+    """
     joined = np.zeros([sum(sizes) for sizes in zip(*(block.shape for block in alignments), strict=True)])
     row = column = 0
     for block in alignments:
-        joined[row : row + block.shape[0], column : column + block.shape[1]] = block
+        joined[row : row + block.shape[0], column : column + block.shape[1] - 1] = block[:, :-1]
         row += block.shape[0]
         column += block.shape[1]
-    return joined.astype(alignments[0].dtype)
+    joined[row - block.shape[0] :, -1] = block[:, -1]
+    return joined.astype(block.dtype)

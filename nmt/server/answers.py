@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.server.reading import Refused
 
+END = "</s>"
 DIGITS = 4  # of a weight
 MAX_WEIGHTS = 4_000_000  # of a request; a weight takes 32 bytes of RAM
 
@@ -113,11 +115,28 @@ def _slots(translator: Translator, line: str, translation: Translation) -> dict[
     """Return α of each source word and β of each target word, for the words of ``weights``."""
     from nmt.inference.forced_decoding import slot_weights  # imports torch
 
-    slots = slot_weights(translator, translation.source_tokens, translation.tokens)
-    if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
+    slots = [slot_weights(translator, *sides) for sides in _sentences(translation)]
+    # The second also for kernels whose sums are positive.
+    if any(part is None or min(part.write.min(), part.read.min()) < 0 for part in slots):
         raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
-    source, target = display_slots(translation, translator.change_text(line), translation.text, *slots)
+    write = np.concatenate([part.write for part in slots if part], axis=1)
+    read = np.concatenate([part.read for part in slots if part])
+    source, target = display_slots(translation, translator.change_text(line), translation.text, write, read)
     return {"source": _rounded(source), "target": _rounded(target)}
+
+
+def _sentences(translation: Translation) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the source and target tokens of each sentence, which has its own memory.
+
+    ``</s>`` ends a sentence of the source. The target may be cut before it, but has weights in its own sentence only.
+    """
+    assert translation.alignment is not None
+    source, target = translation.source_tokens, translation.tokens
+    ends = [column + 1 for column, token in enumerate(source) if token == END]
+    strongest = translation.alignment.argmax(axis=1)
+    sentences = np.maximum.accumulate(np.searchsorted(ends, strongest, side="right"))  # also of rows of zeros
+    for number, (start, stop) in enumerate(pairwise([0, *ends])):
+        yield source[start:stop], [target[row] for row in np.flatnonzero(sentences == number)]
 
 
 def _rounded(weights: np.ndarray) -> list[list[float]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 import signal
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,7 +29,7 @@ from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
-from nmt.search.options import SearchOptions
+from nmt.search.options import LANGUAGE, SearchOptions
 from nmt.server.answers import MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
@@ -45,10 +47,14 @@ Pair = tuple[str, str]  # codes of source and target language
 
 
 class Languages(NamedTuple):
-    """The models of each (source, target) by name, and how they translate unless a request says otherwise."""
+    """The models of each (source, target) by name, and how they translate unless a request says otherwise.
+
+    With ``sentences``, each sentence of a line is translated on its own.
+    """
 
     models: Mapping[Pair, Mapping[str, ServedModel]]
     options: SearchOptions
+    sentences: bool = False
 
     @property
     def all_models(self) -> list[ServedModel]:
@@ -60,6 +66,11 @@ class Languages(NamedTuple):
 
     def targets(self, source: str) -> list[str]:
         return [target for other, target in self.models if other == source]
+
+    def options_of(self, source: str, *, best: int, sentences: bool) -> SearchOptions:
+        """Return the options to find this number of the best translations from a language."""
+        code = source if re.fullmatch(LANGUAGE, source) else "en"  # whose rules hold for unknown languages
+        return replace(self.options.with_best(best), sentences=code if sentences else None)
 
     def model(self, source: str, target: str, name: str | None = None) -> ServedModel:
         """Return the model of a pair with this name; None: its first. Raises Refused for another pair or name."""
@@ -259,14 +270,16 @@ class Server:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
         return [{"language": code, "confidence": round(100 * share, 1)} for code, share in shares]
 
-    def model_of(self, fields: Mapping[str, Any], lines: Sequence[str]) -> tuple[ServedModel, dict[str, Any] | None]:
-        """Return the model for the lines, and the identified language if the request asks for it."""
+    def model_of(
+        self, fields: Mapping[str, Any], lines: Sequence[str]
+    ) -> tuple[ServedModel, str, dict[str, Any] | None]:
+        """Return the model for the lines, their language, and the identified one if the request asks for it."""
         source, target, detected = self.languages_of(fields, lines)
         name = text_of(fields, "model") if "model" in fields else None
         model = self.languages.model(source, target, name)
         if len(lines) > model.max_waiting:
             raise Refused(413, f"q: {counted(len(lines), 'line')}; send at most {model.max_waiting:,} at once")
-        return model, detected
+        return model, source, detected
 
     async def translations(
         self, request: Request, model: ServedModel, texts: Sequence[Segments], work: Work
@@ -291,8 +304,9 @@ class Server:
             raise Refused(400, f"format={form}: must be text or html")
         count = number_of(fields, "alternatives", most=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
-        work = Work(self.languages.options.with_best(count + 1), markup=form == "html")
-        model, detected = self.model_of(fields, lines_of(segments))
+        model, source, detected = self.model_of(fields, lines_of(segments))
+        options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
+        work = Work(options, markup=form == "html")
         translations = await self.translations(request, model, segments, work)
         texts_out = [
             part.fill([best.text for best in of_text]) for part, of_text in zip(segments, translations, strict=True)
@@ -322,8 +336,9 @@ class Server:
         prefix = ""
         if fields.get("prefix"):
             [prefix], _ = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
-        work = Work(self.languages.options.with_best(details.n_best), details, prefix=prefix)
+        sentences = self.sentences_of(fields, prefix=prefix, memory=memory)
         if memory is not None:
+            work = Work(self.languages.options.with_best(details.n_best), details)
             if stream:
                 raise Refused(400, "stream=true: a memory is translated at once; remove stream")
             if prefix:
@@ -332,7 +347,9 @@ class Server:
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
         require_few_weights(texts, details)
-        model, detected = self.model_of(fields, texts)
+        model, source, detected = self.model_of(fields, texts)
+        options = self.languages.options_of(source, best=details.n_best, sentences=sentences)
+        work = Work(options, details, prefix=prefix)
         if details.slots:
             require_slots(model.translator)
         if prefix:
@@ -342,6 +359,17 @@ class Server:
         segments = [Segments([text], [0]) for text in texts]
         translations = await self.translations(request, model, segments, work)
         return JSONResponse(with_detected({"translations": [answer for [answer] in translations]}, detected))
+
+    def sentences_of(self, fields: Mapping[str, Any], *, prefix: str, memory: StoredMemory | None) -> bool:
+        """Return whether each sentence is translated on its own. Raises Refused if a request asks for it in vain."""
+        is_whole = bool(prefix) or memory is not None
+        sentences = truth_of(fields, "sentences", default=self.languages.sentences and not is_whole)
+        if sentences and not self.languages.sentences:
+            raise Refused(400, "sentences=true: this server splits no lines; let the operator set sentences=true")
+        if sentences and is_whole:
+            field = "prefix" if prefix else "memory"
+            raise Refused(400, f"sentences=true: the {field} is of a whole text; remove one of them")
+        return sentences
 
     async def score(self, request: Request) -> Response:
         """Our own /v1/score: the log-probability of given translations, of texts or of a stored memory."""
@@ -378,7 +406,7 @@ class Server:
             raise Refused(400, "memories: this server stores none; let the operator raise max_memories")
         texts, _ = texts_of(fields, self.limits)
         aligned = truth_of(fields, "alignments", default=False)
-        model, detected = self.model_of(fields, texts)
+        model, _, detected = self.model_of(fields, texts)
         encoding = partial(encode, model, texts=texts, aligned=aligned, max_bytes=self.memories.max_bytes)
         encoded = model.call(encoding, lines=len(texts))
         memory = await self.wait_for(encoded, request)

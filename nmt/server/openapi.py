@@ -89,7 +89,7 @@ def _get(summary: str, answer: Schema) -> Schema:
 def _or_memory(body: Schema) -> Schema:
     """Return the schema of a request that names a stored memory, or has a text, languages and a model."""
     absent = dict.fromkeys(("q", "source", "target", "model"), False)
-    off = dict.fromkeys(("stream", "weights", "slots"), {"const": False})
+    off = dict.fromkeys(("stream", "weights", "slots", "sentences"), {"const": False})
     either = {"anyOf": [{"required": ["q"]}, {"required": ["memory"]}]}
     properties = {**body["properties"], "memory": {"type": "string", "minLength": 1}}
     return {**body, "properties": properties, **either, "dependentSchemas": {"memory": {"properties": absent | off}}}
@@ -137,7 +137,11 @@ def _libretranslate(text: Schema, texts: Schema, languages: Schema, limits: Limi
 
 def _own(text: Schema, texts: Schema, languages: Schema, limits: Limits) -> Schema:
     best = {**COUNT, "maximum": limits.max_alternatives + 1}
-    options = {"n_best": best, "prefix": text, **dict.fromkeys(("alignments", "weights", "slots", "stream"), BOOLEAN)}
+    options = {
+        "n_best": best,
+        "prefix": text,
+        **dict.fromkeys(("alignments", "weights", "slots", "stream", "sentences"), BOOLEAN),
+    }
     pairs = {"q": text, "translations": text, **languages}
     translate = _post(
         "Translate lines, with scores, tokens, words, links, weights and slots.",

@@ -86,12 +86,21 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
         (["model=a", "languages=en:de", "port=70000"], "port=70000: must be at most 65535"),
         (["model=a", "languages=en:de", "keys=absent"], "keys=absent: cannot be read"),
         (["model=a", "languages=en:de", "port=0"], "model=a: no such folder"),
+        (["model=a", "languages=en:de", "search.sentences=en"], "search.sentences=en: each model has a language here"),
     ],
 )
 def test_mistakes_are_named_before_anything_starts(words: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         serve(words)
     assert str(error.value).startswith(message)
+
+
+def test_missing_splitter_is_named_unless_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.commands.serve.find_spec", lambda name: None if name == "sentencex" else name)
+    with pytest.raises(UserError, match=r"^sentencex: not installed; .*\[serve\]', or translate whole lines with sent"):
+        serve(["model=a", "languages=en:de"])
+    with pytest.raises(UserError, match="^model=a: no such folder"):
+        serve(["model=a", "languages=en:de", "port=0", "sentences=false"])
 
 
 def test_models_have_the_names_of_their_folders() -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizer_kinds import tokenizer_of
 
+from nmt.alignment.word_weights import word_weights
 from nmt.config import train_config
 from nmt.data.words import count_words
 from nmt.errors import UserError
@@ -156,6 +157,15 @@ def check_links(line: str, split: Sentences, gaps: list[str], best: Translation,
     links = alignment_lines([replace(best, n_best=[])])[0].split()
     if not re.search(r"[^\S \t]", line):  # another blank joins two words, whose links are then merged
         assert {*links} == expected
+        blocks = np.zeros((count_words(best.text) + 1, count_words(line) + 1))
+        row = column = 0
+        for source, part in zip(split.parts, parts, strict=True):
+            block = word_weights(part)
+            blocks[row : row + block.shape[0], column : column + block.shape[1]] = block
+            row += count_words(part.text)
+            column += count_words(source)
+        weights = word_weights(best)
+        np.testing.assert_allclose(weights, blocks[: weights.shape[0], : weights.shape[1]], rtol=1e-4, atol=1e-6)
     assert len(best.word_confidences) == count_words(best.text)
 
 

@@ -1,0 +1,97 @@
+"""A server translates each sentence on its own, unless it or a request says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from served import Client, serving
+from server.word_models import tiny_translator
+
+from nmt.search.options import SearchOptions
+from nmt.server.memories import Memories
+
+pytest.importorskip("sentencex")
+
+FIRST, SECOND = "A small dog sees red houses.", "Two cats sleep here!"
+TEXT = f"{FIRST}  {SECOND}\n\nBlue birds fly.\n  {SECOND} Birds fly away. \n"
+EN = SearchOptions(sentences="en")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    translators = {name: tiny_translator(f"{name}Attention") for name in ("Memory", "Bahdanau")}
+    memories = Memories(limit=2, max_bytes=10**6, minutes=5)
+    with serving(translators=translators, sentences=True, memories=memories) as client:
+        yield client
+
+
+def texts(client: Client, lines: list[str], options: SearchOptions = EN, **settings: Any) -> list[str]:
+    return client.model.translator.texts(lines, options, **settings)
+
+
+def test_paragraphs_are_translated_by_sentences(client: Client) -> None:
+    lines = [f"{FIRST}  {SECOND}", "Blue birds fly.", f"{SECOND} Birds fly away."]
+    first, second, third = texts(client, lines)
+    assert first == "  ".join(texts(client, [FIRST, SECOND], SearchOptions()))
+    assert client.translate(TEXT) == f"{first}\n\n{second}\n  {third} \n"
+    assert client.translate([TEXT, FIRST])[0] == client.translate(TEXT)
+    page = f"<p>{FIRST} <b>{SECOND} Birds fly.</b></p>"
+    [line] = texts(client, [page[3:-4]], markup=True)
+    assert client.translate(page, format="html") == f"<p>{line}</p>"
+
+
+def test_slots_and_weights_are_those_of_the_sentences(client: Client) -> None:
+    asked = {"weights": True, "slots": True, "n_best": 2}
+    joined = client.post("/v1/translate", q=f"{FIRST} {SECOND}", **asked)[1]["translations"][0]
+    parts = client.post("/v1/translate", q=[FIRST, SECOND], **asked)[1]["translations"]
+    for both, first, second in zip(joined["n_best"], *(part["n_best"] for part in parts), strict=True):
+        assert both["text"] == f"{first['text']} {second['text']}"
+        assert both["score"] == pytest.approx(first["score"] + second["score"], rel=1e-4)
+        for key in ("source", "target"):
+            assert both["weights"][key] == first["weights"][key] + second["weights"][key]
+            assert both["slots"][key] == first["slots"][key] + second["slots"][key]
+        blocks = [np.array(part["weights"]["values"]) for part in (first, second)]
+        expected = np.zeros(np.sum([block.shape for block in blocks], axis=0))
+        expected[: blocks[0].shape[0], : blocks[0].shape[1]] = blocks[0]
+        expected[blocks[0].shape[0] :, blocks[0].shape[1] :] = blocks[1]
+        np.testing.assert_allclose(both["weights"]["values"], expected, atol=2e-4)
+
+
+def test_a_request_may_translate_whole_lines(client: Client) -> None:
+    line = f"{FIRST} {SECOND}"
+    [whole_line] = texts(client, [line], SearchOptions())
+    [by_sentences] = texts(client, [line])
+    for fields, expected in (
+        ({}, by_sentences),
+        ({"sentences": False}, whole_line),
+        ({"sentences": True}, by_sentences),
+    ):
+        assert client.post("/v1/translate", q=line, **fields)[1]["translations"][0]["text"] == expected
+        assert client.stream(q=line, **fields)[0][1]["text"] == expected
+    begin = whole_line.split()[0]
+    assert client.post("/v1/translate", q=line, prefix=begin)[1]["translations"][0]["text"].startswith(begin)
+
+
+def test_what_cannot_be_split_is_refused(client: Client) -> None:
+    stored = client.post("/v1/memories", q=FIRST)[1]["id"]
+    for fields, words in (
+        ({"q": FIRST, "prefix": "a"}, "sentences=true: the prefix is of a whole text; remove one of them"),
+        ({"memory": stored}, "sentences=true: the memory is of a whole text; remove one of them"),
+    ):
+        assert client.post("/v1/translate", sentences=True, **fields) == (400, {"error": words})
+    assert client.post("/v1/translate", memory=stored)[0] == 200
+    with serving() as other:
+        status, answer = other.post("/v1/translate", q="a", sentences=True)
+        assert status == 400 and answer["error"].startswith("sentences=true: this server splits no lines; let the")
+        assert other.translate("a. b.") == "A. B."
+
+
+@pytest.mark.parametrize(("source", "expected"), [("de", "de"), ("pt-BR", "pt-BR"), ("english", "en")])
+def test_language_is_that_of_the_request(source: str, expected: str) -> None:
+    with serving(pairs=[(source, "fr")], sentences=True) as client:
+        options = client.server.languages.options_of(source, best=2, sentences=True)
+        assert options == replace(SearchOptions(), n_best=2, sentences=expected)
