@@ -71,6 +71,11 @@ ENTRIES = [
         ("--model", *GAP_MODELS, "--sets", "data/multi30k/test2016", "data/multi30k/test2017", f"{TATOEBA}/test"),
         needs=(*(f"{model}/model.pt" for model in GAP_MODELS), TEST2016, f"{TATOEBA}/test.en.gz"),
     ),
+    Entry(
+        *("long_text", "quality.long_text", 3),
+        ("--model", *GAP_MODELS, "--set", "data/multi30k/test2016"),
+        needs=(*(f"{model}/model.pt" for model in GAP_MODELS), TEST2016),
+    ),
     Entry("little_text", "quality.little_text", 100, ("--data", "data/multi30k"), needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
     Entry("attacks", "limits.attacks", 50),
