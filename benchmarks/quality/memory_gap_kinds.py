@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nmt.attention import AbcAttention, LocatedMemoryAttention, MemoryAttention
 from nmt.attention.base import Memory
+from nmt.attention.located_memory import EMPTY
 from nmt.attention.memory import score
 from nmt.attention.source_softmax import nonzero
 from nmt.model.decoder import LSTMDecoder
@@ -148,6 +149,13 @@ class GeneralLocatedRead(LocatedMemoryAttention):
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
         assert memory.keys is not None
         return torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
+
+
+class MeanLocatedRead(LocatedMemoryAttention):
+    """Located memory that reads the mean state of each slot: c = Σ_k β_k C_k / Σ_s α_sk, so alignments sum to 1."""
+
+    def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
+        return super().read_weights(query, memory) / memory.mass.clamp(min=EMPTY)[:, None]
 
 
 class ClearQueryDecoder(LSTMDecoder):
