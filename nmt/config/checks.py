@@ -13,7 +13,7 @@ from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
 from nmt.inference.sentences import splitter
-from nmt.search.options import SearchOptions
+from nmt.search.options import REWRITES, SearchOptions
 from nmt.settings.build import build
 from nmt.text.glossary import read_glossary
 from nmt.training.settings import Train
@@ -81,7 +81,7 @@ def _search_conflicts(settings: Train) -> Iterator[str]:
     """Yield what the search for the test set needs and does not have."""
     search = settings.search
     reasons = {"coverage_penalty": "covers nothing"}
-    for name in ("coverage_penalty", "replace_unknown", "glossary", "keep_placeholders"):
+    for name in ("coverage_penalty", *REWRITES):
         if (value := getattr(search, name)) and not _reads_source(settings):
             value, reason = str(value).replace("True", "true"), reasons.get(name, "aligns no words")
             yield (f"search.{name}={value}: a model without attention {reason}; remove it or choose another attention")

@@ -39,7 +39,7 @@ from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.constraints import Prefix
 from nmt.search.history import Hypothesis
-from nmt.search.options import SearchOptions
+from nmt.search.options import REWRITES, SearchOptions
 from nmt.search.sampling import sentence_seed
 from nmt.search.search import max_rows, search_encoded
 from nmt.settings.arguments import iterable, text
@@ -159,7 +159,7 @@ def translate_encoded(
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)
-    for name in ("replace_unknown", "keep_placeholders", "glossary", "sentences"):
+    for name in (*REWRITES, "sentences"):
         if value := getattr(options, name):
             value = str(value).replace("True", "true")
             raise UserError(f"search.{name}={value}: stored memories keep no words; remove it, or translate the text")

@@ -78,6 +78,10 @@ class Fragment(NamedTuple):
         """The text that the model reads."""
         return self.protected.text
 
+    @property
+    def required(self) -> Sequence[Required]:
+        return self.protected.required
+
     def complete(self, translation: Translation) -> Translation:
         """Return a translation of ``text`` as HTML, with all tags and elements, and without an alignment."""
         translation = self.protected.complete(translation)

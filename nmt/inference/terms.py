@@ -119,6 +119,17 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     return apply_edits(translation, units, edits)
 
 
+def lacks(text: str, required: Sequence[Required]) -> bool:
+    """Return whether a translation does not have all ``required`` texts, each as often as it is required."""
+    taken = list[Edit]()
+    for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
+        span = _Free(text, [], taken).occurrence(item.stand_in or item.text, np.zeros(0))
+        if span is None:
+            return True
+        taken.append(Edit(*span, ""))
+    return False
+
+
 class _Free(NamedTuple):
     """A translation, its units, and the edits that its text has so far."""
 

@@ -80,8 +80,12 @@ class TorchEngine:
         log_normaliser = logits.logsumexp(dim=2, keepdim=True)
         if banned:
             logits[..., list(banned)] = -torch.inf
-        best, ids = logits.topk(min(k, logits.shape[2]), dim=2)
-        return Live(live.memory, state), _array(best - log_normaliser), _array(ids), _array(weights.float())
+        if k < logits.shape[2]:
+            best, ids = logits.topk(k, dim=2)
+            return Live(live.memory, state), _array(best - log_normaliser), _array(ids), _array(weights.float())
+        log_probs = _array(logits - log_normaliser)
+        order = (-log_probs).argsort(axis=2)  # a fifth of the time of torch's
+        return Live(live.memory, state), np.take_along_axis(log_probs, order, axis=2), order, _array(weights.float())
 
     @torch.inference_mode()
     def drop(self, live: Live, keep: np.ndarray) -> Live:

@@ -29,17 +29,20 @@ from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
+from nmt.inference.required import required_texts
 from nmt.inference.sentences import Sentences, keep_whole, splitter
+from nmt.inference.terms import Required, lacks
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
-from nmt.search.options import SearchOptions
+from nmt.search.options import REWRITES, SearchOptions
+from nmt.search.required import RequiredTexts
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import is_missing, iterable, text, text_list
 from nmt.system.machine import guard_forks
-from nmt.text.glossary import read_glossary
+from nmt.text.glossary import combined_glossary
 from nmt.text.specials import EOS
 
 if TYPE_CHECKING:
@@ -178,35 +181,38 @@ class Translator(Reader):
             raise UserError("markup: a prefix is plain text; remove the prefixes, or translate plain text")
         options = self.search_options(options, alignments=alignments or markup)
         lexicon = {} if options.lexicon is None else read_lexicon(options.lexicon)
-        glossary = None if options.glossary is None else read_glossary(options.glossary)
+        glossary = combined_glossary(options.glossary, options.terms)
         protection = Protection(glossary, placeholders=options.keep_placeholders, markup=markup)
         finish = partial(self._finish, options, protection, lexicon, alignments)
         allowed = None if prefixes is None else self.read_prefixes(text_list(prefixes, "prefixes"), options)
         split = keep_whole if options.sentences is None else splitter(options.sentences)
-        return self._translate_groups(
-            groups, options, lambda line: split(self._protect(protection, line).text), allowed, finish, on_failure
-        )
+
+        def read(line: str) -> tuple[Sentences, Sequence[Required]]:
+            protected = self._protect(protection, line)
+            return split(protected.text), protected.required
+
+        return self._translate_groups(groups, options, read, allowed, finish, on_failure)
 
     def _translate_groups(
         self,
         groups: Iterable[Sequence[str]],
         options: SearchOptions,
-        read: Callable[[str], Sentences],
+        read: Callable[[str], tuple[Sentences, Sequence[Required]]],
         prefixes: Sequence[Prefix] | None,
         finish: Callable[[Translation, str], Translation],
         on_failure: OnFailure | None,
     ) -> Generator[list[Translation]]:
-        waiting = deque[tuple[Sequence[str], list[Sentences]]]()
+        waiting = deque[tuple[Sequence[str], list[tuple[Sentences, Sequence[Required]]]]]()
 
         def sentences() -> Iterator[list[str]]:
             for lines in _checked(groups):
                 of_group = [read(line) for line in lines]
                 waiting.append((lines, of_group))
-                yield [part for of_line in of_group for part in of_line.parts]
+                yield [part for of_line, _ in of_group for part in of_line.parts]
 
         bulk = Bulk(
             encode=self._encode_checked,
-            decode=partial(self._decode, options, prefixes),
+            decode=partial(self._decode, options, prefixes, None),
             workers=self.runtime.workers,
             max_tokens=self.max_tokens,
             max_rows=max_rows(options.with_spares()),
@@ -215,8 +221,14 @@ class Translator(Reader):
         with closing(bulk.translate(sentences())) as translated:
             for parts, decoded in translated:
                 lines, of_group = waiting.popleft()
+                required = [
+                    [item for item in of_text if start <= item.start < stop]
+                    for of_line, of_text in of_group
+                    for start, stop in of_line.spans
+                ]
+                decoded = self._write_required(parts, decoded, required, options)
                 in_order = iter([self._with_words(part, result) for part, result in zip(parts, decoded, strict=True)])
-                results = [of_line.join([next(in_order) for _ in of_line.spans]) for of_line in of_group]
+                results = [of_line.join([next(in_order) for _ in of_line.spans]) for of_line, _ in of_group]
                 translations = report(results, failed=NO_TRANSLATION, on_failure=on_failure, first=done)
                 if options.keep_weights:
                     translations = [
@@ -235,6 +247,33 @@ class Translator(Reader):
             raise UserError(f"{counted(len(prefixes), 'prefix', 'prefixes')}, {count}: give one prefix per line")
         self.conclude_text()
 
+    def _write_required(
+        self, lines: Sequence[str], results: Results, required: Sequence[Sequence[Required]], options: SearchOptions
+    ) -> Results:
+        """Return results in which lines without all their required texts are searched again with these, if possible."""
+        again: dict[int, RequiredTexts] = {}
+        for row, (result, of_line) in enumerate(zip(results, required, strict=True)):
+            if options.method != "sample" and isinstance(result, Translation) and lacks(result.text, of_line):
+                texts = required_texts(of_line, self.runtime.target, self.change_text)
+                if texts is not None:
+                    again[row] = texts
+        if not again:
+            return results
+        options = replace(options, groups=1, diversity=None)
+        bulk = Bulk(
+            encode=self._encode_checked,
+            decode=partial(self._decode, options, None, [*again.values()]),
+            workers=self.runtime.workers,
+            max_tokens=self.max_tokens,
+            max_rows=max(1, max_rows(options) // (1 + max(texts.pieces for texts in again.values()))),
+        )
+        results = [*results]
+        for _, searched in bulk.translate([[lines[row] for row in again]]):
+            for row, result in zip(again, searched, strict=True):
+                if isinstance(result, Translation) and not lacks(result.text, required[row]):
+                    results[row] = result
+        return results
+
     def _with_words(self, line: str, result: Translation | Failure) -> Translation | Failure:
         """Return an aligned translation of ``line`` with the word of each source token."""
         if isinstance(result, Failure) or result.alignment is None:
@@ -246,7 +285,7 @@ class Translator(Reader):
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
-        for key in ("replace_unknown", "glossary", "keep_placeholders"):
+        for key in REWRITES:
             if value := getattr(options, key):
                 raise UserError(f"search.{key}={str(value).lower()}: may change words of a prefix; remove one of them")
         if options.sentences is not None:
@@ -306,23 +345,25 @@ class Translator(Reader):
         self,
         options: SearchOptions,
         prefixes: Sequence[Prefix] | None,
+        required: Sequence[RequiredTexts] | None,
         sources: list[list[int]],
         rows: Sequence[int],
         stop: Event | None,
     ) -> Results:
-        """Translate one batch; see ``nmt.inference.bulk.Decode``. ``prefixes`` are those of all lines."""
+        """Translate one batch; see ``nmt.inference.bulk.Decode``. Prefixes and texts are those of all lines."""
+        texts = None if required is None else [required[row] for row in rows]
         batch = None if prefixes is None else [prefixes[row] if row < len(prefixes) else () for row in rows]
         trace = options.keep_weights or options.coverage_penalty > 0
         count = len(sources) * live_hypotheses(options.with_spares())
         engine: Engine[Any, Any] = self.runtime.engine(trace=trace, beside_others=stop is not None, hypotheses=count)
         engine = engine if stop is None else Stoppable(engine, stop)
-        searched = search(engine, sources, options.with_spares(), batch)
+        searched = search(engine, sources, options.with_spares(), batch, texts)
         results = [
             self.to_translation(source, hypotheses, options) if hypotheses else no_hypothesis(options)
             for source, hypotheses in zip(sources, searched, strict=True)
         ]
         if blank := blank_rows(results, options):
-            again = self._decode(options, [self.visible], [sources[row] for row in blank], [0] * len(blank), stop)
+            again = self._decode(options, [self.visible], None, [sources[row] for row in blank], [0] * len(blank), stop)
             for row, translation in zip(blank, again, strict=True):
                 results[row] = translation
         return results
@@ -342,7 +383,7 @@ class Translator(Reader):
                 f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
             )
         options = options or SearchOptions()
-        for name in ("coverage_penalty", "replace_unknown", "glossary", "keep_placeholders"):
+        for name in ("coverage_penalty", *REWRITES):
             if (value := getattr(options, name)) and not self.attention.reads_source:
                 value = str(value).replace("True", "true")
                 raise UserError(

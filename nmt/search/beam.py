@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nmt.search.candidates import Candidates
 from nmt.search.engine import Booleans, Engine, Floats, Integers, Source, State
 from nmt.search.history import Endings, History
 from nmt.search.options import SearchOptions
+from nmt.search.required import Banks, RequiredTexts
 from nmt.search.scoring import Scorer, length_penalty
 from nmt.text.specials import BOS, EOS
 
@@ -21,6 +23,7 @@ def beam_search(
     options: SearchOptions,
     history: History,
     scorer: Scorer,
+    required: Sequence[RequiredTexts] | None = None,
 ) -> Endings:
     """Return the best endings per sentence that a beam of ``beam_size`` (N) finds: ``n_best`` or fewer of each group.
 
@@ -31,10 +34,11 @@ def beam_search(
 
     With several ``groups``, each is a beam of N / groups that avoids the pieces of the groups before it, by
     ``diversity``, and has its own n-best list (diverse beam search: Vijayakumar et al. 2016, arXiv 1610.02424). A
-    sentence then stops when no group can improve its list.
+    sentence then stops when no group can improve its list. With ``required`` texts of each sentence, see ``Banks``.
     """
     groups = options.groups
     n_best = _NBest(len(limits) * groups, min(options.n_best, options.beam_size // groups))
+    selection = _Groups(options) if required is None else Banks(required, options.beam_size)
     state = engine.init(source)
     rows = np.arange(len(limits))
     lists, list_rows = _n_best_lists(rows, groups)
@@ -44,11 +48,9 @@ def beam_search(
     # Log-probabilities never rise, and the largest length penalty brings them closest to 0: an upper bound.
     largest_penalty = length_penalty(limits + 1, options.length_penalty)
     first_limit = int(limits.min())
-    # k = N + 1: one candidate of a hypothesis may be </s>, and N others must be able to stay alive.
-    k = options.beam_size + 1
     for time in range(int(limits.max()) + 1):
-        state, log_probs, ids, weights = engine.step(state, tokens, parents, k, options.banned(time))
-        ended, alive = _split_groups(_extend(live, log_probs), ids, options)
+        state, log_probs, ids, weights = engine.step(state, tokens, parents, selection.k, options.banned(time))
+        ended, alive = selection.split(live, log_probs, ids)
         parents, tokens = alive.parents, alive.tokens
         history.append(rows, parents, tokens, alive.log_prob, weights)
         if ended is not None:
@@ -57,13 +59,10 @@ def beam_search(
             scores = scorer.score_candidates(list_rows, ended.log_prob, ended.parents, time, True, worst)
             n_best.merge(lists, ended, scores, time, finished=True)
 
-        previous, live = live, alive.log_prob
+        previous, live = selection.acceptable(live), alive.log_prob
         if time >= first_limit:
             live = np.where((limits[rows] == time)[:, None], -np.inf, live)
-        # Without groups, live hypotheses are sorted, best first.
-        best_live = live[:, 0] if groups == 1 else live.reshape(len(lists), live.shape[1] // groups).max(axis=1)
-        over = best_live / largest_penalty[list_rows] <= n_best.worst_score(lists)
-        over = over if groups == 1 else over.reshape(-1, groups).all(axis=1)
+        over = _is_over(live, largest_penalty[list_rows], n_best.worst_score(lists), groups)
         if over.any():
             unfinished = np.flatnonzero(over & ~n_best.has_any(lists).reshape(-1, groups).any(axis=1))
             _merge_unfinished(n_best, scorer, rows[unfinished], previous[unfinished], time, groups)
@@ -71,14 +70,43 @@ def beam_search(
             if not keep.size:
                 break
             state = engine.drop(state, keep)
+            selection.drop(keep)
             rows, live, parents, tokens = rows[keep], live[keep], parents[keep], tokens[keep]
             lists, list_rows = _n_best_lists(rows, groups)
     return n_best.endings(groups)
 
 
+class _Groups:
+    """Chooses the candidates that go on, group by group (see ``Banks`` for the other way)."""
+
+    def __init__(self, options: SearchOptions) -> None:
+        self._options = options
+        # One candidate of a hypothesis may be </s>, and N others must be able to stay alive.
+        self.k = options.beam_size + 1
+
+    def split(self, live: Floats, log_probs: Floats, ids: Integers) -> tuple[Candidates | None, Candidates]:
+        """Return the candidates that end (None without any), and the best others of each group."""
+        return _split_groups(_extend(live, log_probs), ids, self._options)
+
+    def acceptable(self, live: Floats) -> Floats:
+        """Return the log-probabilities of the hypotheses before the last step that may be cut: of all."""
+        return live
+
+    def drop(self, keep: Integers) -> None:
+        """Keep the sentences ``keep`` only."""
+
+
+def _is_over(live: Floats, largest_penalty: Floats, worst_score: Floats, groups: int) -> Booleans:
+    """Return (b,) whether no live hypothesis of a sentence can still enter one of its n-best lists (b·G,)."""
+    # Without groups, live hypotheses are sorted, best first.
+    best_live = live[:, 0] if groups == 1 else live.reshape(len(worst_score), live.shape[1] // groups).max(axis=1)
+    over: Booleans = np.logical_and.reduce((best_live / largest_penalty <= worst_score).reshape(-1, groups), axis=1)
+    return over
+
+
 def _merge_unfinished(n_best: _NBest, scorer: Scorer, rows: Integers, live: Floats, time: int, groups: int) -> None:
     """Merge the live hypotheses (b,N) of the sentences ``rows``, which no piece of this step continues."""
-    cut = _Candidates.from_live(live).in_groups(groups)
+    cut = Candidates.from_live(live).in_groups(groups)
     lists, list_rows = _n_best_lists(rows, groups)
     threshold = np.full(len(lists), -np.inf)
     scores = scorer.score_candidates(list_rows, cut.log_prob, cut.parents, time, False, threshold)
@@ -92,36 +120,13 @@ def _n_best_lists(rows: Integers, groups: int) -> tuple[Integers, Integers]:
     return (rows[:, None] * groups + np.arange(groups)).ravel(), rows.repeat(groups)
 
 
-class _Candidates(NamedTuple):
-    """M candidates per sentence, best first: arrays (b,M). A log-probability of -inf marks an unused place."""
-
-    log_prob: Floats
-    parents: Integers
-    tokens: Integers
-
-    @staticmethod
-    def from_live(log_prob: Floats) -> _Candidates:
-        """Return the live hypotheses themselves, each with its own slot as its parent."""
-        slots = np.broadcast_to(np.arange(log_prob.shape[1]), log_prob.shape)
-        return _Candidates(log_prob, slots, np.full(log_prob.shape, EOS))
-
-    def in_groups(self, groups: int) -> _Candidates:
-        """Return the candidates as one row (M/G) per group of a sentence."""
-        if groups == 1:
-            return self
-        columns: tuple[Any, ...] = self
-        if self.log_prob.shape[1] == 1:  # before the first step, all groups share one hypothesis
-            return _Candidates(*(column.repeat(groups, axis=0) for column in columns))
-        return _Candidates(*(column.reshape(-1, column.shape[1] // groups) for column in columns))
-
-
 def _extend(live: Floats, log_probs: Floats) -> Floats:
     """Return the log-probabilities (b,N,k) of all candidates; NaN and infinite ones become -inf."""
     gains = np.where(np.isfinite(log_probs), log_probs.astype(np.float64), -np.inf)
     return live[:, :, None] + gains
 
 
-def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> tuple[_Candidates | None, _Candidates]:
+def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> tuple[Candidates | None, Candidates]:
     """Split the candidates (b,N,k) with tokens ``ids`` into ended (None without any) and live ones, group by group.
 
     Of a hypothesis's N + 1 candidates, the earlier groups' pieces are at most N - N/G, so N/G + 1 have no penalty.
@@ -131,8 +136,8 @@ def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> t
     width = options.beam_size // options.groups
     strength = 0.5 if options.diversity is None else options.diversity
     slots = max(1, log_probs.shape[1] // options.groups)
-    ended: list[_Candidates] = []
-    alive: list[_Candidates] = []
+    ended: list[Candidates] = []
+    alive: list[Candidates] = []
     for group in range(options.groups):
         first = group * slots if log_probs.shape[1] > 1 else 0  # before the first step, all share one hypothesis
         part = log_probs[:, first : first + slots]
@@ -150,14 +155,14 @@ def _split_groups(log_probs: Floats, ids: Integers, options: SearchOptions) -> t
     return (all_ended if (all_ended.log_prob > -np.inf).any() else None), _concatenate(alive)
 
 
-def _concatenate(groups: Sequence[_Candidates]) -> _Candidates:
+def _concatenate(groups: Sequence[Candidates]) -> Candidates:
     log_prob, parents, tokens = (np.concatenate(column, axis=1) for column in zip(*groups, strict=True))
-    return _Candidates(log_prob, parents, tokens)
+    return Candidates(log_prob, parents, tokens)
 
 
 def _split_candidates(
     log_probs: Floats, ids: Integers, width: int, ranks: Floats | None = None
-) -> tuple[_Candidates | None, _Candidates]:
+) -> tuple[Candidates | None, Candidates]:
     """Split the candidates (b,N,k) with tokens ``ids`` into ended (None without any) and live ones.
 
     They are ranked by ``ranks``, or by log-probability. Ties go to the earlier slot.
@@ -171,12 +176,12 @@ def _split_candidates(
     parents = order // k
     ends = tokens == EOS
     if not ends.any():
-        return None, _Candidates(log_prob[:, :width], parents[:, :width], tokens[:, :width])
+        return None, Candidates(log_prob[:, :width], parents[:, :width], tokens[:, :width])
 
-    ended = _Candidates(np.where(ends, log_prob, -np.inf)[:, :width], parents[:, :width], tokens[:, :width])
+    ended = Candidates(np.where(ends, log_prob, -np.inf)[:, :width], parents[:, :width], tokens[:, :width])
     others = ends.argsort(axis=1, kind="stable")[:, :width]
     columns = (np.where(ends, -np.inf, log_prob), parents, tokens)
-    return ended, _Candidates(*(_take(column, others) for column in columns))
+    return ended, Candidates(*(_take(column, others) for column in columns))
 
 
 def _take(values: Any, columns: Integers) -> Any:
@@ -195,7 +200,7 @@ class _NBest:
         self._slot = np.zeros(shape, dtype=np.int64)
         self._finished = np.zeros(shape, dtype=np.bool_)
 
-    def merge(self, rows: Integers, candidates: _Candidates, score: Floats, length: int, *, finished: bool) -> None:
+    def merge(self, rows: Integers, candidates: Candidates, score: Floats, length: int, *, finished: bool) -> None:
         """Merge these hypotheses into the n-best lists of ``rows``; an older ending wins a tie."""
         nonempty = np.flatnonzero((score > -np.inf).any(axis=1))
         if not nonempty.size:

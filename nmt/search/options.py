@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
@@ -18,6 +19,9 @@ from nmt.text.specials import EOS, UNK
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
 LANGUAGE = r"[A-Za-z]{2,3}(?:[-_]\w+)*"
+
+REWRITES = ("replace_unknown", "glossary", "terms", "keep_placeholders")
+"""The options that change finished translations. They need an attention, and the words of the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +72,8 @@ class SearchOptions:
     """Keep numbers, addresses, ``{name}``, ``%s`` and code as they are."""
     sentences: str | None = None
     """Language of the source, such as ``en``: translate each sentence of a line on its own; null: whole lines."""
+    terms: Mapping[str, str] | None = field(default=None, metadata=PYTHON_ONLY)
+    """Source terms and what a translation must write for them, as in a ``glossary``, which they precede."""
     keep_weights: bool = field(default=False, metadata=PYTHON_ONLY)
     """Return read weights and alignment with each hypothesis. For Python callers, not for configurations."""
 
@@ -86,6 +92,8 @@ class SearchOptions:
         if self.groups == 1 and self.diversity is not None:
             raise UserError(f"search.diversity={self.diversity:g}: needs search.groups of at least 2; set it as well")
         self._check_mbr()
+        if not isinstance(self.terms, Mapping | None):
+            raise UserError(f"search.terms={self.terms!r:.80}: must be a mapping of source terms to texts, or None")
         if self.method != "sample" and self.n_best > self.beam_size:
             raise UserError(f"search.n_best={self.n_best}: must be at most search.beam_size={self.beam_size}")
         for name in ("top_k", "top_p"):
@@ -129,7 +137,7 @@ class SearchOptions:
     @property
     def rewrites(self) -> bool:
         """Whether words of a finished translation are replaced."""
-        return self.replace_unknown or self.glossary is not None or self.keep_placeholders
+        return any(getattr(self, name) for name in REWRITES)
 
     def with_spares(self) -> SearchOptions:
         """Return options for a search that also returns the endings beyond ``n_best``.

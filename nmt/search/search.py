@@ -12,6 +12,7 @@ from nmt.search.engine import Engine, Integers, Source, State
 from nmt.search.greedy import greedy_search
 from nmt.search.history import Endings, History, Hypothesis
 from nmt.search.options import SearchOptions
+from nmt.search.required import RequiredTexts
 from nmt.search.sampling import sampling_search, sentence_seed
 from nmt.search.scoring import Scorer
 
@@ -24,12 +25,14 @@ def search(
     sources: list[list[int]],
     options: SearchOptions,
     prefixes: Sequence[Prefix] | None = None,
+    required: Sequence[RequiredTexts] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate all sources in one batch; return the hypotheses of each, best first, in the order of the sources.
 
     A source is a list of piece ids that ends in ``</s>``. Each gets between 1 and ``options.n_best`` hypotheses, or
     none if the engine's log-probabilities were not finite before any hypothesis ended. With ``options.keep_weights``,
     hypotheses carry read weights and alignment. A translation begins with its prefix; an empty one allows everything.
+    With ``required``, each contains the texts of its source, or has no hypothesis; greedy search then has one per bank.
     Raises ValueError for a source without ids.
     """
     if not sources:
@@ -38,7 +41,7 @@ def search(
     if not lengths.all():
         raise ValueError(f"source {int(lengths.argmin())} is empty: it must end in </s>")
     seeds = [sentence_seed(ids) for ids in sources]
-    return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes)
+    return search_encoded(engine, engine.encode(sources), lengths, seeds, options, prefixes, required)
 
 
 def search_encoded(
@@ -48,14 +51,15 @@ def search_encoded(
     seeds: Sequence[int],
     options: SearchOptions,
     prefixes: Sequence[Prefix] | None = None,
+    required: Sequence[RequiredTexts] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search like ``search``, from encoded sources of ``lengths`` (B,). Only sampling uses ``seeds`` (B,)."""
     prefixes = prefixes or [()] * len(lengths)
     limits = options.limits(lengths) + np.array([len(prefix) for prefix in prefixes])  # every prefix is completed
     if options.no_repeat is not None or any(prefixes):
         constrained = ConstrainedEngine(engine, no_repeat=options.no_repeat, prefixes=prefixes)
-        return _search(constrained, source, lengths, limits, seeds, options)
-    return _search(engine, source, lengths, limits, seeds, options)
+        return _search(constrained, source, lengths, limits, seeds, options, required)
+    return _search(engine, source, lengths, limits, seeds, options, required)
 
 
 def _search(
@@ -65,10 +69,13 @@ def _search(
     limits: Integers,
     seeds: Sequence[int],
     options: SearchOptions,
+    required: Sequence[RequiredTexts] | None,
 ) -> list[list[Hypothesis]]:
     history = History(keep_weights=options.keep_weights or options.coverage_penalty > 0)
     scorer = Scorer(options, history, lambda row, reads: engine.align(source, row, reads)[:, : lengths[row]])
-    if options.method == "greedy":
+    if required is not None:
+        endings = beam_search(engine, source, limits, options, history, scorer, required)
+    elif options.method == "greedy":
         endings = greedy_search(engine, source, limits, options, history)
     elif options.method == "beam":
         endings = beam_search(engine, source, limits, options, history, scorer)

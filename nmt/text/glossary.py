@@ -95,15 +95,37 @@ def read_glossary(path: str | Path) -> Glossary:
     return _read(str(path), changed_at(path))
 
 
+def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glossary | None:
+    """Return the glossary of a file with other ``terms``, which precede those of the file; None without any.
+
+    Raises UserError for a term that is not a text or has no letter, and for a wrong file.
+    """
+    glossary = None if path is None else read_glossary(path)
+    if not terms:
+        return glossary
+    targets = {} if glossary is None else dict(glossary.targets)
+    for term, target in terms.items():
+        if not isinstance(term, str) or not isinstance(target, str) or not (key := _term(term)):
+            raise UserError(f"terms: {(term, target)!r:.80}: not a source term and its text; change it")
+        targets[key] = " ".join(target.split())
+    return Glossary(targets)
+
+
+def _term(text: str) -> str:
+    """Return a source term with single spaces; empty if it has nothing to match."""
+    term = " ".join(text.split())
+    return term if term.removesuffix(STEM) else ""
+
+
 @lru_cache(maxsize=2)
 def _read(path: str, changed: int | None) -> Glossary:
     targets: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
-        term, _, target = line.partition("\t")
-        term = " ".join(term.split())
-        if not term.removesuffix(STEM) or "\t" in target:
+        source, _, target = line.partition("\t")
+        term = _term(source)
+        if not term or "\t" in target:
             raise UserError(f"{path}:{number}: {line!r:.80}: write a source term, a tab and its target")
         target = " ".join(target.split())
         if targets.setdefault(term, target) != target:

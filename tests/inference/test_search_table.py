@@ -50,6 +50,13 @@ def read(options: str, method: str) -> SearchOptions:
     return read_options("translate", Translate, ["model=x", *METHODS[method], *words]).search
 
 
+@pytest.fixture(autouse=True)
+def terms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the glossary that the table names."""
+    (tmp_path / "terms.tsv").write_text("small dog\ta dog\nred\ttoday\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module", params=ATTENTIONS)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of an exported model with random weights, whose tokenizer has ``<unk>``."""
@@ -65,12 +72,17 @@ def has_repeated(tokens: list[str], n: int) -> bool:
     return len(set(grams)) < len(grams)
 
 
+def has_word(best: Translation, word: str) -> bool:
+    return re.search(rf"\b{word}\b", best.text, re.IGNORECASE) is not None
+
+
 Check = Callable[[Translation, SearchOptions], bool]
 CHECKS: dict[str, Check] = {
     "min_length": lambda best, options: len(pieces(best)) >= options.min_length,
     "max_length": lambda best, options: len(pieces(best)) <= (options.max_length or 0),
     "max_length_ratio": lambda best, options: len(pieces(best)) <= 0.6 * len(best.source_tokens) + 1,
     "no_repeat": lambda best, options: not has_repeated(pieces(best), options.no_repeat or 0),
+    "glossary": lambda best, options: "▁red</s>" not in "".join(best.source_tokens) or has_word(best, "today"),
     "n_best": lambda best, options: 1 <= len(best.n_best) <= 3,
 }
 

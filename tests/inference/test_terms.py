@@ -104,6 +104,40 @@ def test_every_attention_writes_terms(name: str, glossary: str) -> None:
     check(make_translator(name), replace(BEAM, glossary=glossary))
 
 
+def test_terms_of_a_call_are_those_of_a_file_and_precede_them(glossary: str) -> None:
+    translator = make_translator()
+    assert translator.texts(LINES, replace(BEAM, terms=TERMS)) == translator.texts(
+        LINES, replace(BEAM, glossary=glossary)
+    )
+    other = {"two": "drei", "x": "X Y"}
+    texts = translator.texts(LINES, replace(BEAM, glossary=glossary, terms=other))
+    assert texts == translator.texts(LINES, replace(BEAM, terms={**TERMS, **other}))
+    assert "drei" in texts[0] and "X Y" in texts[-1]
+    plain = translator.texts(LINES, BEAM)
+    assert translator.texts(LINES, replace(BEAM, terms={})) == plain
+    with pytest.raises(UserError, match=r"^terms: \('\*', 'x'\): not a source term and its text; change it$"):
+        translator.texts(LINES, replace(BEAM, terms={"*": "x"}))
+
+
+@pytest.mark.parametrize("name", ["luong", "memory", "covariance"])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_search_writes_the_terms_of_a_line(name: str, beam_size: int) -> None:
+    """So nothing is inserted, the score is the model's, and lines that need no terms keep their translations."""
+    translator = make_translator(name)
+    options = SearchOptions(beam_size=beam_size, max_length=30)
+    plain = translator.translate(LINES, options)
+    translations = translator.translate(LINES, replace(options, terms={"two": "x a", "a b": "Garten"}))
+    for line, before, best in zip(LINES, plain, translations, strict=True):
+        words = [word for term, word in (("two", "x a"), ("a b", "Garten")) if re.search(rf"\b{term}\b", line.lower())]
+        if not words:
+            assert best.text == before.text
+            continue
+        assert all(re.search(rf"\b{word}\b", best.text, re.IGNORECASE) for word in words)
+        assert best.inserted == 0
+        [scored] = translator.score([(line, best.text)])
+        assert scored.tokens != best.tokens or best.log_prob == pytest.approx(scored.log_prob, rel=1e-4)
+
+
 def check(translator: Translator, options: SearchOptions) -> None:
     rng = random.Random(3)
     placed = [f"{line} {rng.choice(PLACEHOLDERS)} {rng.choice(PLACEHOLDERS)}" for line in LINES]

@@ -181,6 +181,7 @@ SEARCH: dict[str, list[Any]] = {
     "glossary": [1, True],
     "keep_placeholders": ["yes", 1, None],
     "sentences": [1, True],
+    "terms": ["yes", 1, [("a", "b")]],
     "keep_weights": ["yes", 1, None],
 }
 
