@@ -61,6 +61,8 @@ class Upper:
         assert self.released.wait(30)
         if "crash" in lines:
             raise RuntimeError("broken")
+        terms = options.terms or {}
+        lines = [" ".join(terms.get(word, word) for word in line.split(" ")) for line in lines]
         lines = [before + line for before, line in zip(prefixes or [""] * len(lines), lines, strict=True)]
         return [self._translation(row, line, options, on_failure) for row, line in enumerate(lines)]
 

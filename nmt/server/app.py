@@ -35,7 +35,7 @@ from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import describe
 from nmt.server.page import translation_page
-from nmt.server.reading import Limits, Refused, number_of, read_fields, text_of, texts_of, truth_of
+from nmt.server.reading import Limits, Refused, number_of, read_fields, terms_of, text_of, texts_of, truth_of
 from nmt.server.streams import EventStream
 
 POLL_S = 0.5  # between two checks whether the client is still there
@@ -337,21 +337,28 @@ class Server:
         if fields.get("prefix"):
             [prefix], _ = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
         sentences = self.sentences_of(fields, prefix=prefix, memory=memory)
+        terms = terms_of(fields)
         if memory is not None:
             work = Work(self.languages.options.with_best(details.n_best), details)
             if stream:
                 raise Refused(400, "stream=true: a memory is translated at once; remove stream")
             if prefix:
                 raise Refused(400, "prefix: stored memories are translated without one; remove it")
+            if terms:
+                raise Refused(400, "glossary: a memory does not keep the words of its text; remove it, or send q")
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
         require_few_weights(texts, details)
         model, source, detected = self.model_of(fields, texts)
         options = self.languages.options_of(source, best=details.n_best, sentences=sentences)
-        work = Work(options, details, prefix=prefix)
+        work = Work(replace(options, terms=terms or None), details, prefix=prefix)
         if details.slots:
             require_slots(model.translator)
+        if terms and not model.translator.attention.reads_source:
+            raise Refused(400, "glossary: the model has no attention, which places terms; remove it")
+        if terms and prefix:
+            raise Refused(400, "glossary: may change words of the prefix; remove one of them")
         if prefix:
             require_prefix(model.translator, prefix, work.options)
         if stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nmt.server.reading import FORM, Limits
+from nmt.server.reading import FORM, MAX_TERM, MAX_TERMS, Limits
 from nmt.version import __version__
 
 Schema = dict[str, Any]
@@ -54,6 +54,9 @@ MODEL = _object(
     **dict.fromkeys(("alignments", "slots", "memories"), BOOLEAN),
 )
 REQUEST_LIMITS = _object(characters={"type": ["integer", "null"]}, texts=COUNT, n_best=COUNT, weights=COUNT)
+SHORT_TEXT: Schema = {"type": "string", "maxLength": MAX_TERM}
+TERM = _object("source", source={**SHORT_TEXT, "pattern": r"[^\s*]"}, target=SHORT_TEXT)
+GLOSSARY = {**_list({**TERM, "additionalProperties": False}), "maxItems": MAX_TERMS}
 ERROR = _object("error", error=TEXT)
 ERRORS = {
     "400": "A field is missing or has a wrong value.",
@@ -89,7 +92,8 @@ def _get(summary: str, answer: Schema) -> Schema:
 def _or_memory(body: Schema) -> Schema:
     """Return the schema of a request that names a stored memory, or has a text, languages and a model."""
     absent = dict.fromkeys(("q", "source", "target", "model"), False)
-    off = dict.fromkeys(("stream", "weights", "slots", "sentences"), {"const": False})
+    off: Schema = dict.fromkeys(("stream", "weights", "slots", "sentences"), {"const": False})
+    off |= {"glossary": {"maxItems": 0}}
     either = {"anyOf": [{"required": ["q"]}, {"required": ["memory"]}]}
     properties = {**body["properties"], "memory": {"type": "string", "minLength": 1}}
     return {**body, "properties": properties, **either, "dependentSchemas": {"memory": {"properties": absent | off}}}
@@ -140,6 +144,7 @@ def _own(text: Schema, texts: Schema, languages: Schema, limits: Limits) -> Sche
     options = {
         "n_best": best,
         "prefix": text,
+        "glossary": GLOSSARY,
         **dict.fromkeys(("alignments", "weights", "slots", "stream", "sentences"), BOOLEAN),
     }
     pairs = {"q": text, "translations": text, **languages}

@@ -13,9 +13,12 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.errors import counted
+from nmt.errors import UserError, counted
+from nmt.text.glossary import combined_glossary
 
 MAX_BYTES = 4 << 20  # of a body
+MAX_TERMS = 1000  # of the glossary of a request
+MAX_TERM = 100  # characters of a term, and of its target
 BODY_S = 20.0  # for the complete body
 FORM = "application/x-www-form-urlencoded"
 
@@ -105,11 +108,52 @@ def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple
     for text in texts:
         if limits.max_characters is not None and len(text) > limits.max_characters:
             raise Refused(400, f"{key}: a text of {len(text):,} characters; send at most {limits.max_characters:,}")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise Refused(400, f"{key}: has a lone surrogate, which is not a character; send valid Unicode") from None
+        require_unicode(text, key)
     return texts, isinstance(value, list)
+
+
+def require_unicode(text: str, key: str) -> None:
+    """Raise Refused if a text has a half of a character, which JSON can spell."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Refused(400, f"{key}: has a lone surrogate, which is not a character; send valid Unicode") from None
+
+
+def terms_of(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the field ``glossary``: a list of terms with ``source`` and ``target``, which a form sends as JSON.
+
+    A term without a target is kept. Raises Refused for another form, and for too many or too long terms.
+    """
+    value = [] if fields.get("glossary") in (None, "") else fields["glossary"]
+    try:
+        entries = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise Refused(400, 'glossary: not a list of terms; send [{"source": …, "target": …}]')
+    if len(entries) > MAX_TERMS:
+        raise Refused(400, f"glossary: {counted(len(entries), 'term')}; send at most {MAX_TERMS:,}")
+    terms: dict[str, str] = {}
+    for row, entry in enumerate(entries):
+        where = f"glossary[{row}]"
+        if unknown := entry.keys() - {"source", "target"}:
+            raise Refused(400, f"{where}: {min(unknown):.40}: unknown; give source and target")
+        source = entry.get("source")
+        target = entry.get("target", "")
+        for text in (source, target):
+            if not isinstance(text, str):
+                raise Refused(400, f"{where}: source or target is not a text")
+            if len(text) > MAX_TERM:
+                raise Refused(400, f"{where}: longer than {MAX_TERM} characters; shorten it")
+            require_unicode(text, where)
+        if terms.setdefault(source, target) != target:
+            raise Refused(400, f"{where}: {source!r} has another target above; keep one of them")
+    try:
+        combined_glossary(None, terms)
+    except UserError as error:
+        raise Refused(400, str(error).replace("terms", "glossary", 1)) from None
+    return terms
 
 
 def text_of(fields: Mapping[str, Any], key: str, default: str | None = None) -> str:

@@ -93,6 +93,54 @@ def test_own_interface(client: Client) -> None:
     assert client.post("/v1/align", q="a b", translations=["B", "A"], **pair)[0] == 400
 
 
+def test_each_request_has_its_own_glossary(client: Client) -> None:
+    glossaries = [[{"source": "a", "target": target}] for target in "xyz"] + [[], None, "", [{"source": "b"}]]
+    client.translator.released.clear()
+    with ThreadPoolExecutor(20) as pool:
+        answers = [
+            pool.submit(client.post, "/v1/translate", q=["a", "b a"], glossary=terms) for terms in glossaries * 2
+        ]
+        wait_until(lambda: client.model.waiting > 20)
+        client.translator.released.set()
+        texts = [[best["text"] for best in answer.result()[1]["translations"]] for answer in answers]
+    expected = [[target, f"B {target}"] for target in "XYZ"] + [["A", "B A"]] * 3 + [["A", " A"]]
+    assert texts == expected * 2
+    assert client.form("/v1/translate", q="a", glossary='[{"source": "a", "target": "x"}]')[1]["translations"][0][
+        "text"
+    ] == ("X")
+
+
+@pytest.mark.parametrize(
+    ("glossary", "words"),
+    [
+        ({"a": "b"}, "glossary: not a list of terms"),
+        (0, "glossary: not a list"),
+        ("[", "glossary: not a list"),
+        (["a"], "glossary: not a list"),
+        ([{"source": "a"}] * 1001, "glossary: 1,001 terms; send at most 1,000"),
+        ([{}], "glossary[0]: source or target is not a text"),
+        ([{"source": "a"}, {"source": "a", "target": None}], "glossary[1]: source or target"),
+        ([{"source": "a", "text": "b"}], "glossary[0]: text: unknown"),
+        ([{"source": "a" * 101}], "glossary[0]: longer than 100 characters"),
+        ([{"source": "a", "target": "\ud800"}], "glossary[0]: has a lone surrogate"),
+        ([{"source": "\u3000*", "target": "b"}], "glossary: ('\\u3000*', 'b'): not a source term"),
+        ([{"source": "a", "target": "b"}, {"source": "a", "target": "c"}], "glossary[1]: 'a' has another target"),
+    ],
+)
+def test_mistakes_in_a_glossary_are_named(client: Client, glossary: Any, words: str) -> None:
+    status, answer = client.post("/v1/translate", q="a", glossary=glossary)
+    assert status == 400 and answer["error"].startswith(words)
+
+
+def test_glossary_is_refused_where_it_has_no_effect(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    glossary = [{"source": "a", "target": "b"}]
+    status, answer = client.post("/v1/translate", q="a", prefix="x", glossary=glossary)
+    assert (status, answer["error"]) == (400, "glossary: may change words of the prefix; remove one of them")
+    monkeypatch.setattr(client.translator.attention, "reads_source", False)
+    status, answer = client.post("/v1/translate", q="a", glossary=glossary)
+    assert (status, answer["error"]) == (400, "glossary: the model has no attention, which places terms; remove it")
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [
