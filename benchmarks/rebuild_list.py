@@ -40,7 +40,9 @@ REFERENCE_RUN = (
 PEER = ("peers/bench_round.sh", "peers/pieces")
 PEER_TRAINING = ("peers/onmt.sh", "peers/pieces")
 ONMT = "OpenNMT-py 3.5.1"
-CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2
+CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2 sentencepiece pyyaml
+MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install pymarian sentencepiece
+STUDENTS = "runs/students/teacher/model.pt"
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
 
 RIDGE = ("delta", "gated_delta", "mesa")
@@ -66,6 +68,12 @@ ENTRIES = [
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
     Entry("students", "quality.students", 50, needs=(MULTI30K,), timing=True),
+    Entry(
+        *("marian", "quality.marian", 200),
+        ("--marian", MARIAN, "--ct2", CT2),
+        timing=True,
+        needs=(MULTI30K, STUDENTS, MARIAN, CT2),
+    ),
     Entry(
         *("confidence", "quality.confidence", 6),
         ("--model", *GAP_MODELS, "--sets", "data/multi30k/test2016", "data/multi30k/test2017", f"{TATOEBA}/test"),

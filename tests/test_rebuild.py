@@ -14,7 +14,8 @@ pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
-TOOLS = {"rebuild", "tables", "run_queue", "speed.ct2_peer"}  # they answer no question themselves
+# They answer no question themselves.
+TOOLS = {"rebuild", "tables", "run_queue", "speed.ct2_peer", "quality.marian_peer"}
 WRITE = 'import sys\nopen("benchmarks/results/%s.md", "w").write("- commit: " + sys.argv[1] + "\\n")\n'
 
 

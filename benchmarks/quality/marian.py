@@ -1,0 +1,364 @@
+"""Which quality do our small models, Marian and CTranslate2 give per second of one core?
+
+Marian trains a Transformer on the text of the students (see students.py), in the same pieces. It then translates in
+Marian and, converted, in CTranslate2, in turns with the teacher and the students in onnx-int8. Seconds are those of the
+processor, from text to text.
+
+    python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python
+    python -m benchmarks.quality.marian --marian marian/bin/python --ct2 ct2/bin/python --report-only
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from sacrebleu import BLEU, CHRF
+
+from benchmarks.machine import peak_memory
+from benchmarks.quality.students import program
+from benchmarks.report import argument_parser, header, save, table, with_quartiles
+from benchmarks.runs import end_with_parent, read_records
+from nmt.data.text_files import read_lines
+from nmt.files.atomic import write_lines
+from nmt.text.tokenizer import SPECIALS, Tokenizer
+
+PEER = Path(__file__).with_name("marian_peer.py")
+OURS = ("teacher", "bahdanau-lstm-distilled", "located_memory-lstm-distilled", "located_memory-ssru-distilled")
+SIZES = {
+    "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
+    "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",
+}
+DECODERS = {
+    "attention": "",
+    "ssru": "--transformer-decoder-autoreg rnn --dec-cell ssru --dec-cell-base-depth 2 --dec-cell-high-depth 1",
+}
+CELLS = ("small-attention-distilled", "small-attention-original", "small-ssru-distilled", "tiny-ssru-distilled")
+# Post-norm: in a pre-norm decoder, Marian does not normalise the keys and values of self-attention; CTranslate2 does.
+TRAINING = """
+--type transformer --transformer-ffn-activation relu --tied-embeddings-all --output-omit-bias --transformer-dropout 0.2
+--transformer-postprocess-emb d --transformer-postprocess dan --label-smoothing 0.1 --cost-type ce-mean-words
+--optimizer-params 0.9 0.98 1e-9 --clip-norm 1 --learn-rate 0.0015 --lr-warmup 600 --lr-decay-inv-sqrt 600
+--exponential-smoothing 1e-3 --mini-batch 1000 --mini-batch-words 1000 --maxi-batch 1000 --max-length 100 --seed 1
+--shuffle-in-ram --workspace 1500 --data-threads 1 --overwrite --keep-best --valid-metrics bleu-segmented
+--valid-freq 500u --save-freq 500u --valid-mini-batch 64 --beam-size 1 --max-length-factor 2 --early-stopping 8
+--disp-freq 50 --quiet --quiet-translation --quiet-validation --dim-vocabs 0 0
+"""
+INT8 = ("intgemm8", "packed8avx512")
+JOBS = {
+    "words/s": {"batch": 32, "beam": 5},
+    "words/s greedy": {"batch": 32, "beam": 1},
+    "words/s, one line": {"batch": 1, "beam": 5},
+    "words/s, one line greedy": {"batch": 1, "beam": 1},
+}
+LINES = {32: 300, 1: 50}  # timed lines of test2016
+BASE = "CTranslate2 int8"
+MAX_POSITIONS = 1024
+
+
+class System(NamedTuple):
+    """A model in a program: the Python that runs it, the engine of marian_peer.py, and two folders."""
+
+    name: str
+    python: str
+    engine: str
+    folder: Path
+    trained: Path
+
+    def command(self) -> list[str]:
+        return [self.python, os.path.relpath(PEER), self.engine, str(self.folder)]
+
+
+def main() -> None:
+    parser = argument_parser(__doc__, "marian.md", rounds=5, runs="runs/marian", threads=None)
+    parser.add_argument("--marian", type=Path, required=True, help="a Python with pymarian and sentencepiece")
+    parser.add_argument("--ct2", type=Path, required=True, help="a Python with ctranslate2 and sentencepiece")
+    parser.add_argument("--students", type=Path, default=Path("runs/students"), help="default: %(default)s")
+    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS[:1], help="models of Marian")
+    parser.add_argument("--epochs", type=int, default=16, help="of Marian; default: %(default)s")
+    parser.add_argument("--report-only", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    for cell in () if args.report_only else args.cells:
+        train(cell, args)
+    systems = [ours(name, args) for name in OURS if (args.students / name / "summary.json").is_file()]
+    for cell in CELLS:
+        if (args.runs / cell / "model.npz.best-bleu-segmented.npz").is_file():
+            systems += export(cell, args)
+    source = [line.lower() for line in read_lines(args.data / "test2016.en.gz")]
+    write_lines(args.runs / "test.en", source)
+    records = args.output.parent / "records" / f"{args.output.stem}.jsonl"
+    scores = {system: scored(system, args, records) for system in systems}
+    rounds = [{system: timed(system, args.runs / "test.en") for system in systems} for _ in range(args.rounds)]
+    write_report(args, scores, rounds)
+
+
+def ours(name: str, args: Any) -> System:
+    """Export a run of students.py, unless this has been done."""
+    trained, folder = args.students / name, args.runs / f"{name}-int8"
+    if not folder.is_dir():
+        program("export", f"model={trained}", f"output={folder}", "engine=onnx-int8")
+    return System(f"{name.replace('-', ', ')}, onnx-int8", sys.executable, "nmt", folder, trained)
+
+
+def train(cell: str, args: Any) -> None:
+    """Train a model with Marian. A training that was stopped continues."""
+    size, decoder, name = cell.split("-")
+    text, folder = write_pieces(name, args), args.runs / cell
+    folder.mkdir(exist_ok=True)
+    files = [f"--{part}-sets {text / part}.src {text / part}.tgt" for part in ("train", "valid")]
+    options = [*files, f"--vocabs {text / 'vocab.yml'} {text / 'vocab.yml'}", f"--model {folder / 'model.npz'}"]
+    options += [f"--valid-log {folder / 'valid.log'} --log {folder / 'train.log'} --cpu-threads 1"]
+    words = " ".join([*options, SIZES[size], DECODERS[decoder], TRAINING.replace("\n", " "), f"--after {args.epochs}e"])
+    subprocess.run(
+        [args.marian, PEER, "train", words], check=True, env=environment(args.marian), preexec_fn=end_with_parent
+    )
+
+
+def write_pieces(name: str, args: Any) -> Path:
+    """Write the training text ``original`` or ``distilled``, and the validation text, as pieces; return the folder."""
+    folder: Path = args.runs / name
+    model = args.students / ("teacher" if name == "original" else OURS[1]) / "data" / "source.model"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(model, folder / "pieces.model")
+    tokenizer = Tokenizer.from_file(model)
+    distilled = args.students / "distilled"
+    for side, language in (("src", "en"), ("tgt", "de")):
+        original = args.data / f"train.{language}.gz"
+        files = {"train": original if name == "original" else distilled / f"train.{side}"}
+        files["valid"] = args.data / f"valid.{language}.gz"
+        for part, file in files.items():
+            lines = (" ".join(tokenizer.pieces(tokenizer.encode(line.lower()))) for line in read_lines(file))
+            write_lines(folder / f"{part}.{side}", lines)
+    entries = ["</s>", "<unk>", *tokenizer.pieces(range(len(SPECIALS), len(tokenizer)))]
+    words = (f"{json.dumps(entry, ensure_ascii=False)}: {number}" for number, entry in enumerate(entries))
+    write_lines(folder / "vocab.yml", words)
+    return folder
+
+
+def export(cell: str, args: Any) -> Iterator[System]:
+    """Write the folders of a model for each program, and yield what translates with them."""
+    size, decoder, name = cell.split("-")
+    text, folder = args.runs / name, args.runs / cell
+    title = f"{size} Transformer, {decoder}, {name}"
+    best = folder / "model.npz.best-bleu-segmented.npz"
+    for kind in ("float32", *INT8):
+        output = args.runs / f"{cell}-{kind}"
+        output.mkdir(exist_ok=True)
+        for file in ("pieces.model", "vocab.yml"):
+            shutil.copy(text / file, output)
+        if kind == "float32":
+            shutil.copy(best, output / "model.npz")
+        else:
+            files = ["-f", best, "-t", output / "model.bin", "--vocabs", *[text / "vocab.yml"] * 2]
+            call(args.marian.with_name("pymarian"), "convert", *files, "--gemm-type", kind)
+        yield System(f"Marian {kind}, {title}", str(args.marian), "marian", output, folder)
+    if decoder != "attention":
+        return  # CTranslate2 does not read SSRU decoders
+    converted = folder / "ct2.npz"
+    np.savez(converted, **with_positions(best))
+    output = args.runs / f"{cell}-ct2-int8"
+    files = ["--model_path", converted, "--vocab_paths", *[text / "vocab.yml"] * 2, "--output_dir", output]
+    call(args.ct2.with_name("ct2-marian-converter"), *files, "--quantization", "int8", "--force")
+    shutil.copy(text / "pieces.model", output)
+    yield System(f"CTranslate2 int8, {title}", str(args.ct2), "ct2", output, folder)
+
+
+def with_positions(file: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a model of Marian 1.12.42, changed so that CTranslate2 4.8.5 computes the same.
+
+    Its converter expects a single zero behind the settings, and computes positions with size / 2 in place of
+    size / 2 − 1.
+    """
+    with np.load(file) as arrays:
+        model = dict(arrays)
+    settings = model["special:model.yml"]
+    model["special:model.yml"] = settings[: np.flatnonzero(settings)[-1] + 2]
+    half = model["Wemb"].shape[1] // 2
+    angles = np.outer(np.arange(MAX_POSITIONS), 10_000.0 ** (-np.arange(half) / (half - 1)))
+    model["Wpos"] = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+    return model
+
+
+def call(*words: str | Path) -> None:
+    subprocess.run(words, check=True, capture_output=True, env=environment(words[0]))
+
+
+def environment(python: str | Path) -> dict[str, str]:
+    """Return the environment of a program with one thread, without our packages unless it runs in our Python."""
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    if str(python) != sys.executable:
+        variables.pop("PYTHONPATH", None)
+    return variables
+
+
+@contextmanager
+def started(system: System) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        system.command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(system.python),
+    )
+    try:
+        yield process
+    finally:
+        process.communicate()
+
+
+def ask(process: subprocess.Popen[str], job: dict[str, Any]) -> dict[str, float]:
+    """Return the answer of marian_peer.py to a job."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps({"output": None, **job}) + "\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        sys.exit(f"{process.args!r}: ended without an answer")
+    seconds: dict[str, float] = json.loads(answer)
+    return seconds
+
+
+def scored(system: System, args: Any, file: Path) -> dict[str, float]:
+    """Return the scores of a system. They are kept in ``file``, until the model changes."""
+    records = {record["name"]: record for record in read_records(file, "name")}
+    checksum = 0
+    for part in sorted(system.folder.iterdir()):
+        checksum = zlib.crc32(part.read_bytes(), checksum)
+    if records.get(system.name, {}).get("checksum") != checksum:
+        scores = score(system, args.runs / "test.en", args.data)
+        records[system.name] = {"name": system.name, "checksum": checksum, "scores": scores}
+        file.parent.mkdir(exist_ok=True)
+        write_lines(file, [json.dumps(record) for record in records.values()])
+    kept: dict[str, float] = records[system.name]["scores"]
+    return kept
+
+
+def score(system: System, source: Path, data: Path) -> dict[str, float]:
+    """Return size and parameters of a system, and the scores of its translations of test2016."""
+    references = list(read_lines(data / "test2016.de.gz"))
+    scores = {"megabytes": sum(file.stat().st_size for file in system.folder.iterdir()) / 1e6}
+    scores["parameters"] = parameters(system.trained)
+    with started(system) as process:
+        for beam in (5, 1):
+            output = source.with_name(f"test.{beam}.de")
+            ask(process, {"input": str(source), "output": str(output), "lines": None, "batch": 32, "beam": beam})
+            lines = list(read_lines(output, allow_empty=True))
+            scores[f"bleu_{beam}"] = BLEU(lowercase=True).corpus_score(lines, [references]).score
+            scores[f"chrf_{beam}"] = CHRF(lowercase=True).corpus_score(lines, [references]).score
+    return scores
+
+
+def parameters(folder: Path) -> int:
+    """Return the number of parameters of a run of the toolkit or of Marian."""
+    if (folder / "model.pt").is_file():
+        weights = torch.load(folder / "model.pt", weights_only=True)["weights"]
+        return sum({weight.data_ptr(): weight.numel() for weight in weights.values()}.values())
+    with np.load(folder / "model.npz.best-bleu-segmented.npz") as arrays:
+        return sum(arrays[name].size for name in arrays.files if not name.startswith("special:"))
+
+
+def timed(system: System, source: Path) -> dict[str, float]:
+    """Return the words per second of each job, those of the clock, peak RAM and the seconds to the first line."""
+    lines = [len(line.split()) for line in read_lines(source)]
+    with started(system) as process:
+        first = ask(process, {"input": str(source), "lines": 1, "batch": 1, "beam": 5})
+        measured = {"first line": first["start"]}
+        ask(process, {"input": str(source), "lines": 64, "batch": 32, "beam": 5})  # warm up
+        for name, job in JOBS.items():
+            count = LINES[job["batch"]]
+            seconds = ask(process, {"input": str(source), "lines": count, **job})
+            measured[name] = sum(lines[:count]) / seconds["processor"]
+            measured[f"{name}, clock"] = sum(lines[:count]) / seconds["clock"]
+        measured["RAM"] = peak_memory(process.pid) / 2**20
+    return measured
+
+
+def write_report(
+    args: Any, scores: dict[System, dict[str, float]], rounds: Sequence[dict[System, dict[str, float]]]
+) -> None:
+    """Write the table, the plot and the measured values of each round."""
+    base = next((system for system in scores if system.name.startswith(BASE)), next(iter(scores)))
+    columns = ["model", "parameters", "MB", "BLEU", "chrF", "BLEU greedy", "chrF greedy"]
+    columns += [word for name in JOBS for word in (name, name.replace("words/s", "ratio"))]
+    columns += ["RAM, MB", "first line, s"]
+    rows, points = [], []
+    for system, quality in scores.items():
+        times = {name: [part[system][name] for part in rounds] for name in rounds[0][system]}
+        row = [system.name, f"{quality['parameters'] / 1e6:.1f} M", f"{quality['megabytes']:.1f}"]
+        row += [f"{quality[f'{key}_{beam}']:.2f}" for beam in (5, 1) for key in ("bleu", "chrf")]
+        for name in JOBS:
+            ratios = [part[system][name] / part[base][name] for part in rounds]
+            row += [f"{median(times[name]):,.0f}", with_quartiles(ratios)]
+        rows.append([*row, f"{max(times['RAM']):.0f}", f"{median(times['first line']):.2f}"])
+        points += [(system, name, quality[f"bleu_{JOBS[name]['beam']}"], median(times[name])) for name in JOBS]
+    draw(points, args.output.with_suffix(".png"))
+    shares = [
+        part[system][f"{name}, clock"] / part[system][name] for part in rounds for system in part for name in JOBS
+    ]
+    facts = [
+        "test2016, lower-cased, pieces of the students; BLEU and chrF of all lines with beam 5, and with greedy search",
+        "words/s: source words per second of processor time on one thread, from text to text, beam 5 or greedy, in "
+        f"batches of 32 (the first {LINES[32]} lines) or one line at a time (the first {LINES[1]}); two cores: not run",
+        f"{args.rounds} rounds, in each of which every model starts, translates and ends; ratio: to {base.name} in the "
+        "same round, median (quartiles)",
+        f"beside other work: the processes got {median(shares):.0%} of a core, so seconds of the clock say nothing",
+        "RAM: highest of a process; first line: processor time from the start of Python to the first translation",
+        *(f"{cell}: {progress(args.runs / cell)}" for cell in CELLS),
+        f"CT2_FORCE_CPU_ISA: {os.environ.get('CT2_FORCE_CPU_ISA', 'not set')}",
+        *(
+            f"{system.name}: `{' '.join([Path(system.python).name, *system.command()[1:]])}`, jobs on stdin"
+            for system in scores
+        ),
+    ]
+    save(args.output, [*header("Small models beside Marian and CTranslate2", *facts), *table(columns, rows)])
+
+
+def progress(folder: Path) -> str:
+    """Return how long Marian trained a model."""
+    file = folder / "model.npz.progress.yml"
+    if not file.is_file():
+        return "not run"
+    state = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return f"{state['batches']:,} updates, {state['epochs']} epochs begun"
+
+
+def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None:
+    """Draw BLEU against words per second, in batches and line by line; hollow: greedy."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    names = [*dict.fromkeys(system.name for system, *_ in points)]
+    markers = {"nmt": "o", "marian": "s", "ct2": "^"}
+    for system, job, bleu, speed in points:
+        panel, greedy = panels[int(JOBS[job]["batch"] == 1)], JOBS[job]["beam"] == 1
+        colour = f"C{names.index(system.name) % 10}"
+        style = {"marker": markers[system.engine], "color": colour, "linestyle": "none"}
+        label = None if greedy else system.name
+        panel.plot(speed, bleu, label=label, markerfacecolor="none" if greedy else colour, **style)
+    for panel, title in zip(panels, ("batches of 32", "one line at a time"), strict=True):
+        panel.set(title=title, xlabel="source words per second of processor time", xscale="log")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("BLEU of test2016 (hollow: greedy)")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8, frameon=False
+    )
+    figure.savefig(file, dpi=100)
+
+
+if __name__ == "__main__":
+    main()

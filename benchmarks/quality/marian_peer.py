@@ -1,0 +1,98 @@
+"""Train Marian, or translate with Marian, CTranslate2 or the toolkit; marian.py starts this.
+
+It runs in any Python that has the program and sentencepiece. A folder to translate with holds the model and
+``pieces.model``, except for the toolkit's, which nmt-export writes. A job is a line of JSON on stdin, and so is its
+answer on stdout: the seconds since the process started and those of the job, of the processor and of the clock.
+
+    python marian_peer.py marian FOLDER
+    {"input": "test.en", "output": "test.de", "lines": 100, "batch": 32, "beam": 5}
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MEAN_PIECES = 16  # of a source line; the toolkit counts the pieces of a batch, not its lines
+
+
+def main() -> None:
+    engine, folder = sys.argv[1:3]
+    if engine == "train":
+        from pymarian import Trainer
+
+        Trainer(folder).train()
+        return
+    translate = {"marian": marian, "ct2": ct2, "nmt": nmt}[engine](Path(folder))
+    for request in sys.stdin:
+        job = json.loads(request)
+        lines = Path(job["input"]).read_text(encoding="utf-8").splitlines()[: job["lines"]]
+        processor, clock = time.process_time(), time.perf_counter()
+        batch = job["batch"]
+        groups = [lines] if batch > 1 else [[line] for line in lines]
+        translations = [text for group in groups for text in translate(group, batch, job["beam"])]
+        now = time.process_time()
+        answer = {"start": now, "processor": now - processor, "clock": time.perf_counter() - clock}
+        if job["output"]:
+            Path(job["output"]).write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+        print(json.dumps(answer), flush=True)
+
+
+def marian(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+    from pymarian import Translator
+
+    encode, decode = pieces(folder)
+    model = next(path for path in folder.iterdir() if path.name in ("model.npz", "model.bin"))
+    vocabulary = folder / "vocab.yml"
+    options = (
+        "--cpu-threads 1 --mini-batch 32 --maxi-batch 100 --maxi-batch-sort src --workspace 128 --normalize 1 --quiet"
+    )
+    translator = Translator(f"--models {model} --vocabs {vocabulary} {vocabulary} {options}")
+
+    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
+        sources = [" ".join(encode(line)) for line in lines]
+        return [decode(target.split()) for target in translator.translate(sources, beam_size=beam)]
+
+    return translate
+
+
+def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+    import ctranslate2
+
+    encode, decode = pieces(folder)
+    translator = ctranslate2.Translator(str(folder), compute_type="default", inter_threads=1, intra_threads=1)
+
+    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
+        sources = [encode(line) for line in lines]
+        results = translator.translate_batch(sources, beam_size=beam, max_batch_size=batch, batch_type="examples")
+        return [decode(result.hypotheses[0]) for result in results]
+
+    return translate
+
+
+def nmt(folder: Path) -> Callable[[list[str], int, int], list[str]]:
+    from nmt import Translator
+    from nmt.search.options import SearchOptions
+
+    translator = Translator.load(folder, engine="onnx-int8", threads=1)
+
+    def translate(lines: list[str], batch: int, beam: int) -> list[str]:
+        translator.max_tokens = MEAN_PIECES * max(batch, 32)
+        return translator.texts(lines, SearchOptions(beam_size=beam))
+
+    return translate
+
+
+def pieces(folder: Path) -> tuple[Callable[[str], list[str]], Callable[[list[str]], str]]:
+    """Return functions that turn a lower-cased line into pieces, and pieces into a line."""
+    from sentencepiece import SentencePieceProcessor
+
+    model = SentencePieceProcessor(model_file=str(folder / "pieces.model"))
+    return (lambda line: model.encode(line, out_type=str)), model.decode
+
+
+if __name__ == "__main__":
+    main()
