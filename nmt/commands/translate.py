@@ -40,7 +40,7 @@ HELP = f"""nmt-translate: translate text, one line in, one line out, in the same
   nmt-translate model=runs/demo search.glossary=terms.tsv                 use these terms; search.keep_placeholders=true
                                                         keeps numbers, addresses, {{name}} and `code`
   nmt-translate model=runs/demo search.sentences=en < report.txt          several sentences per line, each on its own
-  nmt-translate model=runs/demo format=html input=page.html output=seite.html     also format=srt and format=po
+  nmt-translate model=runs/demo format=html input=page.html output=seite.html     also markdown, srt and po
   nmt-translate model=runs/demo engine=onnx             run the graphs that nmt-export wrote, without torch
   nmt-translate model=[runs/a,runs/b]                   an ensemble of models with one vocabulary
   nmt-translate model=runs/demo prefix=begin.txt        each translation begins with a line of this file
@@ -67,7 +67,7 @@ class Translate(ModelOptions):
     input: str | None
     memory: str | None
     output: str | None
-    format: Literal["text", "html", "srt", "po"]
+    format: Literal["text", "html", "markdown", "srt", "po"]
     scores: Scores
     alignments: str | None
     prefix: str | None
@@ -220,18 +220,21 @@ def _translate_all(
 
 
 def _translate_document(translator: Translator, options: Translate, write: Callable[[Iterable[str]], None]) -> None:
-    """Translate a document: a page, subtitles or messages. A sentence that cannot be translated stays as it is."""
+    """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
     from nmt.documents.catalogue import Catalogue
+    from nmt.documents.markdown import Markdown
     from nmt.documents.segments import Segments, split_text
     from nmt.documents.subtitles import split_subtitles
 
     name = options.input or STDIN
     lines = [*read_lines(options.input or "-", allow_empty=True)]
-    segments: Segments | Catalogue
+    segments: Segments | Catalogue | Markdown
     search = options.search
     if options.format == "po":
         segments = Catalogue("\n".join(lines), name)
         search = replace(search, keep_placeholders=True)
+    elif options.format == "markdown":
+        segments = Markdown("\n".join(lines))
     elif options.format == "srt":
         segments = split_subtitles(lines, name)
     else:

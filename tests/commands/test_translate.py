@@ -84,6 +84,8 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     times = "00:00:01,000 --> 00:00:02,000"
     cues = f"1\n{times}\nthe dog\n\n2\n{times}\n".encode()
     lines = call(translate, f"model={model}", "format=srt", stdin=cues).lines
+    notes = call(translate, f"model={model}", "format=markdown", stdin=b"# the **dog**\n\n```\na cat\n```\n").lines
+    assert notes[0].startswith("# ") and notes[0] != "# the **dog**" and notes[1:] == ["", "```", "a cat", "```"]
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
 
 

@@ -1,0 +1,193 @@
+"""Markdown (CommonMark with tables): its text as lines of HTML, in which each mark is a tag, and back."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from nmt.errors import UserError
+from nmt.inference.markup import MARKUP
+
+FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
+SOFT_BREAK = re.compile(r" *\n *")
+HARD_BREAK = re.compile(r"(?: {2,}|\\)\n *")
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+AUTOLINK = re.compile(r"<[^<>\s]+>")
+QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)"""
+TARGET = re.compile(  # of a link: (address "title"), [label], or nothing
+    rf"\](?:\(\s*(?:<[^<>\n]*>|[^\s()<]*(?:\([^\s()]*\)[^\s()]*)*)(?:\s+(?:{QUOTED}))?\s*\)|\[[^\[\]]*\])?", re.DOTALL
+)
+PATTERNS = {"softbreak": SOFT_BREAK, "hardbreak": HARD_BREAK, "code_inline": CODE, "link_close": TARGET}
+TEXTS = ("text", "text_special", "softbreak")
+EMPHASIS = ("em", "strong", "s")
+EMPTY = re.compile(r"<(nmt-\d+)></\1>")
+SPECIAL = re.compile(r"([\\`*\[\]<~|]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|!$)")
+BLOCK_MARK = re.compile(r"\A(\d{1,9}(?=[.)])|(?=[-+#>=]))(.)", re.DOTALL)  # such as 1. or #
+
+
+class Mark(NamedTuple):
+    """A mark as Markdown writes it, and the tokens that markdown-it-py reads in its place."""
+
+    text: str
+    tokens: tuple[str, ...]
+
+
+class Unit(NamedTuple):
+    """A part of a document that is translated: where it is, as a line of HTML, and its marks by their tags."""
+
+    start: int
+    stop: int
+    line: str
+    marks: dict[str, Mark]
+
+
+class Markdown:
+    """A document in Markdown. Raises UserError if the package markdown-it-py is not installed."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            from markdown_it import MarkdownIt
+        except ImportError:
+            fix = "install the extra: pip install 'nmt-memory-attention[markdown]'"
+            raise UserError(f"format=markdown: the package markdown-it-py is not installed; {fix}") from None
+        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+        self._text = text.replace("\r", " ")
+        self._references: dict[str, Any] = {}
+        self._units = [*self._find_units()]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines to translate."""
+        return [unit.line for unit in self._units]
+
+    def fill(self, translations: Sequence[str]) -> str:
+        """Return the document with these translations of its lines. An unchanged line stays as it was."""
+        filled = ""
+        end = 0
+        for unit, translation in zip(self._units, translations, strict=True):
+            filled += self._text[end : unit.start]
+            end = unit.stop
+            is_new = translation != unit.line
+            filled += self._written(translation, unit.marks) if is_new else self._text[unit.start : end]
+        return filled + self._text[end:]
+
+    def _find_units(self) -> Iterator[Unit]:
+        matter = FRONT_MATTER.match(self._text)
+        first = matter.end() if matter else 0
+        lines = self._text[first:].split("\n")
+        starts = [*accumulate((len(line) + 1 for line in lines), initial=first)]
+        tokens = self._parser.parse(self._text[first:], self._references)
+        row = end = -1
+        for before, token in zip(tokens, tokens[1:], strict=False):
+            if token.type != "inline" or token.map is None:
+                continue
+            parts = token.content.split("\n")
+            top = token.map[0]
+            if before.type in ("td_open", "th_open"):
+                columns = [lines[top].find(parts[0], end if top == row else 0)]
+                row = top
+                end = columns[0] + len(parts[0])
+            else:
+                columns = [line.rfind(part) for line, part in zip(lines[top:], parts, strict=False)]
+            fragment = _fragment(token.content, token.children or [])
+            if fragment is None or min(columns) < 0 or not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
+                continue
+            stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])
+            yield Unit(starts[top] + columns[0], stop, *fragment)
+
+    def _written(self, translation: str, marks: dict[str, Mark]) -> str:
+        """Return a translation as Markdown: emphasis that it cannot express beside these words is left out."""
+        emphasised = {tag: mark for tag, mark in marks.items() if mark.tokens[0].split("_")[0] in EMPHASIS}
+        before = ""
+        while before != translation:
+            before = translation
+            translation = EMPTY.sub(lambda tags: "" if f"<{tags[1]}>" in emphasised else tags[0], translation)
+        underscored = {
+            tag: mark._replace(text="_") if mark.tokens[0].startswith("em_") else mark for tag, mark in marks.items()
+        }
+        plain = marks | dict.fromkeys(emphasised, Mark("", ()))
+        for choice in (marks, underscored, plain):
+            text, expected = _markdown(translation, choice)
+            if self._tokens(text) == expected:
+                break
+        return text
+
+    def _tokens(self, text: str) -> list[str]:
+        [inline] = self._parser.parseInline(text, self._references)
+        return [token.type for token in inline.children or [] if token.type not in TEXTS]
+
+
+def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]] | None:
+    """Return text with Markdown as HTML, and the mark of each tag; None if a part of it cannot be found again."""
+    line = ""
+    marks = dict[str, Mark]()
+    open_marks = list[tuple[int, int]]()  # number, and end in the source
+    at = 0
+    rest = iter([token for token in tokens if token.type != "text" or token.content])
+    for token in rest:
+        length = _length(token, content, at)
+        if not length:
+            return None
+        source = SOFT_BREAK.sub(" ", content[at : at + length])
+        at += length
+        types: tuple[str, ...] = (token.type,)
+        if token.type in TEXTS:
+            line += html.escape(token.content, quote=False) if token.type != "softbreak" else " "
+            continue
+        if token.type == "html_inline":
+            line += source
+            continue
+        if token.markup == "autolink":
+            types = (token.type, next(rest) and next(rest).type)  # without its text
+            tag = f"<code>nmt-{len(marks)}</code>"
+        elif token.type == "code_inline":
+            tag = f"<code>nmt-{len(marks)}</code>"
+        elif token.type.endswith("_close"):
+            number, start = open_marks.pop()
+            tag = f"</nmt-{number}>"
+            if source in ("]", "][]"):  # the text is the label of an address, and must remain there
+                source = f"][{SOFT_BREAK.sub(' ', content[start : at - length])}]"
+        elif token.type.endswith("_open"):
+            open_marks.append((len(marks), at))
+            tag = f"<nmt-{len(marks)}>"
+        else:
+            tag = f"<nmt-{len(marks)}/>"
+        marks[tag] = Mark("\\\n" if token.type == "hardbreak" else source, types)
+        line += tag
+    return (line, marks) if at == len(content) else None
+
+
+def _length(token: Any, content: str, at: int) -> int:
+    """Return the length of a token in its source, which begins at ``at``; 0 if it is not there."""
+    pattern = AUTOLINK if token.markup == "autolink" else PATTERNS.get(token.type)
+    if pattern is None:
+        source = {"link_open": "[", "image": f"![{token.content}"}.get(token.type) or token.markup or token.content
+        if not content.startswith(source, at):
+            return 0
+        if token.type != "image":
+            return len(source)
+        target = TARGET.match(content, at + len(source))
+        return len(source) + len(target[0]) if target else 0
+    match = pattern.match(content, at)
+    return len(match[0]) if match else 0
+
+
+def _markdown(translation: str, marks: dict[str, Mark]) -> tuple[str, list[str]]:
+    """Return HTML as Markdown, and the tokens other than text that it should have."""
+    tags = "|".join([*map(re.escape, marks), MARKUP.pattern])
+    text = ""
+    tokens = list[str]()
+    for number, piece in enumerate(re.split(f"({tags})", translation, flags=re.DOTALL)):
+        if number % 2:
+            mark = marks.get(piece) or Mark(piece, ("html_inline",))
+            text += mark.text
+            tokens += mark.tokens
+        else:
+            piece = SPECIAL.sub(r"\\\1", html.unescape(piece))
+            if not text or text.endswith("\n"):  # where a list or a heading could begin
+                piece = BLOCK_MARK.sub(r"\1\\\2", piece.lstrip())
+            text += piece
+    return text, tokens

@@ -1,0 +1,155 @@
+"""Markdown: blocks, code and links stay, marks are balanced, and unchanged lines give the document back."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inference.test_markup import translated
+
+pytest.importorskip("markdown_it")
+
+from markdown_it import MarkdownIt  # noqa: E402
+from markdown_it.token import Token  # noqa: E402
+
+from nmt.documents.markdown import Markdown  # noqa: E402
+from nmt.errors import UserError  # noqa: E402
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+PIECES = st.sampled_from(
+    'a|dog|Zoë\'s|x_y|**|*|_|__|***|~~|`c *d*`|``a ` b``|[|](u)|](u_(v) "t")|[r]|![i](s)|<b>|</b>|<https://a.b>|\\*|&amp;'
+    "|!|#|1.|-|(|).|  \n|\n|\\\n| | |.".split("|")
+)
+INLINE = st.lists(PIECES, min_size=1, max_size=14).map("".join)
+MARKED = st.recursive(
+    st.sampled_from(["dog", "a", "runs.", "`c *d*`", "![i](s)", "<https://a.b>", '"x"']),
+    lambda inside: st.tuples(
+        st.sampled_from([("**", "**"), ("*", "*"), ("_", "_"), ("~~", "~~"), ("[", '](u_(v) "t")'), ("[", "][r]")]),
+        st.lists(inside, min_size=1, max_size=3).map(" ".join),
+    ).map(lambda parts: parts[0][0] + parts[1] + parts[0][1]),
+    max_leaves=8,
+)
+BLOCKS = st.sampled_from(["", "# ", "> ", "- ", "1. ", "    ", "| a | ", "```\n", "---\n", "> - "])
+OUTPUT = st.lists(
+    st.sampled_from(
+        ["ein", "Hund", "läuft.", "*", "_x_", "[y](z)", "1.", "#", "`", "&amp;", "<b>", "!", "|", "~~", "\\"]
+    ),
+    min_size=1,
+    max_size=8,
+).map(" ".join)
+DEFINITION = "\n\n[r]: v\n"
+
+
+def tokens_of(text: str) -> list[Token]:
+    return [
+        part for token in PARSER.parse(text) for part in ([token] if token.type != "inline" else token.children or [])
+    ]
+
+
+def kept(tokens: list[Token]) -> Counter[tuple[str, str, str]]:
+    """Return what must stay: code, addresses, images and HTML."""
+    return Counter(
+        (token.type, token.content, str(token.attrs))
+        for token in tokens
+        if token.type in ("code_inline", "link_open", "image", "html_inline", "fence", "code_block", "html_block")
+    )
+
+
+def blocks(text: str) -> list[str]:
+    return [token.type for token in PARSER.parse(text)]
+
+
+@given(st.lists(st.tuples(BLOCKS, INLINE).map("".join), max_size=6).map("\n\n".join) | st.text(max_size=40))
+def test_unchanged_lines_give_the_document_back(text: str) -> None:
+    text += DEFINITION
+    document = Markdown(text)
+    assert document.fill(document.lines) == text.replace("\r", " ")
+
+
+@given(
+    block=st.sampled_from(["", "# ", "> ", "- ", "3) ", "| "]),
+    parts=st.lists(MARKED, min_size=1, max_size=4),
+    output=OUTPUT,
+    seed=st.integers(0, 50),
+)
+def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str], output: str, seed: int) -> None:
+    """Fill in arbitrary words, with arbitrary weights."""
+    text = (
+        f"{block}{' '.join(parts)}{' |' if block == '| ' else ''}\n" + ("|---|\n" if block == "| " else "") + DEFINITION
+    )
+    document = Markdown(text)
+    rng = np.random.default_rng(seed)
+    weights = rng.random((60, 120)) * (rng.random((60, 120)) < rng.choice([0.05, 1]))
+    filled = document.fill([translated(line, output, weights) for line in document.lines])
+    before, after = tokens_of(text), tokens_of(filled)
+    assert blocks(filled) == blocks(text) and kept(after) == kept(before)
+    if document.lines:  # no mark has become text, and no text a mark
+        text = "".join(token.content for token in after if token.type == "text").replace("https://a.b", "")
+        assert not Counter("".join(text.split())) - Counter(output)
+        emphasis = [
+            Counter(token.type for token in tokens if token.type.endswith("_open")) for tokens in (after, before)
+        ]
+        assert emphasis[0] <= emphasis[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "translation", "expected"),
+    [
+        ("a **dog**\n", "a <nmt-0>dog</nmt-0>", "ein <nmt-0>Hund</nmt-0>", "ein **Hund**\n"),
+        ("# a _dog_ #\n", "a <nmt-0>dog</nmt-0>", "<nmt-0>Hund</nmt-0> 1", "# _Hund_ 1 #\n"),
+        ("> two\n> lines\n", "two lines", "zwei Zeilen", "> zwei Zeilen\n"),
+        ("- run `x *y*` now\n", "run <code>nmt-0</code> now", "jetzt <code>nmt-0</code>", "- jetzt `x *y*`\n"),
+        ('see [a](u "t")', "see <nmt-0>a</nmt-0>", "<nmt-0>ein</nmt-0> x", '[ein](u "t") x'),
+        (
+            "[a b][] [r]\n\n[A B]: u\n[r]: v",
+            "<nmt-0>a b</nmt-0> <nmt-2>r</nmt-2>",
+            "<nmt-2>x</nmt-2>",
+            "[x][r]\n\n[A B]: u\n[r]: v",
+        ),
+        ("a  \nb", "a<nmt-0/>b", "x<nmt-0/> 1. y", "x\\\n1\\. y"),
+        # A translation has no marks itself.
+        ("a", "a", "1. x", "1\\. x"),
+        ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),
+        ("a [b](c)", "a <nmt-0>b</nmt-0>", "x!<nmt-0>y</nmt-0>", "x\\![y](c)"),
+        # Emphasis without words, or within a word, is left out; a link stays.
+        ("a **b** [c](d)", "a <nmt-0>b</nmt-0> <nmt-2>c</nmt-2>", "x <nmt-0></nmt-0><nmt-2></nmt-2>", "x [](d)"),
+        ("a _b_", "a <nmt-0>b</nmt-0>", "x<nmt-0>y</nmt-0>z", "xyz"),
+        ("*a* **b**", "<nmt-0>a</nmt-0> <nmt-2>b</nmt-2>", "<nmt-2>b</nmt-2><nmt-0>a</nmt-0>", "**b***a*"),
+        ("*a* **b**", "<nmt-0>a</nmt-0> <nmt-2>b</nmt-2>", "<nmt-2>b</nmt-2> <nmt-0>a</nmt-0>", "**b** *a*"),
+    ],
+)
+def test_marks_return_as_they_were(source: str, line: str, translation: str, expected: str) -> None:
+    document = Markdown(source)
+    assert document.lines == [line]
+    assert document.fill([translation]) == expected
+
+
+def test_blocks_without_text_stay() -> None:
+    text = "---\na: b\n---\n# Title\n\n```py\nx\n```\n\n    y\n\n<div>\nz\n</div>\n\n"
+    text += "| a | 1 |\n|---|---|\n| b \\| c | d |\n\n[r]: v\n***\n"
+    document = Markdown(text)
+    assert document.lines == ["Title", "a", "d"]
+    replaced = re.sub("Title|(?<=[|] )[ad](?= [|])", "X", text)
+    assert document.fill(["X"] * 3) == replaced
+
+
+@pytest.mark.parametrize(
+    "text", ["*" * 3000, "[" * 3000, "`a" * 2000, "[a](" * 2000, "![" * 2000, "<b" * 3000, "_a" * 3000]
+)
+def test_hostile_marks_take_little_time(text: str) -> None:
+    document = Markdown(text)
+    assert document.fill(document.lines) == text
+    document.fill([f"{line} x" for line in document.lines])
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    with pytest.raises(
+        UserError, match=r"^format=markdown: the package markdown-it-py is not installed; install .*\[markdown\]'$"
+    ):
+        Markdown("a")
