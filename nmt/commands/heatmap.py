@@ -20,7 +20,7 @@ from nmt.commands.options import (
 )
 from nmt.commands.streams import print_path, require_stdout
 from nmt.errors import UserError, counted, print_message
-from nmt.files.locks import own_folder
+from nmt.files.locks import own_folder, require_own
 from nmt.inference.engines import EngineName
 from nmt.inference.run_files import ALIGNMENTS
 from nmt.search.options import SearchOptions
@@ -28,7 +28,7 @@ from nmt.settings.bounds import Count
 
 if TYPE_CHECKING:
     from nmt.alignment.page import Example
-    from nmt.inference.forced_decoding import ForcedDecoding
+    from nmt.inference.forced_decoding import ForcedDecoding, Slots
     from nmt.inference.translation import Translation
     from nmt.inference.translator import Translator
 
@@ -57,6 +57,7 @@ to a cell, and a cell mixes the colours of its slots.
 In a picture, a side of more than 250 tokens is labelled with numbers from 0. A page skips pairs of more than 100,000
 cells."""
 
+FIX = "choose another output="
 BUSY = "is drawing into it; wait until it ends, or choose another output="
 WRITTEN = re.compile(rf"[0-9]{{4,}}\.(png|svg)|{re.escape(ALIGNMENTS)}")
 MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
@@ -108,15 +109,21 @@ def heatmap(options: Heatmap) -> None:
     translator = load_model(options.model, options.load_settings(engine=engine))
     require_attention(translator, f"model={options.model}")
     folder = Path(options.output)
-    with own_folder(folder, busy=BUSY, fix="choose another output=", names=WRITTEN):
-        signed = options.granularity == "piece" and translator.attention.signed
-        if options.slots:
-            files = _draw_slots(translator, options, sources, targets, folder)
-        else:
-            examples = list(_examples(translator, options, sources, targets, golds, signed))
-            files = _draw(examples, folder, options, translator, signed)
+    require_own(folder, fix=FIX, names=WRITTEN)
+    signed = options.granularity == "piece" and translator.attention.signed
+    # Before the folder is created: a model may have nothing to draw.
+    if options.slots:
+        files = _draw_slots([*_slots(translator, options, sources, targets)], folder, options, translator)
+    else:
+        examples = [*_examples(translator, options, sources, targets, golds, signed)]
+        files = _draw(examples, folder, options, translator, signed)
+    with own_folder(folder, busy=BUSY, fix=FIX, names=WRITTEN):
+        drawn = []
         for file in files:
             print_path(file)
+            drawn.append(file)
+        if options.format != "html":
+            _warn_of_other_pictures(folder, drawn, options)
 
 
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
@@ -195,11 +202,9 @@ def _draw(
     from nmt.files.atomic import write_lines
 
     origin = "own translation" if options.tgt is None else "force-decoded"
-    model = Path(options.model).resolve().name
-    source = Path(options.src).name
     if options.format == "html":
         examples = list(_page_examples(examples, options))
-        title = f"Alignments of {source} by {model}"
+        title = f"Alignments of {Path(options.src).name} by {Path(options.model).resolve().name}"
         note = f"{origin}, by {options.granularity}"
         page = alignment_page(
             examples, title=title, attention=translator.attention.name, note=note, signed=signed, heading=options.title
@@ -207,34 +212,26 @@ def _draw(
         write_lines(folder / ALIGNMENTS, page.rstrip("\n").split("\n"))
         yield folder / ALIGNMENTS
         return
-    files = []
     for example in examples:
         file = folder / f"{example.number:04}.{options.format}"
-        title = f"{model}, {translator.attention.name} attention\n{source}, line {example.number}, {origin}"
         save_heatmap(
             example.weights,
             example.source,
             example.target,
             file,
-            title=title if options.title else "",
+            title=_title(options, translator, "", f"{example.number}, {origin}"),
             signed=signed,
             gold=example.gold,
         )
-        files.append(file)
         yield file
-    _warn_of_other_pictures(folder, files, options)
 
 
-def _draw_slots(
-    translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None, folder: Path
-) -> Iterator[Path]:
-    """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
-    from nmt.alignment.heatmap import save_slots
-    from nmt.alignment.word_weights import piece_labels
+def _slots(
+    translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None
+) -> Iterator[tuple[int, Pair, Slots]]:
+    """Yield number, pair and weights of the slots of each pair. Raises UserError if they cannot be drawn."""
     from nmt.inference.forced_decoding import slot_weights
 
-    files = []
-    name = translator.attention.name
     if targets is None:
         translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
         targets = [translation.text for translation in translations]
@@ -242,15 +239,30 @@ def _draw_slots(
         slots = slot_weights(translator, sources[row], targets[row])
         if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive
             reason = "keeps every source state" if slots is None else "has negative weights"
+            name = translator.attention.name
             raise UserError(f"slots=true: {name} attention {reason}; use a model with slots, such as attention=memory")
-        file = folder / f"{row + 1:04}.{options.format}"
-        model = Path(options.model).resolve().name
-        title = f"{model}, {name} attention, slots\n{Path(options.src).name}, line {row + 1}"
+        yield row + 1, pair, slots
+
+
+def _draw_slots(
+    slots: list[tuple[int, Pair, Slots]], folder: Path, options: Heatmap, translator: Translator
+) -> Iterator[Path]:
+    """Draw which slot each weight comes from, and yield each file as soon as it is complete."""
+    from nmt.alignment.heatmap import save_slots
+    from nmt.alignment.word_weights import piece_labels
+
+    for number, pair, weights in slots:
+        file = folder / f"{number:04}.{options.format}"
         labels = (piece_labels(pair.source_tokens), piece_labels(pair.tokens))
-        save_slots(slots.write, slots.read, *labels, file, title=title if options.title else "")
-        files.append(file)
+        save_slots(*weights, *labels, file, title=_title(options, translator, ", slots", f"{number}"))
         yield file
-    _warn_of_other_pictures(folder, files, options)
+
+
+def _title(options: Heatmap, translator: Translator, what: str, line: str) -> str:
+    """Return the title of a picture, empty with ``title=false``."""
+    model = Path(options.model).resolve().name
+    title = f"{model}, {translator.attention.name} attention{what}\n{Path(options.src).name}, line {line}"
+    return title if options.title else ""
 
 
 def _warn_of_other_pictures(folder: Path, files: list[Path], options: Heatmap) -> None:

@@ -229,3 +229,4 @@ def test_slots_are_drawn_where_the_attention_has_them_and_no_weight_is_negative(
     else:
         with pytest.raises(UserError, match=f"slots=true: .* attention {problem}; use a model with slots"):
             heatmap(words)
+        assert not Path("o").exists()
