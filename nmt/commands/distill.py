@@ -6,24 +6,21 @@ import shlex
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from nmt.commands.options import ModelOptions, command, load_model, warn_of_line
-from nmt.commands.streams import GROUP, line_counter, line_writer, require_stdout
-from nmt.commands.translate import EMPTY, Translate, describe_scores, require_consistent, shard_results_of
+from nmt.commands.options import command, load_model
+from nmt.commands.streams import GROUP, line_writer, require_stdout
+from nmt.commands.translate import WorkerCount, WorkerOptions, describe_scores, shard_results_of
 from nmt.data.pair import Pair
 from nmt.data.text_files import iterate_lines, iterate_pairs
 from nmt.errors import UserError, counted, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.distillation import Distillation
-from nmt.inference.engines import EngineName
 from nmt.inference.scores import ignore_case
-from nmt.search.options import SearchOptions
-from nmt.settings.bounds import AtLeast, AtMost, Size
-from nmt.system.progress import Progress
+from nmt.settings.bounds import AtLeast, AtMost
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -47,7 +44,7 @@ FILES = ("train.src", "train.tgt")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distill(ModelOptions):
+class Distill(WorkerOptions):
     """The settings in conf/distill.yaml."""
 
     model: str | None
@@ -60,29 +57,16 @@ class Distill(ModelOptions):
     rejected: Literal["reference", "drop"]
     add_original: bool
     lowercase: bool | None
-    search: SearchOptions
-    slots: Size | None
-    engine: EngineName
-    shortlist: bool
-    workers: Annotated[int, AtLeast(1), AtMost(4096)]
-    cluster: Literal["ray"] | None
-    address: str | None
+    workers: WorkerCount
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
         if self.model is not None and self.translations is not None:
             raise UserError(f"translations={self.translations}: model={self.model} is given too; give only one of them")
         if self.search.n_best > 1:
             raise UserError(f"search.n_best={self.search.n_best}: each pair has one target; remove search.n_best=")
-
-    @property
-    def translate(self) -> Translate:
-        """The settings with which nmt-translate translates the sources in shards, with scores."""
-        shared = {field.name: getattr(self, field.name) for field in fields(Translate) if hasattr(self, field.name)}
-        return Translate(
-            **shared, input=self.src, memory=None, prefix=None, format="text", scores=True, alignments=None
-        )
 
 
 @command(HELP, Distill)
@@ -94,7 +78,6 @@ def distill(options: Distill) -> None:
         if options.model is None:
             rows = _finished(options)
         else:
-            require_consistent(options.translate)
             settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
             translator = load_model(options.model, settings)
             if options.min_score is not None:
@@ -129,21 +112,19 @@ def _translated(options: Distill, translator: Translator, shards: ExitStack) -> 
             waiting.append(group)
             yield [pair.source for pair in group]
 
-    progress = Progress(total=line_counter(options.src))
-    results = shards.enter_context(shard_results_of(translator, options.translate, groups()))
-
-    def rows() -> Iterator[tuple[Pair, str]]:
-        done = 0
-        for result in results:
-            warn = warn_of_line(options.src, EMPTY, first=done)
-            for row, reason in result.warnings:
-                warn(row, reason)
-            yield from zip(waiting.popleft(), result.output, strict=True)
-            done += result.lines
-            progress.show(done)
-        progress.close()
-
-    return rows()
+    results = shards.enter_context(
+        shard_results_of(
+            translator,
+            options,
+            groups(),
+            model=str(options.model),
+            input=options.src,
+            output=options.output,
+            workers=options.workers,
+            scores=True,
+        )
+    )
+    return (row for result in results for row in zip(waiting.popleft(), result.output, strict=True))
 
 
 def _write(rows: Iterator[tuple[Pair, str]], distillation: Distillation, folder: Path, *, add_original: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -57,10 +57,27 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
 EMPTY = "its translation is empty"
+WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(ModelOptions):
+class WorkerOptions(ModelOptions):
+    """The settings of a command whose workers can translate."""
+
+    search: SearchOptions
+    slots: Size | None
+    engine: EngineName
+    shortlist: bool
+    cluster: Literal["ray"] | None
+    address: str | None
+
+    def __post_init__(self) -> None:
+        if self.address is not None and self.cluster is None:
+            raise UserError(f"address={self.address}: belongs to a cluster; add cluster=ray, or remove address=")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translate(WorkerOptions):
     """The settings in conf/translate.yaml."""
 
     model: str | list[str]
@@ -71,16 +88,10 @@ class Translate(ModelOptions):
     scores: Scores
     alignments: str | None
     prefix: str | None
-    search: SearchOptions
-    slots: Size | None
-    engine: EngineName
-    shortlist: bool
-    workers: Annotated[int, AtLeast(1), AtMost(4096)] | None
-    cluster: Literal["ray"] | None
-    address: str | None
+    workers: WorkerCount | None
 
 
-def require_consistent(options: Translate) -> None:
+def _require_consistent(options: Translate) -> None:
     """Raise UserError if settings exclude each other."""
     _require_different_files(options)
     if options.format != "text":
@@ -91,8 +102,6 @@ def require_consistent(options: Translate) -> None:
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
     if options.memory is not None and options.slots is not None:
         raise UserError(f"slots={options.slots}: a stored memory has a fixed number of slots; remove slots=")
-    if options.address is not None and options.cluster is None:
-        raise UserError(f"address={options.address}: belongs to a cluster; add cluster=ray, or remove address=")
     if isinstance(options.model, list):
         for key in ("memory", "workers"):
             if (value := getattr(options, key)) is not None:
@@ -147,7 +156,7 @@ def _require_different_files(options: Translate) -> None:
 @command(HELP, Translate)
 def translate(options: Translate) -> None:
     """Write the translations."""
-    require_consistent(options)
+    _require_consistent(options)
     with ExitStack() as shards, ExitStack() as files:  # the shards of a call are deleted after its files are complete
         # Opened before the model is loaded, so that a wrong path fails at once.
         keep = options.workers is None  # workers keep the finished lines themselves
@@ -169,9 +178,25 @@ def translate(options: Translate) -> None:
         if options.workers is None:
             _translate_all(translator, options, prefixes, write, write_links)
             return
-        results = shards.enter_context(shard_results_of(translator, options, full_groups(options.input)))
+        assert isinstance(options.model, str)
+        results = shards.enter_context(
+            shard_results_of(
+                translator,
+                options,
+                full_groups(options.input),
+                model=options.model,
+                input=options.input,
+                output=f"{options.output}",
+                workers=options.workers,
+                scores=options.scores,
+                alignments=write_links is not None,
+            )
+        )
         del translator  # each worker loads its own
-        _write_results(results, options, write, write_links)
+        for result in results:
+            write(result.output)
+            if write_links is not None:
+                write_links(result.links)
 
 
 def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
@@ -265,51 +290,59 @@ def _total(options: Translate) -> Callable[[], float | None]:
     return lambda: len(memory_files(Path(options.memory or "")))
 
 
+@contextmanager
 def shard_results_of(
-    translator: Translator, options: Translate, groups: Iterable[list[str]]
-) -> AbstractContextManager[Iterator[Done]]:
-    """Return the results of the shards, one for each group of lines, as a context: see ``shard_results``."""
+    translator: Translator,
+    options: WorkerOptions,
+    groups: Iterable[list[str]],
+    *,
+    model: str,
+    input: str | None,
+    output: str,
+    workers: int,
+    scores: Scores,
+    alignments: bool = False,
+) -> Iterator[Iterator[Done]]:
+    """Yield the results of the shards, one for each group of lines of ``input``: see ``shard_results``.
+
+    Progress, and warnings about their lines, are printed on the way.
+    """
     from nmt.inference.shards import TranslateShard, shard_results
     from nmt.system.processes import ProcessWorkers, Workers
 
-    assert options.workers is not None and isinstance(options.model, str)
     threads = options.threads
     if threads is None:  # share the cores of this machine
-        threads = max(1, usable_cores() // options.workers) if options.cluster is None else 1
+        threads = max(1, usable_cores() // workers) if options.cluster is None else 1
     job = TranslateShard.of(
         translator,
-        Path(options.model),
+        Path(model),
         options.load_settings(shortlist=options.shortlist, slots=options.slots, threads=threads),
         search=options.search,
-        scores=options.scores,
-        alignments=options.alignments is not None,
+        scores=scores,
+        alignments=alignments,
     )
-    workers: Workers
+    pool: Workers
     if options.cluster is None:
-        workers = ProcessWorkers(job, options.workers)
+        pool = ProcessWorkers(job, workers)
     else:
         from nmt.inference.ray_actors import RayWorkers
 
-        workers = RayWorkers(job, options.workers, threads=threads, address=options.address)
-    return shard_results(translator, job, groups, workers, Path(f"{options.output}.shards"))
+        pool = RayWorkers(job, workers, threads=threads, address=options.address)
+    context = shard_results(translator, job, groups, pool, Path(f"{output}.shards"))
+    del translator  # each worker loads its own
+    with context as results:
+        yield _shown(results, input)
 
 
-def _write_results(
-    results: Iterable[Done],
-    options: Translate,
-    write: Callable[[Iterable[str]], None],
-    write_links: Callable[[Iterable[str]], None] | None,
-) -> None:
-    """Write the results of shards, in order, and print the warnings about their lines."""
-    progress = Progress(total=_total(options))
+def _shown(results: Iterable[Done], path: str | None) -> Iterator[Done]:
+    """Yield the results of shards of the file ``path``, and print warnings about its lines, and progress."""
+    progress = Progress(total=line_counter(path))
     done = 0
     for result in results:
-        warn = warn_of_line(options.input or STDIN, EMPTY, first=done)
+        warn = warn_of_line(path or STDIN, EMPTY, first=done)
         for row, reason in result.warnings:
             warn(row, reason)
-        write(result.output)
-        if write_links is not None:
-            write_links(result.links)
+        yield result
         done += result.lines
         progress.show(done)
     progress.close()
