@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from nmt.data.links import Link
 from nmt.data.text_files import read_lines
 from nmt.data.words import count_words, split_words
 from nmt.errors import UserError
 
+Entry = Callable[[str, str], tuple[str, str] | None]
+
 
 def read_lexicon(path: str | Path) -> Mapping[str, str]:
-    """Return the translation of each source word, which may have several words. A file is read again if it changes.
-
-    Raises UserError, with the line, for a line of another form and for a word with two different translations.
-    """
-    return _read(str(path), changed_at(path))
-
-
-def changed_at(path: str | Path) -> int | None:
-    """Return the time at which a file was changed last, in nanoseconds; None for anything else, such as a pipe."""
-    return os.stat(path).st_mtime_ns if os.path.isfile(path) else None
-
-
-@lru_cache(maxsize=1)
-def _read(path: str, changed: int | None) -> Mapping[str, str]:
-    """Return the lexicon in a file that was ``changed`` at this time: a server translates many short requests."""
-    lexicon: dict[str, str] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        source, _, target = line.partition("\t")
-        if count_words(source) != 1 or not target.strip() or "\t" in target:
-            raise UserError(f"{path}:{number}: {line!r:.80}: write one source word, a tab and its translation")
-        if lexicon.setdefault(source.strip(" "), target.strip(" ")) != target.strip(" "):
-            raise UserError(f"{path}:{number}: {line!r:.80}: the word has another translation above; keep one of them")
+    """Return the translation of each source word, which may have several words; see ``read_entries``."""
+    lexicon: dict[str, str] = read_entries(path, _word, "one source word, a tab and its translation", dict)
     return lexicon
+
+
+def _word(source: str, target: str) -> tuple[str, str] | None:
+    return (source.strip(" "), target.strip(" ")) if count_words(source) == 1 and target.strip() else None
+
+
+def read_entries(path: str | Path, entry: Entry, form: str, content: Callable[[dict[str, str]], Any]) -> Any:
+    """Return the ``content`` of a file with a source, a tab and its target on each line.
+
+    Blank lines count for nothing. ``entry`` returns the sides of a line, or None where they have not this ``form``. The
+    file is read again only if it has changed: a server translates many short requests. Raises UserError, with the line,
+    for a line of another form and for a source with two different targets.
+    """
+    changed = os.stat(path).st_mtime_ns if os.path.isfile(path) else None  # None for a pipe
+    return _read(str(path), changed, entry, form, content)
+
+
+@lru_cache(maxsize=2)
+def _read(path: str, changed: int | None, entry: Entry, form: str, content: Callable[[dict[str, str]], Any]) -> Any:
+    targets: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        source, _, target = line.partition("\t")
+        sides = None if "\t" in target else entry(source, target)
+        if sides is None:
+            raise UserError(f"{path}:{number}: {line!r:.80}: write {form}")
+        if targets.setdefault(*sides) != sides[1]:
+            raise UserError(f"{path}:{number}: {line!r:.80}: has another target above; keep one of them")
+    return content(targets)
 
 
 class LinkCounts:

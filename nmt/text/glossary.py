@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.data.lexicon import changed_at
-from nmt.data.text_files import read_lines
+from nmt.data.lexicon import read_entries
 from nmt.errors import UserError
 from nmt.text.writing import UNSPACED
 
@@ -87,12 +85,9 @@ def token_spans(line: str) -> list[tuple[int, int]]:
 
 
 def read_glossary(path: str | Path) -> Glossary:
-    """Return the glossary in a file, which is read again if it changes.
-
-    Each line has a source term, a tab and its target; a term without a target is kept. Blank lines count for nothing.
-    Raises UserError, with the line, for a line of another form and for a term with two different targets.
-    """
-    return _read(str(path), changed_at(path))
+    """Return the glossary in a file; see ``read_entries``. A term without a target is kept."""
+    glossary: Glossary = read_entries(path, _term, "a source term, a tab and its target", Glossary)
+    return glossary
 
 
 def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glossary | None:
@@ -105,29 +100,14 @@ def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glos
         return glossary
     targets = {} if glossary is None else dict(glossary.targets)
     for term, target in terms.items():
-        if not isinstance(term, str) or not isinstance(target, str) or not (key := _term(term)):
+        sides = _term(term, target) if isinstance(term, str) and isinstance(target, str) else None
+        if sides is None:
             raise UserError(f"terms: {(term, target)!r:.80}: not a source term and its text; change it")
-        targets[key] = " ".join(target.split())
+        targets.update([sides])
     return Glossary(targets)
 
 
-def _term(text: str) -> str:
-    """Return a source term with single spaces; empty if it has nothing to match."""
-    term = " ".join(text.split())
-    return term if term.removesuffix(STEM) else ""
-
-
-@lru_cache(maxsize=2)
-def _read(path: str, changed: int | None) -> Glossary:
-    targets: dict[str, str] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        source, _, target = line.partition("\t")
-        term = _term(source)
-        if not term or "\t" in target:
-            raise UserError(f"{path}:{number}: {line!r:.80}: write a source term, a tab and its target")
-        target = " ".join(target.split())
-        if targets.setdefault(term, target) != target:
-            raise UserError(f"{path}:{number}: {line!r:.80}: the term has another target above; keep one of them")
-    return Glossary(targets)
+def _term(source: str, target: str) -> tuple[str, str] | None:
+    """Return a source term and its target with single spaces; None if the term has nothing to match."""
+    term = " ".join(source.split())
+    return (term, " ".join(target.split())) if term.removesuffix(STEM) else None

@@ -104,7 +104,7 @@ def test_file_is_read_and_read_again_if_it_changes(tmp_path: Path) -> None:
         ("\tx", "write a source term, a tab and its target"),
         ("*\tx", "write a source term"),
         ("a\tb\tc", "write a source term"),
-        ("dog\tKöter", "the term has another target above; keep one of them"),
+        ("dog\tKöter", "has another target above; keep one of them"),
     ],
 )
 def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
