@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from nmt.inference.scores import sentence_chrf
 from nmt.inference.translation import Translation
 
 
@@ -17,9 +18,7 @@ def by_mean_chrf(translations: Sequence[Translation]) -> list[Translation]:
     Equal texts count as often as they are given, and only the best-scored one is returned. A text is compared with
     every other, so the time is quadratic in the number of different texts.
     """
-    from sacrebleu.metrics.chrf import CHRF
-
-    chrf = CHRF()
+    chrf = sentence_chrf()
     counts = Counter(translation.text for translation in translations)
     first: dict[str, Translation] = {}
     for translation in translations:
@@ -29,7 +28,7 @@ def by_mean_chrf(translations: Sequence[Translation]) -> list[Translation]:
         total = 100.0 * (counts[text] - 1)
         for other, count in counts.items():
             if other != text:
-                total += count * chrf.sentence_score(text, [other]).score
+                total += count * chrf(text, other)
         return total
 
     return sorted(first.values(), key=lambda translation: -utility(translation.text))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.inference.scores import sentence_chrf
 from nmt.inference.translation import Translation
 
 QUARTERS = 4
@@ -24,17 +25,11 @@ def calibrate(
     translations: Sequence[Translation], references: Sequence[str], *, lowercase: bool = False
 ) -> Calibration | None:
     """Compare the confidence of each line with its chrF; None for fewer than ``FEWEST_LINES`` lines."""
-    from sacrebleu.metrics.chrf import CHRF
-
     if len(translations) < FEWEST_LINES:
         return None
-    chrf = CHRF(lowercase=lowercase)
-    quality = np.array(
-        [
-            chrf.sentence_score(translation.text, [reference]).score
-            for translation, reference in zip(translations, references, strict=True)
-        ]
-    )
+    chrf = sentence_chrf(lowercase=lowercase)
+    pairs = zip(translations, references, strict=True)
+    quality = np.array([chrf(translation.text, reference) for translation, reference in pairs])
     confidence = np.array([translation.confidence for translation in translations])
     parts = np.array_split(np.argsort(confidence, kind="stable"), QUARTERS)
     quarters = [(float(confidence[part[-1]]), float(quality[part].mean())) for part in parts]

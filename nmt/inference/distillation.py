@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nmt.errors import UserError, counted
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.chrf import CHRF
+from nmt.inference.scores import sentence_chrf
 
 TEACHER = "translation of the teacher"
 SCORE = re.compile(r"(-?(?:\d+\.\d{6}|inf|nan))\t")  # as nmt-translate scores=true writes it before a translation
@@ -59,15 +57,13 @@ class Distillation:
                 )
             if not float(score[1]) >= self.min_score:
                 return f"score below {self.min_score:g}"
-        if self.min_chrf is not None and self._chrf.sentence_score(translation, [reference]).score < self.min_chrf:
+        if self.min_chrf is not None and self._chrf(translation, reference) < self.min_chrf:
             return f"chrF below {self.min_chrf:g}"
         return None
 
     @cached_property
-    def _chrf(self) -> CHRF:
-        from sacrebleu.metrics.chrf import CHRF
-
-        return CHRF(lowercase=self.lowercase)
+    def _chrf(self) -> Callable[[str, str], float]:
+        return sentence_chrf(lowercase=self.lowercase)
 
     @property
     def total(self) -> int:

@@ -166,6 +166,14 @@ def corpus_scores(
     return Scores(bleu_score, chrf_score, ter_score, signatures)
 
 
+def sentence_chrf(*, lowercase: bool = False) -> Callable[[str, str], float]:
+    """Return a function from a translation and its reference to its chrF in percent."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF(lowercase=lowercase)
+    return lambda translation, reference: metric.sentence_score(translation, [reference]).score
+
+
 def bleu_metric(tokenizer: str, *, lowercase: bool = False) -> BLEU:
     """Return sacrebleu's BLEU. Its attribute ``tokenizer`` is a function from a line to tokens between spaces."""
     from sacrebleu.metrics.bleu import BLEU
