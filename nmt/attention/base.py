@@ -124,13 +124,7 @@ class Attention(nn.Module):
 
     def check_length(self, length: Tensor) -> None:
         """Raise ValueError if a source of ``length`` (B,) states is longer than ``max_source_length``."""
-        if self.max_source_length is None or torch.compiler.is_compiling():  # a graph cannot branch on values
-            return
-        if (longest := int(length.max())) > self.max_source_length:
-            raise ValueError(
-                f"source of {longest:,} states: {type(self).__name__} holds at most {self.max_source_length:,}; "
-                "split the source, train on longer ones, or use another attention"
-            )
+        require_length(self, length, setting="attention")
 
     def read(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Return the context (B, Q, D) and read weights (B, Q, R) of queries (B, Q, H).
@@ -204,6 +198,21 @@ def require_queries(query: Tensor) -> None:
         raise ValueError(
             f"query of shape {tuple(query.shape)}: must be (batch, queries, size); "
             "use query[:, None] for one query per sentence"
+        )
+
+
+def require_length(module: Any, length: Tensor, *, setting: str) -> None:
+    """Raise ValueError if a source of ``length`` (B,) is longer than the ``max_source_length`` of a module.
+
+    ``setting`` chooses the module.
+    """
+    limit = module.max_source_length
+    if limit is None or torch.compiler.is_compiling():  # a graph cannot branch on values
+        return
+    if (longest := int(length.max())) > limit:
+        raise ValueError(
+            f"source of {longest:,} states: {type(module).__name__} holds at most {limit:,}; "
+            f"split the source, train on longer ones, or use another {setting}"
         )
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from nmt.attention.base import clear_padding
+from nmt.attention.base import clear_padding, require_length
 from nmt.self_attention.base import Projected, SelfAttention
 from nmt.settings.bounds import Count, Size
 
@@ -34,21 +34,10 @@ class LowRankSelfAttention(SelfAttention):
             nn.init.normal_(projection, std=1 / sqrt(slots))
 
     def both_sides(self, projected: Projected, mask: Tensor) -> Tensor:
-        self._check_length(mask)
+        require_length(self, mask.sum(1), setting="self_attention")
         position = torch.arange(mask.shape[1], device=mask.device).clamp(max=self.E.shape[1] - 1)
         keys, values = (
             weights[:, position] @ clear_padding(part, mask[:, None])
             for weights, part in ((self.E, projected.keys), (self.F, projected.values))
         )
         return scaled_dot_product_attention(projected.queries, keys, values)
-
-    def _check_length(self, mask: Tensor) -> None:
-        """Raise ValueError if a source is longer than the columns of E and F."""
-        assert self.max_source_length is not None
-        if torch.compiler.is_compiling():  # a graph cannot branch on values
-            return
-        if (longest := int(mask.sum(1).max())) > self.max_source_length:
-            raise ValueError(
-                f"source of {longest:,} states: LowRankSelfAttention holds at most {self.max_source_length:,}; split "
-                "the source, train on longer ones, or use another self_attention"
-            )
