@@ -148,8 +148,8 @@ def _as_typed(
     """
     config = change(deepcopy(composed))
     faults = list(check(config))
-    for word in arguments:
-        key = key_of(word)
+    words = {key_of(word): word for word in arguments}  # of a key that is given twice, the last one counts
+    for key, word in words.items():
         text = word.partition("=")[2]
         wrong = re.compile(rf"{re.escape(key)}(\[\d+\])?=.*: must be text", re.DOTALL)
         if not any(map(wrong.match, faults)):
