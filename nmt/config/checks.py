@@ -13,7 +13,7 @@ from nmt.errors import UserError
 from nmt.inference.run_files import CONFIG_FILE
 from nmt.inference.scores import EvaluationSettings
 from nmt.inference.sentences import splitter
-from nmt.search.options import REWRITES, SearchOptions
+from nmt.search.options import ALIGNING, SearchOptions
 from nmt.settings.build import build
 from nmt.text.glossary import read_glossary
 from nmt.training.settings import Train
@@ -80,11 +80,8 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
 def _search_conflicts(settings: Train) -> Iterator[str]:
     """Yield what the search for the test set needs and does not have."""
     search = settings.search
-    reasons = {"coverage_penalty": "covers nothing"}
-    for name in ("coverage_penalty", *REWRITES):
-        if (value := getattr(search, name)) and not _reads_source(settings):
-            value, reason = str(value).replace("True", "true"), reasons.get(name, "aligns no words")
-            yield (f"search.{name}={value}: a model without attention {reason}; remove it or choose another attention")
+    for setting in () if _reads_source(settings) else search.settings(ALIGNING):
+        yield f"{setting}: a model without attention aligns no words; remove it or choose another attention"
     for name, read in (("lexicon", read_lexicon), ("glossary", read_glossary), ("sentences", splitter)):
         if (value := getattr(search, name)) is not None:
             try:

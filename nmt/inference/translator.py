@@ -37,7 +37,7 @@ from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
 from nmt.search.engine import Engine
 from nmt.search.history import Hypothesis
-from nmt.search.options import REWRITES, SearchOptions
+from nmt.search.options import ALIGNING, REWRITES, SearchOptions
 from nmt.search.required import RequiredTexts
 from nmt.search.search import live_hypotheses, max_rows, search
 from nmt.settings.arguments import is_missing, iterable, text, text_list
@@ -285,13 +285,10 @@ class Translator(Reader):
 
     def read_prefixes(self, texts: Sequence[str], options: SearchOptions) -> list[Prefix]:
         """Return the prefixes for the search. Raises UserError for one with which no translation can begin."""
-        for key in REWRITES:
-            if value := getattr(options, key):
-                raise UserError(f"search.{key}={str(value).lower()}: may change words of a prefix; remove one of them")
-        if options.sentences is not None:
-            raise UserError(
-                f"search.sentences={options.sentences}: a prefix belongs to a whole line; remove one of them"
-            )
+        for setting in options.settings(REWRITES):
+            raise UserError(f"{setting}: may change words of a prefix; remove one of them")
+        for setting in options.settings(["sentences"]):
+            raise UserError(f"{setting}: a prefix belongs to a whole line; remove one of them")
         if isinstance(self.runtime, OnnxModel) and self.runtime.settings.shortlist:
             raise UserError("shortlist=true: a prefix may need any piece; remove shortlist=true, or the prefixes")
         prefixes = []
@@ -383,13 +380,11 @@ class Translator(Reader):
                 f"options={reprlib.repr(options)}: {type(options).__name__}; give SearchOptions(beam_size=5, …)"
             )
         options = options or SearchOptions()
-        for name in ("coverage_penalty", *REWRITES):
-            if (value := getattr(options, name)) and not self.attention.reads_source:
-                value = str(value).replace("True", "true")
-                raise UserError(
-                    f"search.{name}={value}: needs alignments, but this model has no attention; "
-                    f"remove search.{name}, or use another model"
-                )
+        for setting in () if self.attention.reads_source else options.settings(ALIGNING):
+            raise UserError(
+                f"{setting}: needs alignments, but this model has no attention; "
+                f"remove {setting.partition('=')[0]}, or use another model"
+            )
         if options.replace_unknown and self.runtime.target.spells_bytes:
             warnings.warn(
                 "search.replace_unknown=true: the target tokenizer spells unknown characters in bytes, so there are no "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
@@ -22,6 +22,8 @@ LANGUAGE = r"[A-Za-z]{2,3}(?:[-_]\w+)*"
 
 REWRITES = ("replace_unknown", "glossary", "terms", "keep_placeholders")
 """The options that change finished translations. They need an attention, and the words of the source."""
+ALIGNING = ("coverage_penalty", *REWRITES)
+"""The options that need an attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,13 @@ class SearchOptions:
     @property
     def rewrites(self) -> bool:
         """Whether words of a finished translation are replaced."""
-        return any(getattr(self, name) for name in REWRITES)
+        return any(self.settings(REWRITES))
+
+    def settings(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield those of the options ``names`` that are on, such as ``search.replace_unknown=true``."""
+        for name in names:
+            if value := getattr(self, name):
+                yield f"search.{name}={str(value).replace('True', 'true')}"
 
     def with_spares(self) -> SearchOptions:
         """Return options for a search that also returns the endings beyond ``n_best``.
