@@ -13,7 +13,7 @@ from typing import Any
 
 from nmt.data.from_python import NESTED, column_problem, rows_as_pairs
 from nmt.data.text_files import read_lines, require_newlines
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.compression import COMPRESSED
 from nmt.settings.arguments import suggestion
 
@@ -191,8 +191,7 @@ class Table:
         except UnicodeDecodeError:
             raise UserError(f"{self.file}: a text after row {done} is not UTF-8; write the table again") from None
         except (pa.ArrowException, OSError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UserError(f"{self.file}: not a Parquet file ({reason}); get a new copy of it") from None
+            raise UserError(f"{self.file}: not a Parquet file ({reason(error)}); get a new copy of it") from None
 
     def _stored_columns(self, schema: Any) -> list[str]:
         """Return the paths of the columns to read, which may be nested in ``translation``.

@@ -6,7 +6,7 @@ import socket
 from importlib import import_module
 from typing import Any
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.system.processes import Failed, Job, Task, attempt
 
 ANSWER_S = 10
@@ -68,7 +68,7 @@ class RayWorkers:
         try:
             result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            return number, Failed(f"their actor ended ({_first_line(error)})")
+            return number, Failed(f"their actor ended ({reason(error)})")
         self._idle.append(actor)
         return number, result
 
@@ -88,7 +88,7 @@ def _connect(address: str | None) -> tuple[Any, bool]:
     try:
         ray.init(address=address or "local", log_to_driver=False, logging_level="error", **started)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise _no_cluster(address, _first_line(error)) from None
+        raise _no_cluster(address, error) from None
     return ray, True
 
 
@@ -100,12 +100,8 @@ def _require_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise _no_cluster(address, str(error)) from None
+        raise _no_cluster(address, error) from None
 
 
-def _no_cluster(address: str | None, reason: str) -> UserError:
-    return UserError(f"address={address}: no Ray cluster ({reason}); start one with ray start --head")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+def _no_cluster(address: str | None, error: Exception) -> UserError:
+    return UserError(f"address={address}: no Ray cluster ({reason(error)}); start one with ray start --head")

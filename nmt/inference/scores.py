@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nmt.errors import UserError, counted, print_message
+from nmt.errors import UserError, counted, print_message, reason
 from nmt.settings.arguments import text_list
 from nmt.text.writing import writing_of
 
@@ -82,9 +82,8 @@ def require_tokenizer(name: str) -> None:
             extra = EXTRAS[name]
             fix = f"pip install 'nmt-memory-attention[{extra}]', or choose {KEY}={CHARACTERS}"
             raise UserError(f"{KEY}={name}: its packages are not installed; {fix}") from None
-        reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         raise UserError(
-            f"{KEY}={name}: its model cannot be loaded ({reason:.120}); connect to the internet once, "
+            f"{KEY}={name}: its model cannot be loaded ({reason(error)}); connect to the internet once, "
             f"or choose {KEY}={CHARACTERS}"
         ) from None
 

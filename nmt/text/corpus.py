@@ -16,7 +16,7 @@ import pyarrow as pa
 from nmt.data.filters import NO_FILTERS, Filters
 from nmt.data.links import Link, Links
 from nmt.data.pair import Pair
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, reason
 from nmt.files.atomic import replace_file
 from nmt.files.checksum import require_format
 from nmt.text.account import Account
@@ -86,9 +86,8 @@ def encoded_batches(
         account.source.count(source, sources, source_ids)
         account.target.count(target, targets, target_ids)
         for pair, x, y in zip(group, source_ids, target_ids, strict=True):
-            reason = filters.reason(pair, len(x), len(y))
-            if reason is not None:
-                account.dropped[reason] += 1
+            if (why := filters.reason(pair, len(x), len(y))) is not None:
+                account.dropped[why] += 1
                 continue
             account.kept += 1
             account.source_pieces += len(x)
@@ -251,8 +250,7 @@ def corpus_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{path}: not a corpus ({reason}); {FIX}") from None
+        raise UserError(f"{path}: not a corpus ({reason(error)}); {FIX}") from None
 
 
 def open_arrow(path: Path, *, mapped: bool) -> Any:
