@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from nmt.errors import UserError
+from nmt.errors import UserError, reason
 from nmt.files.atomic import replace_file
 from nmt.files.reading import check_members, require_regular
 
@@ -42,10 +42,19 @@ def read_checkpoint(path: Path, *, keys: Mapping[str, type] | None = None) -> di
                 raise BadZipFile(f"{damaged}: wrong checksum")
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises IndexError, AttributeError, AssertionError, …
-        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-        raise UserError(f"{path}: cannot be read as a model ({reason}); it may be truncated or not a model") from None
+        problem = f"cannot be read as a model ({reason(error)})"
+        raise UserError(f"{path}: {problem}; it may be truncated or not a model") from None
     if not isinstance(checkpoint, dict):
         raise UserError(f"{path}: not a model of this toolkit; name a folder that nmt-train wrote")
     if wrong := [key for key, kind in (keys or {}).items() if not isinstance(checkpoint.get(key), kind)]:
         raise UserError(f"{path}: has no valid {wrong[0]!r}; it is not a checkpoint that nmt-train wrote")
     return checkpoint
+
+
+def read_tensors(path: Path, *, tensors: bool = True) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the metadata of a safetensors file, and its ``tensors`` by name. Raises SafetensorError or OSError."""
+    from safetensors import safe_open
+
+    with safe_open(require_regular(path), framework="pt") as file:
+        names = file.keys() if tensors else ()
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in names}

@@ -19,15 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
 from nmt.attention.base import Memory
 from nmt.data.words import PieceWords
 from nmt.errors import UserError, counted, reason
+from nmt.files.checkpoint import read_tensors
 from nmt.files.checksum import fingerprint, require_format
-from nmt.files.reading import read_text, require_regular
+from nmt.files.reading import read_text
 from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
 from nmt.inference.forced_decoding import read_targets
 from nmt.inference.model_folder import TrainedModel, class_path
@@ -159,10 +160,8 @@ def translate_encoded(
     filled = [row for row, line in enumerate(lines) if line.source is not None]
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)
-    for name in (*REWRITES, "sentences"):
-        if value := getattr(options, name):
-            value = str(value).replace("True", "true")
-            raise UserError(f"search.{name}={value}: stored memories keep no words; remove it, or translate the text")
+    for setting in options.settings((*REWRITES, "sentences")):
+        raise UserError(f"{setting}: stored memories keep no words; remove it, or translate the text")
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")
@@ -407,9 +406,7 @@ def in_line_order(files: Sequence[Path]) -> Iterator[Path]:
 
 def _read(path: Path, *, tensors: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
     try:
-        with safe_open(require_regular(path), framework="pt") as file:
-            names = file.keys() if tensors else ()
-            return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
+        return read_tensors(path, tensors=tensors)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; name a file or folder that nmt-encode wrote") from None
     except (SafetensorError, OSError) as error:

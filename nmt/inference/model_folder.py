@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
 from nmt.data.invisible import KINDS
 from nmt.errors import UserError, print_message, reason
 from nmt.files.atomic import replace_file
-from nmt.files.checkpoint import read_checkpoint, write_checkpoint
+from nmt.files.checkpoint import read_checkpoint, read_tensors, write_checkpoint
 from nmt.files.checksum import archive_fingerprint, fingerprint, require_format
-from nmt.files.reading import open_regular, read_json, require_plain, require_regular
+from nmt.files.reading import open_regular, read_json, require_plain
 from nmt.files.source_code import changed_modules
 from nmt.inference.engines import AttentionProperties, Properties, stored_tokenizer
 from nmt.inference.run_files import ADAPTER, CODE_FILE, MODEL_FILE, has_adapter, has_checkpoint
@@ -369,9 +369,8 @@ def _pairs(path: Path, model: Seq2Seq, tensors: Mapping[str, Tensor], *, rank: i
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the metadata and the tensors. Raises UserError if the file is damaged or of another version."""
     try:
-        with safe_open(require_regular(path), framework="pt") as file:
-            about = require_plain(json.loads((file.metadata() or {})["adapter"]))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata, tensors = read_tensors(path)
+        about = require_plain(json.loads(metadata["adapter"]))
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as an adapter ({reason(error)}); {RETRAIN}") from None
     about = about if isinstance(about, dict) else {}
