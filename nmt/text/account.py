@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nmt.errors import UserError, counted
 from nmt.text.coverage import Coverage
-
-SIDES = ("source", "target")
-NEW = {*SIDES, "in_train", "sources_in_train"}  # keys that earlier versions did not write
 
 
 class NoPairs(UserError):
@@ -36,21 +32,21 @@ class Account:
     in_train: int = 0
     sources_in_train: int = 0
 
+    def __post_init__(self) -> None:
+        self.dropped = Counter(self.dropped)  # a dictionary in JSON files
+
     @property
     def total(self) -> int:
         return self.kept + self.dropped.total()
 
     def add(self, other: Account) -> None:
         """Add the counts of another account to this one."""
-        self.kept += other.kept
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
         self.dropped.update(other.dropped)
-        self.source_pieces += other.source_pieces
-        self.target_pieces += other.target_pieces
-        self.normalised += other.normalised
         self.source.add(other.source)
         self.target.add(other.target)
-        self.in_train += other.in_train
-        self.sources_in_train += other.sources_in_train
 
     def lines(self) -> list[str]:
         """Return lines about the kept pairs, then one for each reason, most frequent first."""
@@ -86,28 +82,3 @@ class Account:
             side: {"unknown": round(counts.unknown_share, 4), "tokens_per_word": round(counts.tokens_per_word, 2)}
             for side, counts in (("source", self.source), ("target", self.target))
         }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts as plain data, for JSON files."""
-        sides = {"source": self.source.as_dict(), "target": self.target.as_dict()}
-        return {**vars(self), "dropped": dict(self.dropped), **sides}
-
-    @classmethod
-    def from_dict(cls, counts: Mapping[str, Any]) -> Account:
-        """Return the account whose ``as_dict`` gave ``counts``."""
-        sides = {side: Coverage.from_dict(counts[side]) for side in SIDES if side in counts}
-        return cls(**{**counts, "dropped": Counter(counts["dropped"]), **sides})
-
-    @staticmethod
-    def is_valid(counts: object) -> bool:
-        """Return whether ``as_dict`` could have returned ``counts``."""
-        if not isinstance(counts, dict) or counts.keys() | NEW != Account().as_dict().keys():
-            return False
-        dropped = counts["dropped"]
-        sides = [counts[side] for side in SIDES if side in counts]
-        numbers = [number for name, number in counts.items() if name not in ("dropped", *SIDES)]
-        return (
-            isinstance(dropped, dict)
-            and all(type(number) is int for number in [*numbers, *dropped.values()])
-            and all(map(Coverage.is_valid, sides))
-        )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nmt.errors import counted
 from nmt.text.piece_training import SPACE
@@ -73,6 +73,9 @@ class Coverage:
     examples: list[str] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
 
+    def __post_init__(self) -> None:
+        self.marks = Counter(self.marks)  # a dictionary in JSON files
+
     def count(self, tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Sequence[int]]) -> None:
         """Count lines, which ``tokenizer`` has encoded as ``encoded``."""
         words_of_line = [*map(len, map(str.split, texts))]
@@ -107,30 +110,6 @@ class Coverage:
                 setattr(self, name, getattr(self, name) + value)
         self.examples = list(dict.fromkeys([*self.examples, *other.examples]))[:EXAMPLES]
         self.marks.update(other.marks)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts as plain data, for JSON files."""
-        return {**vars(self), "examples": list(self.examples), "marks": dict(self.marks)}
-
-    @classmethod
-    def from_dict(cls, counts: Mapping[str, Any]) -> Coverage:
-        """Return the counts whose ``as_dict`` gave ``counts``."""
-        return cls(**{**counts, "examples": list(counts["examples"]), "marks": Counter(counts["marks"])})
-
-    @staticmethod
-    def is_valid(counts: object) -> bool:
-        """Return whether ``as_dict`` could have returned ``counts``."""
-        if not isinstance(counts, dict) or counts.keys() != Coverage().as_dict().keys():
-            return False
-        examples = counts["examples"]
-        marks = counts["marks"]
-        numbers = [number for name, number in counts.items() if name not in ("examples", "marks")]
-        return (
-            isinstance(examples, list)
-            and all(isinstance(word, str) for word in examples)
-            and isinstance(marks, dict)
-            and all(type(number) is int for number in [*numbers, *marks.values()])
-        )
 
     @property
     def unknown_share(self) -> float:

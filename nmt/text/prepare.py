@@ -98,7 +98,7 @@ def prepare(
         "lowercase": filters.lowercase,
         "remove_invisible": filters.remove_invisible,
         "tokenizer": plain(tokenizer),
-        "accounts": {part: account.as_dict() for part, account in accounts.items()},
+        "accounts": plain(accounts),
     }
     stored = write_settings(folder, settings, checksums)
     return Prepared(
@@ -199,7 +199,7 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
         verify_file(folder / name, checksums, kind="a tokenizer", fix=FIX)
     source, target = _open_tokenizers(folder)
     corpora = {part: _open_part(folder, part, checksums, (len(source), len(target))) for part in PARTS if files[part]}
-    accounts = {part: Account.from_dict(counts) for part, counts in settings.get("accounts", {}).items()}
+    accounts = {part: build(Account, counts) for part, counts in settings.get("accounts", {}).items()}
     return Prepared(
         source=source,
         target=target,

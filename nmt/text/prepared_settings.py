@@ -14,6 +14,7 @@ from nmt.files.atomic import write_lines
 from nmt.files.checksum import checksum, require_format
 from nmt.files.reading import read_json
 from nmt.settings.arguments import TypeCheck
+from nmt.settings.build import plain
 from nmt.text.account import Account
 from nmt.text.piece_training import TokenizerSettings
 
@@ -60,11 +61,22 @@ def _are_valid(settings: Mapping[str, Any]) -> bool:
         and isinstance(tokenizer, dict)
         and not any(TypeCheck().group(tokenizer, TokenizerSettings, "tokenizer"))
         and not any("${" in str(value) for value in tokenizer.values())  # interpolated when it is saved in config.yaml
-        and isinstance(checksums, dict)
-        and all(type(number) is int for number in checksums.values())
+        and _has_types(checksums, {})
         and isinstance(accounts, dict)
-        and all(Account.is_valid(counts) for counts in accounts.values())
+        and all(_has_types(counts, plain(Account())) for counts in accounts.values())
     )
+
+
+def _has_types(value: Any, example: Any) -> bool:
+    """Return whether plain data has the keys and types of an example. ``{}`` stands for numbers, ``[]`` for texts."""
+    if example == {}:
+        return isinstance(value, dict) and all(type(number) is int for number in value.values())
+    if example == []:
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    if isinstance(example, dict):
+        fits = isinstance(value, dict) and value.keys() == example.keys()
+        return fits and all(_has_types(value[key], example[key]) for key in example)
+    return type(value) is type(example)
 
 
 def settings_checksum(settings: Mapping[str, Any]) -> int:

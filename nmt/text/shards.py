@@ -20,6 +20,7 @@ from nmt.data.links import Links
 from nmt.data.pair import Pair
 from nmt.errors import UserError, print_message
 from nmt.files.checksum import checksum, verify_file
+from nmt.settings.build import build, plain
 from nmt.system.processes import ProcessWorkers, run_tasks
 from nmt.text.account import Account
 from nmt.text.corpus import FIX, SCHEMA, SHARD_KEY, Corpus, corpus_errors, encoded_batches, open_arrow, write_batches
@@ -224,7 +225,7 @@ class ShardWriter:
         account = Account()
         file = self.folder / shard_name("train", shard.number)
         write_shard(file, shard.pairs, self.source, self.target, self.filters, account)
-        return {"account": account.as_dict(), "files": {file.name: checksum(file)} if account.kept else {}}
+        return {"account": plain(account), "files": {file.name: checksum(file)} if account.kept else {}}
 
 
 def write_shards(
@@ -259,10 +260,10 @@ def write_shards(
             if unfinished is not None:
                 unfinished.write(f"{number:05d}", record)
             records[number] = record
-            print_message(f"shard {number + 1}: {Account.from_dict(record['account']).lines()[0]}")
+            print_message(f"shard {number + 1}: {build(Account, record['account']).lines()[0]}")
     checksums: dict[str, int] = {}
     for number in sorted(records):
-        account.add(Account.from_dict(records[number]["account"]))
+        account.add(build(Account, records[number]["account"]))
         checksums |= records[number]["files"]
     account.require_pairs("train")
     return account, checksums

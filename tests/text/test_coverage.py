@@ -12,6 +12,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.settings.build import build, plain
 from nmt.text.coverage import Coverage, are_exchanged, coverage, problems, unknown_letters
 from nmt.text.tokenizer import Tokenizer
 
@@ -77,7 +78,7 @@ def test_unknown_tokens_are_counted(fallback: bool, texts: list[str]) -> None:
     assert counts.unknown_letters == sum(unknown_letters(reader, word) for text in texts for word in text.split())
     halves = coverage(reader, texts[:4])
     halves.add(coverage(reader, texts[4:]))
-    assert halves == counts and Coverage.from_dict(counts.as_dict()) == counts and Coverage.is_valid(counts.as_dict())
+    assert halves == counts and build(Coverage, plain(counts)) == counts
 
 
 @pytest.mark.parametrize(
