@@ -25,7 +25,6 @@ from nmt.config.overrides import (
     config_dir,
     key_of,
     located,
-    present_key,
     require_override,
     split_list,
     unknown_choice,
@@ -33,7 +32,7 @@ from nmt.config.overrides import (
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.settings.build import build, plain, with_present_keys
+from nmt.settings.build import build, plain
 from nmt.settings.validate import problems
 from nmt.training.settings import PreparedTrain, Train
 
@@ -66,8 +65,6 @@ def compose_train(arguments: Sequence[str], *, resumed: Path | None = None) -> d
     With ``init_from`` the model and the text are those of that run, unless the arguments override them. ``resumed`` is
     the folder of a run that is being resumed.
     """
-
-    arguments = [present_key(word) for word in arguments]
 
     def inherit(config: dict[str, Any]) -> dict[str, Any]:
         if config["init_from"] is None:
@@ -112,8 +109,7 @@ def compose_config(
     except OmegaConfBaseException as error:
         raise UserError(one_line(error)) from None
     assert isinstance(plain, dict)
-    config = with_present_keys({str(key): value for key, value in plain.items()})
-    config, faults = _as_typed(config, arguments, check, change)
+    config, faults = _as_typed({str(key): value for key, value in plain.items()}, arguments, check, change)
     if faults:
         raise UserError(*(located(problem, name, choices, folders) for problem in faults))
     return config
@@ -250,7 +246,7 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
             raise UserError(f"{word}: Hydra's own settings have no effect here; remove it")
         else:
             require_override(word)
-            overrides.append(choice_inside(quote(present_key(word))))
+            overrides.append(choice_inside(quote(word)))
     return overrides, folder
 
 

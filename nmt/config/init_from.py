@@ -11,19 +11,13 @@ import yaml
 from omegaconf import OmegaConf
 
 from nmt.config.overrides import key_of
-from nmt.data.sources import PREPARED, is_prepared
+from nmt.data.sources import is_prepared
 from nmt.errors import UserError
 from nmt.files.reading import MAX_DEPTH, read_text, require_plain
 from nmt.inference.run_files import CONFIG_FILE
-from nmt.settings.build import plain, with_present_keys
+from nmt.settings.build import plain
 from nmt.training.settings import Train
 
-MOVED_SOURCES = {
-    "nmt.text.parallel.": "nmt.data.parallel.",
-    "nmt.tasks.grammar.": "nmt.grammar.",
-    "nmt.tasks.": "nmt.data.",
-}
-"""Modules of data sources: their names in runs that began before the sources had their own room, and now."""
 # Changes of the text, which a prepared folder has made already.
 TEXT_CHANGES = ("data.lowercase", "data.remove_invisible")
 # Settings of the model, of its vocabulary and of its scores.
@@ -128,17 +122,9 @@ def read_yaml(file: Path, place: str = "") -> dict[str, Any]:
     except Exception:  # a damaged file raises any exception
         raise UserError(f"{place}: its {file.name} is damaged; name a folder that nmt-train has finished") from None
     data = config.get("data")
-    if isinstance(data, dict) and isinstance(target := data.get("_target_"), str):
-        data["_target_"] = _present_name(target)
-    return with_present_keys({str(key): value for key, value in config.items()})
-
-
-def _present_name(target: str) -> str:
-    """Return the name that a data source has now, so that runs resume whose configuration names an earlier one."""
-    if target == "nmt.text.prepare.open_prepared":
-        return PREPARED
-    earlier = next((name for name in MOVED_SOURCES if target.startswith(name)), "")
-    return MOVED_SOURCES.get(earlier, "") + target.removeprefix(earlier)
+    if isinstance(data, dict) and data.get("_target_") == "nmt.text.parallel.ParallelFiles":
+        data["_target_"] = "nmt.data.parallel.ParallelFiles"  # its name in runs of model format 1
+    return {str(key): value for key, value in config.items()}
 
 
 def _refuse_deep_yaml(text: str) -> None:

@@ -65,11 +65,6 @@ def key_of(word: str) -> str:
     return word.partition("=")[0].lstrip("+~").removeprefix(INSIDE)
 
 
-def present_key(word: str) -> str:
-    """Return ``encoder.feature_map=name``, as earlier versions wrote it, with the key that the setting has now."""
-    return re.sub(r"^(encoder|decoder)\.feature_map=", r"\1.self_attention.feature_map=", word)
-
-
 def choice_inside(word: str) -> str:
     """Return ``encoder.self_attention=name`` as Hydra writes the choice of a block that is inside another one."""
     return INSIDE + word if re.fullmatch(r"(encoder|decoder)\.self_attention=(?!null$)[\w/,-]+", word) else word

@@ -65,26 +65,7 @@ class ModelSettings:
     @staticmethod
     def of(config: Mapping[str, Any]) -> ModelSettings:
         """Return those of a stored configuration, which has other groups too."""
-        present = with_present_keys(config)
-        return build(ModelSettings, {item.name: present[item.name] for item in fields(ModelSettings)})
-
-
-SELF_ATTENTIONS = {"softmax": "SoftmaxSelfAttention", "linear": "LinearSelfAttention"}
-"""Words for the self-attention of a Transformer in configurations of earlier versions, and its class."""
-
-
-def with_present_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that an earlier version may have stored, with the keys that its settings have now."""
-    present = dict(config)
-    for part in ("encoder", "decoder"):
-        block = present.get(part)
-        if isinstance(block, Mapping) and (name := SELF_ATTENTIONS.get(str(block.get("self_attention")))):
-            inner = {"_target_": f"nmt.self_attention.{name}"}
-            if name == "LinearSelfAttention" and "feature_map" in block:
-                inner["feature_map"] = block["feature_map"]
-            rest = {key: value for key, value in block.items() if key != "feature_map"}
-            present[part] = {**rest, "self_attention": inner}
-    return present
+        return build(ModelSettings, {item.name: config[item.name] for item in fields(ModelSettings)})
 
 
 def build(schema: type[Settings], value: Mapping[str, Any]) -> Settings:

@@ -175,7 +175,7 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         ),
         (["decoder=transformer", "attention=none"], "attention=NoAttention: has no contexts"),
         (["encoder=transformer", "encoder.self_attention=linaer"], "did you mean linear?"),
-        (["decoder=transformer", "decoder.feature_map=elo"], "decoder.self_attention=linear has it"),
+        (["decoder=transformer", "decoder.self_attention.feature_map=elo"], "decoder.self_attention=linear has it"),
         (
             ["encoder=it's/b"],
             "encoder=it's/b: no such choice; choose from bigru, bilstm, covariance_gru, gru, lstm, transformer",

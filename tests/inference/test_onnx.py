@@ -122,7 +122,7 @@ OTHERS = [
     ),
     ["memory", *transformer("encoder", "softmax"), *transformer("decoder", "linear")],
     ["memory", "encoder=lstm", *transformer("decoder", "softmax")],
-    ["memory", *LINEAR, "encoder.feature_map=hedgehog", "decoder.feature_map=features"],
+    ["memory", *LINEAR, "encoder.self_attention.feature_map=hedgehog", "decoder.self_attention.feature_map=features"],
     ["memory", *both("window", "window=2")],
     ["memory", *both("strided", "stride=3")],
 ]
@@ -130,7 +130,7 @@ OTHERS_SLOW = [
     ["gated_delta", "attention.directions=both", "decoder.layers=2"],
     ["memory", *transformer("encoder", "linear"), *transformer("decoder", "softmax")],
     ["memory", "encoder=bilstm", *transformer("decoder", "linear")],
-    ["memory", *LINEAR, "encoder.feature_map=features", "decoder.feature_map=hedgehog"],
+    ["memory", *LINEAR, "encoder.self_attention.feature_map=features", "decoder.self_attention.feature_map=hedgehog"],
     ["memory", *both("hashed", "directions=1", "chunk=3")],
     ["memory", *transformer("encoder", "low_rank"), "encoder.self_attention.slots=4"],
     ["memory", *transformer("encoder", "pooled")],

@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from nmt import self_attention
-from nmt.config import compose_train, config_dir, read_yaml, to_yaml, train_config
+from nmt.config import compose_train, config_dir, train_config
 from nmt.config.multirun import read_multirun
 from nmt.errors import UserError
 from nmt.inference.onnx.export import check_exportable
@@ -70,32 +70,6 @@ def test_a_sweep_over_kinds_names_its_jobs_as_the_command_does() -> None:
     assert "decoder.self_attention.window=2" not in multirun.unswept
 
 
-def test_configurations_of_earlier_versions_keep_their_meaning(tmp_path: Path) -> None:
-    words = ["encoder.self_attention=linear", "encoder.feature_map=taylor"]
-    config = compose_train([*TRANSFORMER, *words])
-    earlier = {"_target_": LINEAR, "feature_map": "taylor", "key_feature_map": None}
-    assert config["encoder"]["self_attention"] == earlier
-    for part, kind, feature_map in (("encoder", "linear", "taylor"), ("decoder", "softmax", "elu")):
-        config[part] |= {"self_attention": kind, "feature_map": feature_map}
-    (tmp_path / "config.yaml").write_text(to_yaml(config))
-    stored = read_yaml(tmp_path / "config.yaml")
-    assert stored["encoder"]["self_attention"] == {"_target_": LINEAR, "feature_map": "taylor"}
-    assert stored["decoder"]["self_attention"] == {"_target_": "nmt.self_attention.SoftmaxSelfAttention"}
-    following = compose_train([f"init_from={tmp_path}"])
-    assert following["encoder"] == stored["encoder"]
-    other = compose_train([*TRANSFORMER, f"init_from={tmp_path}", "encoder.self_attention=window"])
-    assert other["encoder"]["self_attention"]["window"] == 64
-
-
-def test_an_experiment_may_choose_by_a_word(tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text(
-        "# @package _global_\ndefaults: [{override /encoder: transformer}]\nencoder: {self_attention: linear}\n"
-    )
-    config = compose_train(["--config-dir", str(tmp_path), "+experiment=mine"])
-    assert config["encoder"]["self_attention"] == {"_target_": LINEAR}
-
-
 OWN = """
 from nmt.self_attention import SelfAttention
 
@@ -134,7 +108,7 @@ def test_a_kind_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["encoder.self_attention=linaer"], "encoder.self_attention=linaer: no such choice; did you mean linear?"),
         (["encoder=bilstm", "encoder.self_attention=linear"], "no such key; encoder=transformer has it"),
         (["encoder.self_attention.window=3"], "encoder.self_attention.window: no such key; encoder.self_attention=w"),
-        (["encoder.feature_map=elu"], "encoder.self_attention.feature_map: no such key; encoder.self_attention=linear"),
+        (["encoder.self_attention.feature_map=elu"], "feature_map: no such key; encoder.self_attention=linear has it"),
         (
             ["self_attention=linear"],
             "self_attention: no such key; use encoder.self_attention or decoder",
@@ -145,7 +119,7 @@ def test_a_kind_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "decoder.self_attention.window=0: must be at least 1 (conf/decoder/transformer.yaml)",
         ),
         (
-            ["decoder.self_attention=linear", "decoder.feature_map=elo"],
+            ["decoder.self_attention=linear", "decoder.self_attention.feature_map=elo"],
             "decoder.self_attention.feature_map=elo: must be elu | taylor",
         ),
         (
