@@ -133,6 +133,7 @@ def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple
     from nmt.data.sources import is_prepared
     from nmt.inference.onnx.shortlist import learn_translations
     from nmt.text.prepare import open_prepared
+    from nmt.text.tokenizer import other_side
 
     data = trained.config["data"]
     trained_on = Path(str(data.get("folder"))) if is_prepared(data) else Path(options.model) / "data"
@@ -140,8 +141,7 @@ def _learn_shortlist(trained: TrainedModel, options: Export, size: int) -> tuple
     if not (folder / "train.arrow").is_file():
         raise UserError(f"shortlist={size}: {folder} has no train.arrow to learn from; set corpus=FOLDER")
     prepared = open_prepared(folder)
-    tokenizers = ((prepared.source, trained.source), (prepared.target, trained.target))
-    if any(corpus_side.to_bytes() != model_side.to_bytes() for corpus_side, model_side in tokenizers):
+    if other_side(prepared, trained):
         raise UserError(
             f"corpus={folder}: its tokenizers differ from the model's; prepare it again with the model's tokenizers "
             "(tokenizer.source_model=FILE)"

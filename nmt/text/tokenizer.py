@@ -335,6 +335,14 @@ class Tokenizer:
         return surfaces
 
 
+def other_side(model: Any, expected: Any) -> str | None:
+    """Return the first side, source or target, of which two models or texts have different tokenizers, or None."""
+    for side in ("source", "target"):
+        if getattr(model, side).to_bytes() != getattr(expected, side).to_bytes():
+            return side
+    return None
+
+
 def _parts(text: str, words: int) -> Iterator[str]:
     """Yield the text in parts of ``words`` words, which are split at any whitespace."""
     all_words = (match[0] for match in re.finditer(r"\S+", text))

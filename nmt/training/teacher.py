@@ -21,6 +21,7 @@ from nmt.settings.build import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.specials import EOS
+from nmt.text.tokenizer import other_side
 from nmt.training.guide import Guide, Guided, normalise
 
 
@@ -43,12 +44,11 @@ class Teacher(Guide):
         super().__init__(weight=weight, decay_steps=decay_steps)
         self.fingerprint = model_fingerprint(Path(model))  # before loading: the file may be replaced meanwhile
         teacher = load_folder(Path(model), trust=trusted, key="guide.model")
-        for side in ("source", "target"):
-            if getattr(teacher, side).to_bytes() != getattr(prepared, side).to_bytes():
-                raise UserError(
-                    f"guide.model={model}: its {side} tokenizer is not that of the training text; "
-                    f"train with data=prepared data.folder={model}/data, or with its tokenizers"
-                )
+        if side := other_side(teacher, prepared):
+            raise UserError(
+                f"guide.model={model}: its {side} tokenizer is not that of the training text; "
+                f"train with data=prepared data.folder={model}/data, or with its tokenizers"
+            )
         attention = teacher.model.attention
         if not attention.reads_source:
             raise UserError(f"guide.model={model}: has no attention, so it has no alignments; name another model")

@@ -31,6 +31,7 @@ from nmt.model.needed_memory import numbers_per_weight
 from nmt.settings.build import plain
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
+from nmt.text.tokenizer import other_side
 from nmt.training.checkpoints import KEYS, BestCheckpoints
 from nmt.training.data import CorpusBatches
 from nmt.training.distributed import rank
@@ -134,12 +135,11 @@ def refuse_longer(attention: Attention, prepared: Prepared) -> None:
 
 def _refuse_other_tokenizer(start: TrainedModel, prepared: Prepared, place: str) -> None:
     """Raise UserError where the text was encoded with another tokenizer than that of the model."""
-    for side in ("source", "target"):
-        if getattr(start, side).to_bytes() != getattr(prepared, side).to_bytes():
-            raise UserError(
-                f"init_from={place}: its {side} tokenizer is not that of the prepared text; "
-                f"prepare the text with tokenizer.{side}_model={place}/data/{side}.model"
-            )
+    if side := other_side(start, prepared):
+        raise UserError(
+            f"init_from={place}: its {side} tokenizer is not that of the prepared text; "
+            f"prepare the text with tokenizer.{side}_model={place}/data/{side}.model"
+        )
 
 
 def _copy_weights(model: torch.nn.Module, start: torch.nn.Module, place: str) -> None:
