@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.commands.options import show_help
-from nmt.commands.streams import require_stdout
+from nmt.commands.streams import print_table, require_stdout
 from nmt.comparison.models import (
     Compare,
     Run,
@@ -64,7 +63,7 @@ def compare(arguments: list[str]) -> None:
     else:
         selection = _trained_runs(options, training, shared)
     rows = _measure(options, selection, shlex.join(["nmt-compare", *arguments]))
-    print_table(rows, options)
+    _print_rows(rows, options)
     if selection.failure is not None:
         raise selection.failure
 
@@ -152,27 +151,17 @@ def _measure(options: Compare, selection: _Selection, command: str) -> list[Row]
     return rows
 
 
-def print_table(rows: list[Row], options: Compare) -> None:
+def _print_rows(rows: list[Row], options: Compare) -> None:
     """Print the main columns of the report and its files on stdout."""
-    if sys.stdout is None:  # closed, as by >&-
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from nmt.comparison.results import QUALITY, speed_columns
     from nmt.comparison.wording import describe_budget
 
     fastest = speed_columns(options.engines[:1], [max(options.beams)] if options.beams else [])
     shown = [column for column in (*QUALITY, *fastest) if column.key not in ("entropy", "repetition", "length_ratio")]
-    table = Table()
-    table.add_column("model", overflow="fold")
-    for column in shown:
-        table.add_column(column.heading, justify="right")
-    for row in rows:
-        cells = ("".join(column.texts(row.values.get(column.key, []))) for column in shown)
-        table.add_row(Text(row.label), *cells)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    numbers = [column.heading for column in shown]
+    cells = [["".join(column.texts(row.values.get(column.key, []))) for column in shown] for row in rows]
+    labelled = [[row.label, *values] for row, values in zip(rows, cells, strict=True)]
+    print_table(labelled, ["model", *numbers], numbers=numbers)
     print(describe_budget(rows))
     for name in ("report.html", "report.md", "report.tex", "results.csv", "figures"):
         print(options.folder / name)

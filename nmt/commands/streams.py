@@ -8,7 +8,7 @@ import select
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -210,6 +210,30 @@ def require_stdout(fix: str = "keep it open, or redirect it to a file") -> None:
     """Raise UserError if stdout is closed. Commands call this before any work whose result they would lose."""
     if sys.stdout is None:
         raise UserError(f"<stdout>: closed; {fix}")
+
+
+def print_table(
+    rows: Sequence[Sequence[str]], headings: Sequence[str] = (), *, title: str = "", numbers: Collection[str] = ()
+) -> None:
+    """Print a table on stdout, unless it is closed. Columns whose headings are ``numbers`` are aligned to the right."""
+    if sys.stdout is None:  # closed, as by >&-
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=bool(headings))
+    for heading, *cells in zip(headings or rows[0], *rows, strict=True):
+        if heading in numbers:
+            table.add_column(Text(heading), justify="right", min_width=max(map(len, cells)))
+        else:
+            table.add_column(Text(heading), overflow="fold")  # never cut a name
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if title:
+        console.print(Text(title))
+    console.print(table)
 
 
 def print_path(path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from nmt.commands.shell import TRACEBACK, describe_error
+from nmt.commands.streams import print_table
 from nmt.comparison.measures import Column, mean_and_deviation
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
@@ -74,7 +75,7 @@ def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = 
         finished = sum(record["status"] == "finished" for record in records)
         if any(record["status"] != "stopped" for record in records):
             write_table(records, multirun.folder)
-            print_table(records, multirun.folder)
+            _print_groups(records, multirun.folder)
         if isinstance(sys.exception(), KeyboardInterrupt):
             count = f"{finished}" if total is None else f"{finished} of {total}"
             print_message(f"stopped; {count} jobs have finished; repeat the command to run the others")
@@ -317,29 +318,21 @@ def write_table(records: Sequence[Record], folder: Path) -> None:
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
 
 
-def print_table(records: Sequence[Record], folder: Path) -> None:
+def _print_groups(records: Sequence[Record], folder: Path) -> None:
     """Print one line per group on stdout."""
-    if sys.stdout is None:  # closed, as by >&-
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     groups = group_by_seed(records)
     keys = list(dict.fromkeys(key for group in groups for key in group.settings))
     shown = [column for column in RESULTS if any(group.values[column.key] for group in groups)]
-    table = Table()
-    for key in keys:
-        table.add_column(Text(key), overflow="fold")
-    for heading in ("n", *(column.heading for column in shown)):
-        table.add_column(heading, justify="right", no_wrap=True)
-    unfinished = any(group.unfinished for group in groups)
-    if unfinished:
-        table.add_column("unfinished", overflow="fold")
-    for group in groups:
-        cells = ["".join(column.texts(group.values[column.key])) for column in shown]
-        last = [Text(", ".join(group.unfinished))] if unfinished else []
-        table.add_row(*(Text(group.settings.get(key, "")) for key in keys), str(group.finished), *cells, *last)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(Text(f"{folder}: mean ± standard deviation over n jobs"))
-    console.print(table)
+    numbers = ["n", *(column.heading for column in shown)]
+    unfinished = ["unfinished"] * any(group.unfinished for group in groups)
+    rows = [
+        [
+            *(group.settings.get(key, "") for key in keys),
+            str(group.finished),
+            *("".join(column.texts(group.values[column.key])) for column in shown),
+            *(", ".join(group.unfinished) for _ in unfinished),
+        ]
+        for group in groups
+    ]
+    title = f"{folder}: mean ± standard deviation over n jobs"
+    print_table(rows, [*keys, *numbers, *unfinished], numbers=numbers, title=title)

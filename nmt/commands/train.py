@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING
 
 from nmt.commands.shell import run
+from nmt.commands.streams import print_table
 from nmt.config.help import checked_settings, settings_help, without_cfg
 from nmt.config.runs import run_training, train_or_resume
 from nmt.errors import Interrupted, counted
@@ -72,27 +72,18 @@ def train(arguments: list[str]) -> None:
 
 def _print_summary(result: TrainingResult) -> None:
     """Print scores, speed, memory and the files of the run."""
-    if sys.stdout is None:  # closed, as by >&-
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     folder = result.folder
     summary = result.summary or {}
     peak_mb = peak_memory_mb()
-    title = Text(f"{folder}: {describe_setting(result.config.attention)}")
-    table = Table(title=title, title_justify="left", show_header=False)
-    for _ in range(3):
-        table.add_column(overflow="fold")  # never cut a signature
+    rows = []
     test = summary.get("test") or {}
     for name, label in (("bleu", "test BLEU"), ("chrf", "test chrF"), ("aer", "test AER")):
         if test.get(name) is not None:
             score = f"{test[name]:.3f}" if name == "aer" else f"{test[name]:.2f}"
-            table.add_row(label, score, summary["signatures"][name])
+            rows.append((label, score, summary["signatures"][name]))
     length = f"{counted(summary['epochs'], 'epoch')}, {counted(summary['updates'], 'update')}"
-    table.add_row("training", f"{summary['tokens_per_s']:,} tokens/s", length)
-    table.add_row("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB")
+    rows.append(("training", f"{summary['tokens_per_s']:,} tokens/s", length))
+    rows.append(("total", f"{result.seconds:.0f} s", "" if peak_mb is None else f"peak memory {peak_mb:,.0f} MB"))
     for label, file in (
         ("test source", run_files.SOURCES),
         ("references", run_files.REFERENCES),
@@ -106,8 +97,8 @@ def _print_summary(result: TrainingResult) -> None:
         ("all files", ""),
     ):
         if (folder / file).exists():
-            table.add_row(label, "", str(folder / file))
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+            rows.append((label, "", str(folder / file)))
+    print_table(rows, title=f"{folder}: {describe_setting(result.config.attention)}")
 
 
 if __name__ == "__main__":
