@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import (
+    EMPTY,
     ModelOptions,
     command,
     load_model,
@@ -218,7 +219,8 @@ def _load_or_translate(options: Evaluate) -> _Texts:
         require_attention(translator, f"links={options.links}")
         _ = translator.trained  # links need torch; its errors come before the translations
     sources = [pair.source for pair in pairs]
-    translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
+    warn = warn_of_line(options.src, EMPTY)
+    translations = translate_lines(translator, sources, options.search, on_failure=warn)
     lowercase = ignore_case(options.lowercase, trained_on_lowercase=translator.lowercase)
     references = [pair.target for pair in pairs]
     return _Texts(

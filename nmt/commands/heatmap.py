@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import (
+    EMPTY,
     ModelOptions,
     command,
     load_model,
@@ -187,7 +188,8 @@ def _with_words(pairs: Sequence[Pair], options: Heatmap) -> Iterator[tuple[int, 
 def _align(translator: Translator, options: Heatmap, sources: list[str], targets: list[str] | None) -> Sequence[Pair]:
     """Return every pair with its alignment: given targets force-decoded, or the model's own translations."""
     if targets is None:
-        return translate_lines(translator, sources, options.search, place=options.src, alignments=True)
+        warn = warn_of_line(options.src, EMPTY)
+        return translate_lines(translator, sources, options.search, alignments=True, on_failure=warn)
     from nmt.inference.forced_decoding import force_decode
 
     return force_decode(translator, sources, targets, on_failure=warn_of_line(options.src, "it is not aligned"))
@@ -233,8 +235,8 @@ def _slots(
     from nmt.inference.forced_decoding import slot_weights
 
     if targets is None:
-        translations = translate_lines(translator, sources, options.search, place=options.src, alignments=False)
-        targets = [translation.text for translation in translations]
+        warn = warn_of_line(options.src, EMPTY)
+        targets = [best.text for best in translate_lines(translator, sources, options.search, on_failure=warn)]
     for row, pair in _with_words(_align(translator, options, sources, targets), options):
         slots = slot_weights(translator, sources[row], targets[row])
         if slots is None or min(slots.write.min(), slots.read.min()) < 0:  # also of kernels whose sums are positive

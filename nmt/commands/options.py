@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -119,29 +119,38 @@ def require_attention(translator: Translator, setting: str) -> None:
         raise UserError(f"{setting}: needs alignments, but this model has no attention; use another model")
 
 
+EMPTY = "its translation is empty"
+
+
 def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
     """Return an ``on_failure`` function that prints a warning to stderr.
 
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
-
-    def warn(row: int, reason: str) -> None:
-        print_message(f"warning: {place}:{first + row + 1}: {reason}; {consequence}")
-
-    return warn
+    return lambda row, reason: print_message(f"warning: {place}:{first + row + 1}: {reason}; {consequence}")
 
 
 def translate_lines(
-    translator: Translator, lines: Sequence[str], search: SearchOptions, *, place: str, alignments: bool
+    translator: Translator,
+    lines: Sequence[str],
+    search: SearchOptions,
+    *,
+    on_failure: Callable[[int, str], None],
+    alignments: bool = False,
+    markup: bool = False,
+    unit: str = "line",
 ) -> list[Translation]:
-    """Translate the lines of the file ``place``, and show progress."""
-    progress = Progress(total=lambda: len(lines))
+    """Translate the lines, and show progress; see ``Translator.translate``. Messages call a line a ``unit``."""
+    progress = Progress(unit, total=lambda: len(lines))
     translations: list[Translation] = []
-    warn = warn_of_line(place, "its translation is empty")
     groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
-    for group in translator.translate_groups(groups, search, alignments=alignments, on_failure=warn):
-        translations += group
-        progress.show(len(translations))
+    translated = translator.translate_groups(
+        groups, search, alignments=alignments, markup=markup, on_failure=on_failure
+    )
+    with closing(translated):  # ends the threads at once after an error
+        for group in translated:
+            translations += group
+            progress.show(len(translations))
     progress.close()
     return translations
 

@@ -12,8 +12,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
-from nmt.commands.streams import GROUP, STDIN, full_groups, input_groups, line_counter, line_writer
+from nmt.commands.options import (
+    EMPTY,
+    ModelOptions,
+    command,
+    load_model,
+    require_attention,
+    translate_lines,
+    warn_of_line,
+)
+from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
@@ -56,7 +64,6 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
-EMPTY = "its translation is empty"
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -265,19 +272,12 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     else:
         segments = split_text("\n".join(lines), "html")
     sources = segments.lines
-    progress = Progress("sentence", total=lambda: len(sources))
-    translations = list[str]()
 
     def warn(row: int, reason: str) -> None:
         print_message(f"warning: {name}: sentence {row + 1}: {reason}; it stays as it is")
 
-    groups = (sources[first : first + GROUP] for first in range(0, len(sources), GROUP))
-    with closing(translator.translate_groups(groups, search, markup=True, on_failure=warn)) as translated:
-        for group in translated:
-            translations += [best.text for best in group]
-            progress.show(len(translations))
-    progress.close()
-    texts = [text or source for text, source in zip(translations, sources, strict=True)]
+    translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
+    texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
     write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
 
 
