@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from nmt.commands.options import command
@@ -22,6 +22,7 @@ from nmt.system.machine import (
     available_memory,
     cpu_quota,
     describe_limits,
+    installed,
     peak_memory_mb,
     usable_cores,
 )
@@ -72,17 +73,10 @@ def doctor(options: Doctor) -> None:
 def _versions() -> Iterator[tuple[str, str]]:
     yield "toolkit", f"{PACKAGE} {import_module('nmt').__version__}"
     yield "system", f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    yield "libraries", ", ".join(f"{name} {_installed(name) or 'not installed'}" for name in LIBRARIES)
+    yield "libraries", ", ".join(f"{name} {installed(name) or 'not installed'}" for name in LIBRARIES)
     extras = _extras()
     yield "extras", ", ".join(name for name, complete in extras.items() if complete) or "none"
     yield "other extras", ", ".join(name for name, complete in extras.items() if not complete) or "none"
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _extras() -> dict[str, bool]:
@@ -94,7 +88,7 @@ def _extras() -> dict[str, bool]:
         return {}
     for requirement in requirements:
         if match := EXTRA.fullmatch(requirement):
-            complete[match[2]] = complete.get(match[2], True) and _installed(match[1]) is not None
+            complete[match[2]] = complete.get(match[2], True) and installed(match[1]) is not None
     return complete
 
 
@@ -115,7 +109,7 @@ def _free(folder: str) -> float:
 
 def _kernels() -> Iterator[tuple[str, str]]:
     """Describe what only torch knows: its devices, and the fast paths of the CPU."""
-    if _installed("torch") is None:
+    if installed("torch") is None:
         return
     import torch
 
@@ -157,7 +151,7 @@ def _scarce() -> Iterator[str]:
 
 
 def _slow_kernels() -> Iterator[str]:
-    if _installed("torch") is None:
+    if installed("torch") is None:
         yield "torch: not installed; only exported models translate, and nothing trains"
         return
     import torch

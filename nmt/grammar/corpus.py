@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ from nmt.grammar.draw import Sentences
 from nmt.grammar.lexicon import Vocabulary
 from nmt.grammar.tree import Sentence, SentenceLeaf, Word
 from nmt.settings.bounds import PairCount
+from nmt.system.machine import paused_collector
 
 MIN_WORDS, MAX_WORDS = 3, 40  # per sentence, in both languages
 FULL_LEXICON = 10_000  # with this many training pairs, each word of the full lexicon occurs often enough
@@ -35,9 +35,7 @@ def generate(
     for part, size in sizes.items():
         if size < 0:
             raise UserError(f"data.{part}_pairs={size}: must be at least 0")
-    gc_was_enabled = gc.isenabled()
-    gc.disable()  # trees have no reference cycles; the collector would take half of the time
-    try:
+    with paused_collector():  # trees have no reference cycles; the collector would take half of the time
         stream = distinct_pairs(seed, min(1.0, train_pairs / FULL_LEXICON))
         train = [next(stream) for _ in range(train_pairs)]
         sources = {word for pair in train for word in pair.source.split()}
@@ -45,9 +43,6 @@ def generate(
         parts = {"train": train}
         for part in ("valid", "test"):
             parts[part] = list(known_pairs(stream, sources, targets, part, sizes[part]))
-    finally:
-        if gc_was_enabled:
-            gc.enable()
     return parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import mmap
 import os
@@ -9,6 +10,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -206,3 +208,25 @@ def peak_memory_mb() -> float | None:
     except ImportError:  # Windows
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def installed(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Pause the collection of reference cycles during work that makes many objects and few cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -6,13 +6,13 @@ import os
 import platform
 import subprocess
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt.inference.model_folder import choose_device
+from nmt.system.machine import installed
 from nmt.system.processor import processor_name
 
 LIBRARIES = ("torch", "pytorch-lightning", "hydra-core", "sentencepiece", "sacrebleu", "numpy")
@@ -23,7 +23,7 @@ def provenance(device: str) -> dict[str, Any]:
     """Return what ``summary.json`` records about toolkit, libraries and machine."""
     return {
         "toolkit": {"version": import_module("nmt").__version__, **commit(Path(__file__).parents[2])},
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}},
+        "versions": {"python": platform.python_version(), **{name: installed(name) for name in LIBRARIES}},
         "machine": {
             "system": platform.system(),
             "processor": processor_name(),
@@ -60,13 +60,6 @@ def commit(checkout: Path) -> dict[str, Any]:
         except (OSError, subprocess.SubprocessError):  # git is missing, or refuses a folder of another user
             return unknown
     return {"commit": outputs[0], "changed": bool(outputs[1])}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _device(name: str) -> str:

@@ -40,7 +40,7 @@ def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("instruction_sets", ["AVX2"], "engine=onnx-int8: "),
         ("instruction_sets", [], "processor: has no AVX2"),
         ("_free", 0.5, "disk=0.5 GB"),
-        ("_installed", None, "torch: not installed"),
+        ("installed", None, "torch: not installed"),
         ("getloadavg", (6.0, 1.0, 1.0), "load=6.0: "),
     ],
 )
