@@ -26,17 +26,17 @@ def settings_help(arguments: Sequence[str]) -> str:
         "",
         "Groups, chosen as group=choice (*: the default):",
         "",
-        *describe_groups("train", folders),
+        *describe_groups(folders),
         "",
         "Settings, given as key=value, such as optimizer.lr=0.001 (a choice such as attention=luong has other keys):",
         "",
     ]
-    return "\n".join(lines) + f"\n{commented_yaml(settings, 'train', folders)}"
+    return "\n".join(lines) + f"\n{commented_yaml(settings, folders)}"
 
 
 def checked_settings(arguments: Sequence[str]) -> str:
     """Return the checked configuration of a training run as YAML, with descriptions."""
-    return commented_yaml(to_yaml(compose_train(arguments)), "train", hydra_overrides(arguments)[1])
+    return commented_yaml(to_yaml(compose_train(arguments)), hydra_overrides(arguments)[1])
 
 
 def without_cfg(arguments: Sequence[str]) -> list[str]:
@@ -50,9 +50,9 @@ def without_cfg(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def describe_groups(name: str, folders: Sequence[Path]) -> Iterator[str]:
-    """Yield one line per choice of every group of conf/``name``.yaml, and of the experiments."""
-    groups = [*YamlFile(config_dir() / f"{name}.yaml").chosen, ("+experiment", None)]
+def describe_groups(folders: Sequence[Path]) -> Iterator[str]:
+    """Yield one line per choice of every group of conf/train.yaml, and of the experiments."""
+    groups = [*YamlFile(config_dir() / "train.yaml").chosen, ("+experiment", None)]
     for group, default in groups:
         files = group_choices(group.lstrip("+"), folders)
         yield from _describe_group(group, default, files)
@@ -73,9 +73,9 @@ def _describe_group(group: str, default: Any, files: Mapping[str, YamlFile]) -> 
         start = ""
 
 
-def commented_yaml(text: str, name: str, folders: Sequence[Path]) -> str:
-    """Return the YAML ``text`` of a composed conf/``name``.yaml with the description of each key as a comment."""
-    main = YamlFile(config_dir() / f"{name}.yaml")
+def commented_yaml(text: str, folders: Sequence[Path]) -> str:
+    """Return the YAML ``text`` of a composed conf/train.yaml with the description of each key as a comment."""
+    main = YamlFile(config_dir() / "train.yaml")
     groups = [group for group, _ in main.chosen]
     files = {group: sorted(group_choices(group, folders).values(), key=_is_ours) for group in groups}
     lines = text.splitlines()

@@ -115,18 +115,11 @@ def _train(
         tracker.start(stored, folder, resumed=config.resume)
     on_start = partial(store_config, stored) if rank() == 0 else None
     fitted = fit(config, prepared, folder, tracker=tracker, on_start=on_start)
-    if fitted is None:
-        return TrainingResult(folder, config, None, time.perf_counter() - started)
-    if fitted.stop_signal is not None:
-        seconds = time.perf_counter() - started
-        return TrainingResult(
-            folder=folder,
-            config=config,
-            summary=None,
-            seconds=seconds,
-            stop_signal=fitted.stop_signal,
-            validated=fitted.best is not None,
-        )
+    if fitted is None or fitted.stop_signal is not None:
+        result = TrainingResult(folder, config, None, time.perf_counter() - started)
+        if fitted is None:
+            return result
+        return result._replace(stop_signal=fitted.stop_signal, validated=fitted.best is not None)
     _log_outcome(fitted, config.training)
     test = prepared.corpora.get("test")
     if test is not None:

@@ -106,18 +106,16 @@ COPIES = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"
 """Operators whose outputs hold numbers of their first input only."""
 
 
-def quantise(
-    exact: onnx.ModelProto, bounded_inputs: Collection[str], *, weight_steps: int = WEIGHT_STEPS
-) -> onnx.ModelProto:
+def quantise(exact: onnx.ModelProto, bounded_inputs: Collection[str]) -> onnx.ModelProto:
     """Return a copy of the graph ``exact`` that multiplies by weights in 8-bit integers.
 
-    The weights have one scale per column and lie in ±``weight_steps``. ``bounded_inputs`` are the inputs of the graph
+    The weights have one scale per column and lie in ±``WEIGHT_STEPS``. ``bounded_inputs`` are the inputs of the graph
     whose numbers lie in [−1, 1]. The input ``output.weight`` (C, F) of a step with a shortlist becomes one of integers
     (F, C), and the input ``output.weight.scale`` (C,) is added.
     """
     model = onnx.ModelProto()
     model.CopyFrom(exact)
-    graph = _Graph(model.graph, bounded_inputs, weight_steps)
+    graph = _Graph(model.graph, bounded_inputs)
     nodes = [new for node in model.graph.node for new in graph.quantised(node)]
     inputs = [new for value in model.graph.input for new in _integer_inputs(value)]
     del model.graph.input[:]
@@ -136,11 +134,10 @@ def quantise(
 class _Graph:
     """Writes the nodes of a quantised graph, and collects the constants that they need."""
 
-    def __init__(self, graph: onnx.GraphProto, bounded_inputs: Collection[str], weight_steps: int) -> None:
+    def __init__(self, graph: onnx.GraphProto, bounded_inputs: Collection[str]) -> None:
         self.weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
         self.producers = {name: node for node in graph.node for name in node.output}
         self.bounded_inputs = bounded_inputs
-        self.weight_steps = weight_steps
         self.added: list[onnx.TensorProto] = []
         self.scale = self._constant("activation.scale", np.array(1 / STEPS, dtype=np.float32))
         self.zero = self._constant("activation.zero", np.array(ZERO, dtype=np.uint8))
@@ -230,9 +227,9 @@ class _Graph:
         lstm.attribute.extend(node.attribute)
         return lstm
 
-    def _integers(self, name: str, weight: np.ndarray, *, steps: int | None = None) -> tuple[str, str]:
+    def _integers(self, name: str, weight: np.ndarray, *, steps: int = WEIGHT_STEPS) -> tuple[str, str]:
         """Add a weight (…, X, Y) as integers and its scales (…, Y); return the names of both."""
-        integers, scales = to_integers(weight, axis=-2, steps=steps or self.weight_steps)
+        integers, scales = to_integers(weight, axis=-2, steps=steps)
         return self._constant(name, integers), self._constant(f"{name}.scale", scales)
 
     def _constant(self, name: str, value: np.ndarray) -> str:
