@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from nmt.errors import UserError
 from nmt.inference.engines import EngineName, LoadSettings, Runtime
-from nmt.inference.onnx.model import is_deployment, open_onnx, open_preferred
+from nmt.inference.onnx.model import exported_engines, is_deployment, open_onnx, open_preferred
 from nmt.inference.run_files import has_adapter
 from nmt.system.machine import torch_threads
 
@@ -66,8 +66,9 @@ def load_torch(folder: Path, settings: LoadSettings) -> TrainedModel:
     """
     install = "install torch with pip install nmt-memory-attention" if find_spec("torch") is None else None
     if is_deployment(folder):
+        engines = " and ".join(f"engine={name}" for name in exported_engines(folder)) or "other versions"
         raise UserError(
-            f"model={folder}: nmt-export output= wrote it for engine=onnx and engine=onnx-int8 only; "
+            f"model={folder}: nmt-export output= wrote it for {engines} only; "
             f"name the folder of the training run{f', and {install}' if install else ''}"
         )
     if install:

@@ -92,6 +92,9 @@ def test_an_export_of_one_engine_makes_it_the_default(run: Path) -> None:
         Translator.load(run, engine="onnx")
     export([f"model={run}", "engine=onnx"])
     assert engine_of(run) == "onnx" and exported_engines(run) == ["onnx"]
+    graphs = (run / "onnx").rename(run.parent / "graphs")
+    with pytest.raises(UserError, match="graphs: nmt-export output= wrote it for engine=onnx only; name the folder of"):
+        Translator.load(graphs, engine="torch")
 
 
 @pytest.mark.thorough
