@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from saved_time import save_time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -38,6 +39,11 @@ def default_signals() -> None:
 handle_signals()  # fixtures of a session are set up before those of its first test
 
 pytest_plugins = ["attack_table"]
+
+
+def pytest_collection_finish() -> None:
+    save_time()
+
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -18,9 +18,12 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
+from saved_time import save_time
+
 COMMANDS = ("align", "compare", "distill", "encode", "evaluate", "export", "heatmap", "prepare", "train", "translate")
 IMPORTS = (
     *("torch", "pytorch_lightning", "hydra", "matplotlib.figure", "sacrebleu", "onnxruntime", "nmt.training.run"),
+    "nmt.inference.onnx.export",
     *(f"nmt.commands.{command}" for command in COMMANDS),
 )
 CLIENT = """#!{python} -ISE
@@ -53,6 +56,7 @@ def serve(address: str) -> None:
     """Fork for each connection. The child runs the command, and the client exits with its code."""
     for name in IMPORTS:
         import_module(name)
+    save_time()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()

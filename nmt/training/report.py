@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def test_report(
     if translator.attention.reads_source:
         write_lines(folder / run_files.TRANSLATION_LINKS, own_links)
         lost = LostWords({"source": run_files.SOURCES, "target": run_files.REFERENCES})
-        warn_of_line = _failure_warning("alignment")
-        links = forced_links(translator, sources, references, on_failure=warn_of_line, on_lost=lost.add)
+        failed = partial(_warn_of_sentence, "alignment", 0)
+        links = forced_links(translator, sources, references, on_failure=failed, on_lost=lost.add)
         lost.warn()
         write_lines(folder / run_files.REFERENCE_LINKS, [format_pharaoh(sentence_links) for sentence_links in links])
         if golds is not None:
@@ -117,7 +118,7 @@ def _translate(translator: Translator, sources: Sequence[str], options: SearchOp
             sources[first : first + GROUP],
             options,
             alignments=translator.attention.reads_source,
-            on_failure=_failure_warning("translation", first=first),
+            on_failure=partial(_warn_of_sentence, "translation", first),
         )
         for best in translations:
             texts.append(best.text)
@@ -125,16 +126,9 @@ def _translate(translator: Translator, sources: Sequence[str], options: SearchOp
     return texts, links
 
 
-def _failure_warning(missing: str, *, first: int = 0) -> Callable[[int, str], None]:
-    """Return an ``on_failure`` function that prints which test sentence is too long for the model or the machine.
-
-    Its rows start at the sentence ``first``.
-    """
-
-    def on_failure(row: int, reason: str) -> None:
-        warn(f"test sentence {first + row + 1}: {reason}; it has no {missing}")
-
-    return on_failure
+def _warn_of_sentence(missing: str, first: int, row: int, reason: str) -> None:
+    """Warn that a test sentence, counted from ``first``, is too long for the model or the machine."""
+    warn(f"test sentence {first + row + 1}: {reason}; it has no {missing}")
 
 
 def draw(translator: Translator, test: Corpus, folder: Path) -> None:
@@ -196,7 +190,7 @@ def spread(lengths: Sequence[int] | np.ndarray, count: int) -> list[int]:
     order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
     if len(order) <= count:
         return order
-    return [order[round(k * (len(order) - 1) / (count - 1))] for k in range(count)]
+    return [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
 
 
 def save_curve(metrics: Path, picture: Path, *, title: str) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import nmt.training.report  # noqa: F401 - before tests/saved_time.py changes it
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 

@@ -51,7 +51,8 @@ def test_describe_setting_shows_class_and_settings() -> None:
     assert describe_setting({"_target_": "nmt.attention.NoAttention"}) == "NoAttention"
 
 
-def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_writes_all_files(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.training.report.PICTURES", 6)  # tests/saved_time.py lowers it
     train([*TINY, "name=demo"])
     printed = capsys.readouterr()
     content = summary(run)
@@ -101,7 +102,7 @@ def test_model_without_attention_has_no_alignments(run: Path) -> None:
 def test_settings_can_be_combined(run: Path, settings: str) -> None:
     if "precision=bf16" in settings:
         require_bfloat16_lstm()
-    train([*TINY, *settings.split()])
+    train([*SMALL, *settings.split()])
     assert len(Translator.load(run).translate(["ban des", "gin"])) == 2
 
 
@@ -226,7 +227,7 @@ def test_identical_runs_write_identical_models(run: Path) -> None:
     for seed in ("1", "2"):
         folder = run.parents[1] / seed
         folder.mkdir()
-        command = [sys.executable, "-c", f"from nmt.commands.train import train; train({[*TINY]})"]
+        command = [sys.executable, "-c", f"from nmt.commands.train import train; train({SMALL})"]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
         subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
         models.append((folder / "runs" / "demo" / "model.pt").read_bytes())

@@ -1,0 +1,22 @@
+"""Work that no test is about, and that would take a third of the time of all tests."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import suppress
+from functools import cache
+
+
+def save_time() -> None:
+    """Leave this work out. Call it when everything is imported."""
+    gc.collect()
+    gc.freeze()  # otherwise each full collection visits the million objects of torch again
+    if report := sys.modules.get("nmt.training.report"):
+        report.PICTURES = 1  # of six: the pictures of a tiny run take longer than its training
+    if "nmt.inference.onnx.export" in sys.modules:
+        with suppress(ImportError, AttributeError):  # private names of torch
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+            # Each of the four graphs of an export would build the same table, in a quarter of its time.
+            ONNXRegistry.from_torchlib = staticmethod(cache(ONNXRegistry.from_torchlib))
