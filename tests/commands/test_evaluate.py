@@ -185,13 +185,13 @@ def test_script_or_setting_chooses_the_tokenizer_of_a_file(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["torch", "onnx"])
-@pytest.mark.parametrize(("setting", "tokenizer"), [([], "char"), (["evaluation.tokenizer=intl"], "intl")])
 def test_tokenizer_of_the_run_is_used_unless_another_is_given(
-    engine: str, setting: list[str], tokenizer: str, model: Path, files: Path, call: Call
+    engine: str, model: Path, files: Path, call: Call
 ) -> None:
     trained = load_folder(model)
     save_folder(files, replace(trained, config={**trained.config, "evaluation": {"tokenizer": "char"}}))
     if engine == "onnx":
-        export(["model=."])
-    result = scores(call, "model=.", "src=src", "tgt=tgt", f"engine={engine}", *setting)
-    assert f"|tok:{tokenizer}|" in result["signatures"]["bleu"]
+        export(["model=.", "engine=onnx"])
+    for setting, tokenizer in ([], "char"), (["evaluation.tokenizer=intl"], "intl"):
+        result = scores(call, "model=.", "src=src", "tgt=tgt", f"engine={engine}", *setting)
+        assert f"|tok:{tokenizer}|" in result["signatures"]["bleu"]
