@@ -27,6 +27,8 @@ TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
 GAP_MODELS = ("runs/memory_gap/memory-s1", "runs/memory_gap/bahdanau-s1")
+# A page of the Rust book, a catalogue of Django and the subtitles of a lecture: benchmarks/README.md names the sources.
+DOCUMENTS = ("data/documents/rust-book.html", "data/documents/django.po", "data/documents/lecture.srt")
 MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
 ENGINE_MODELS = ("runs/multi30k/m30k-bahdanau-s3", "runs/multi30k/m30k-memory-no-encodings-s1")
 FOLDERS = tuple(f"{model}/model.pt" for model in MODELS)
@@ -83,6 +85,11 @@ ENTRIES = [
         *("long_text", "quality.long_text", 3),
         ("--model", *GAP_MODELS, "--set", "data/multi30k/test2016"),
         needs=(*(f"{model}/model.pt" for model in GAP_MODELS), TEST2016),
+    ),
+    Entry(
+        *("steering", "quality.steering", 8),
+        ("--model", *GAP_MODELS, "--set", "data/multi30k/test2016", "--documents", *DOCUMENTS),
+        needs=(*(f"{model}/model.pt" for model in GAP_MODELS), TEST2016, *DOCUMENTS),
     ),
     Entry("little_text", "quality.little_text", 100, ("--data", "data/multi30k"), needs=(MULTI30K,)),
     Entry("reference", "", 20, REFERENCE_RUN, needs=(MULTI30K,), model=f"{REFERENCE}/model.pt"),
