@@ -41,7 +41,7 @@ ATTENTIONS = {
     "covariance": {"_target_": "nmt.attention.CovarianceAttention", "gated": True},
 }
 WORDS = "a small dog sees red houses two cats sleep here today".split()
-LINES = ["a dog", "two small cats sleep here today", "red", "", "a small dog sees two red houses here"]
+LINES = ["a dog", "two small cats sleep here today", "red", "", "a small dog. two red houses! cats sleep here"]
 
 
 def read(options: str, method: str) -> SearchOptions:
