@@ -64,14 +64,14 @@ class Markdown:
         return [unit.line for unit in self._units]
 
     def fill(self, translations: Sequence[str]) -> str:
-        """Return the document with these translations of its lines. An unchanged line stays as it was."""
+        """Return the document with these translations of its lines. A line that is unchanged stays as it was."""
         filled = ""
         end = 0
         for unit, translation in zip(self._units, translations, strict=True):
             filled += self._text[end : unit.start]
             end = unit.stop
-            is_new = translation != unit.line
-            filled += self._written(translation, unit.marks) if is_new else self._text[unit.start : end]
+            written = None if translation == unit.line else self._written(translation, unit.marks)
+            filled += self._text[unit.start : end] if written is None else written
         return filled + self._text[end:]
 
     def _find_units(self) -> Iterator[Unit]:
@@ -98,8 +98,11 @@ class Markdown:
             stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])
             yield Unit(starts[top] + columns[0], stop, *fragment)
 
-    def _written(self, translation: str, marks: dict[str, Mark]) -> str:
-        """Return a translation as Markdown: emphasis that it cannot express beside these words is left out."""
+    def _written(self, translation: str, marks: dict[str, Mark]) -> str | None:
+        """Return a translation as Markdown, or None if it cannot express it, such as a line with only a tag of HTML.
+
+        Emphasis that it cannot express beside these words is left out.
+        """
         emphasised = {tag: mark for tag, mark in marks.items() if mark.tokens[0].split("_")[0] in EMPHASIS}
         before = ""
         while before != translation:
@@ -112,12 +115,16 @@ class Markdown:
         for choice in (marks, underscored, plain):
             text, expected = _markdown(translation, choice)
             if self._tokens(text) == expected:
-                break
-        return text
+                return text
+        return None
 
-    def _tokens(self, text: str) -> list[str]:
-        [inline] = self._parser.parseInline(text, self._references)
-        return [token.type for token in inline.children or [] if token.type not in TEXTS]
+    def _tokens(self, text: str) -> list[str] | None:
+        """Return the tokens of a text besides plain text; None if it is not one paragraph, but another block."""
+        references = {"references": {**self._references.get("references", {})}}
+        tokens = self._parser.parse(text, references)
+        if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
+            return None
+        return [token.type for token in tokens[1].children or [] if token.type not in TEXTS]
 
 
 def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]] | None:

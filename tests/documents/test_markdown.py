@@ -119,6 +119,8 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         # Emphasis without words, or within a word, is left out; a link stays.
         ("a **b** [c](d)", "a <nmt-0>b</nmt-0> <nmt-2>c</nmt-2>", "x <nmt-0></nmt-0><nmt-2></nmt-2>", "x [](d)"),
         ("a _b_", "a <nmt-0>b</nmt-0>", "x<nmt-0>y</nmt-0>z", "xyz"),
+        ("a ~~~~b~~~~", "a <nmt-0><nmt-1>b</nmt-1></nmt-0>", "<nmt-0><nmt-1>x</nmt-1></nmt-0>", "x"),
+        ("a <b>", "a <b>", "<b>", "a <b>"),
         ("*a* **b**", "<nmt-0>a</nmt-0> <nmt-2>b</nmt-2>", "<nmt-2>b</nmt-2><nmt-0>a</nmt-0>", "**b***a*"),
         ("*a* **b**", "<nmt-0>a</nmt-0> <nmt-2>b</nmt-2>", "<nmt-2>b</nmt-2> <nmt-0>a</nmt-0>", "**b** *a*"),
     ],
