@@ -27,6 +27,7 @@ HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's int
   nmt-serve model=runs/demo languages=en:de              open http://127.0.0.1:8000 in a browser
   nmt-serve 'models=[en:de=runs/a,de:en=runs/b]' port=9000
   nmt-serve 'models=[en:de=runs/memory,en:de=runs/bahdanau]'    two models side by side on the page
+  nmt-serve model=[runs/a,runs/b] languages=en:de        an ensemble; beside others: 'models=[en:de=runs/a+runs/b]'
   nmt-serve model=deployed languages=en:de engine=onnx-int8 search=greedy
   nmt-serve model=runs/demo languages=en:de host=0.0.0.0 keys=keys.txt requests_per_minute=60
 
@@ -40,14 +41,14 @@ PACKAGES = ("starlette", "uvicorn", "prometheus_client")
 SPLITTER = "sentencex"
 CONNECTIONS = 1000  # open at the same time
 
-Folders = Mapping[tuple[str, str], Mapping[str, str]]  # of models, by (source, target) and by name
+Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, by (source, target) and by name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serve(ModelOptions):
     """The settings in conf/serve.yaml."""
 
-    model: str | None
+    model: str | list[str] | None
     languages: str | None
     models: list[str] | None
     host: str
@@ -139,7 +140,7 @@ def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvi
     )
 
 
-def load_quietly(folder: str, settings: LoadSettings) -> Translator:
+def load_quietly(folder: str | list[str], settings: LoadSettings) -> Translator:
     """Return the translator of a folder, which prints no warnings about texts: they may be private."""
     translator = load_model(folder, settings)
     translator.check_text = False
@@ -150,28 +151,34 @@ def model_folders(options: Serve) -> Folders:
     """Return the model folders of each (source, target), by name. Raises UserError if the settings name none.
 
     A model has the name of its folder, so that no answer names a path; further ones with this name have numbers.
+    Several folders, with + between them, are an ensemble.
     """
     if (options.model is None) == (options.models is None):
         raise UserError("model=: give either model=FOLDER languages=en:de, or models=[en:de=FOLDER,…]")
+    if options.model == []:
+        raise UserError("model=[]: no model; name at least one folder")
     if options.model is not None and options.languages is None:
         raise UserError(
             "languages=null: clients name languages by codes; give languages=en:de, with those of the model"
         )
     if options.models is not None and options.languages is not None:
         raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")
-    folders: dict[tuple[str, str], dict[str, str]] = {}
-    for entry in options.models or [f"{options.languages}={options.model}"]:
+    folders: dict[tuple[str, str], dict[str, str | list[str]]] = {}
+    model = "+".join(options.model) if isinstance(options.model, list) else options.model
+    for entry in options.models or [f"{options.languages}={model}"]:
         codes, _, folder = entry.partition("=")
         match = PAIR.fullmatch(codes)
         if match is None or not folder:
             setting = f"languages={codes}" if options.models is None else f"models=[{entry}]"
             raise UserError(f"{setting}: not source:target; write codes such as en:de")
         of_pair = folders.setdefault((match[1], match[2]), {})
-        if folder in of_pair.values():
+        parts = [folder] if Path(folder).exists() else folder.split("+")
+        model_folder = parts if len(parts) > 1 else folder
+        if model_folder in of_pair.values():
             raise UserError(f"models=[{entry}]: given twice; remove one")
-        name = Path(folder).resolve().name
+        name = "+".join(Path(part).resolve().name for part in parts)
         numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
-        of_pair[next(name for name in numbered if name not in of_pair)] = folder
+        of_pair[next(name for name in numbered if name not in of_pair)] = model_folder
     return folders
 
 

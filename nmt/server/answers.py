@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt.alignment.word_weights import argmax_links, display_slots, display_weights, word_weights
 from nmt.errors import UserError
+from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
@@ -55,12 +56,17 @@ def properties_of(translator: Translator) -> dict[str, Any]:
         "attention": attention.name,
         "alignments": attention.reads_source,
         "slots": slots_problem(translator) is None,
-        "memories": runs_in_torch(translator),
+        "memories": torch_problem(translator) is None,
     }
 
 
-def runs_in_torch(translator: Translator) -> bool:
-    return not isinstance(translator.runtime, OnnxModel)
+def torch_problem(translator: Translator) -> str | None:
+    """Return the reason why the model can only translate, if there is one."""
+    if isinstance(translator.runtime, Ensemble):
+        return "this model is an ensemble; use a single one"
+    if isinstance(translator.runtime, OnnxModel):
+        return "this model runs ONNX graphs; let the operator set engine=torch"
+    return None
 
 
 def require_slots(translator: Translator) -> None:
@@ -71,8 +77,8 @@ def require_slots(translator: Translator) -> None:
 
 def slots_problem(translator: Translator) -> str | None:
     """Return the reason why the model cannot show slots, if there is one."""
-    if not runs_in_torch(translator):
-        return "this model runs ONNX graphs; let the operator set engine=torch"
+    if problem := torch_problem(translator):
+        return problem
     attention = translator.trained.model.attention
     if not attention.needs_trace or not attention.reads_source:
         return f"{translator.attention.name} attention has no slots"
@@ -113,6 +119,8 @@ def _described(translator: Translator, line: str, translation: Translation, deta
 
 def _slots(translator: Translator, line: str, translation: Translation) -> dict[str, Any]:
     """Return α of each source word and β of each target word, for the words of ``weights``."""
+    if translation.inserted:
+        raise UserError("slots: the model did not write all words of this translation; remove slots, or the glossary")
     from nmt.inference.forced_decoding import slot_weights  # imports torch
 
     slots = [slot_weights(translator, *sides) for sides in _sentences(translation)]

@@ -27,6 +27,7 @@ from nmt.data.languages import identify
 from nmt.documents.segments import Segments, split_text
 from nmt.errors import UserError, counted, print_message, reason
 from nmt.inference.bulk import Failure
+from nmt.inference.ensemble import Ensemble
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import LANGUAGE, SearchOptions
@@ -404,7 +405,10 @@ class Server:
         """Return the given pairs and their model. Raises Refused if they do not match."""
         sources, _ = texts_of(fields, self.limits)
         require_equal(len(targets), len(sources), "q")
-        return list(zip(sources, targets, strict=True)), self.model_of(fields, sources)[0]
+        model = self.model_of(fields, sources)[0]
+        if isinstance(model.translator.runtime, Ensemble):
+            raise Refused(400, "translations: an ensemble only translates; name a single model")
+        return list(zip(sources, targets, strict=True)), model
 
     async def remember(self, request: Request) -> Response:
         """Our own /v1/memories: encode texts once, and answer later requests from their memories."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
 from nmt.inference.translator import Translator
-from nmt.server.answers import Details, described, runs_in_torch
+from nmt.server.answers import Details, described, torch_problem
 from nmt.server.models import ServedModel, Work
 from nmt.server.reading import Refused
 
@@ -137,8 +137,8 @@ def encode(
     model: ServedModel, translator: Translator, texts: Sequence[str], *, aligned: bool, max_bytes: int
 ) -> StoredMemory:
     """Return the memories of these texts. Raises Refused if the model cannot hold a text, or the server all of them."""
-    if not runs_in_torch(translator):
-        raise Refused(400, "memories: this model runs ONNX graphs; let the operator set engine=torch")
+    if problem := torch_problem(translator):
+        raise Refused(400, f"memories: {problem}")
     from nmt.inference.memories import encode_line, ram_bytes
 
     encoded = []

@@ -78,6 +78,7 @@ def test_signal_finishes_the_requests_that_have_arrived(model: Path) -> None:
     [
         ([], "model=: give either model=FOLDER languages=en:de, or models="),
         (["model=a", "models=[en:de=a]"], "model=: give either"),
+        (["model=[]", "languages=en:de"], "model=[]: no model; name at least one folder"),
         (["model=a"], "languages=null: clients name languages by codes; give languages=en:de"),
         (["model=a", "languages=en"], "languages=en: not source:target; write codes such as en:de"),
         (["models=[en:de=a]", "languages=en:de"], "languages=en:de: models= names the languages already"),
@@ -109,6 +110,16 @@ def test_models_have_the_names_of_their_folders() -> None:
 
     names = {("en", "de"): {"a": "x/a", "a-2": "y/a/", "b": "z/b", "a-3": "a"}, ("de", "en"): {"a": "a"}}
     assert model_folders(cast(Serve, Options())) == names
+
+
+def test_folders_with_a_plus_between_them_are_an_ensemble(tmp_path: Path) -> None:
+    (tmp_path / "a+b").mkdir()
+    models = [f"en:de={tmp_path}/a+{tmp_path}/b", f"en:de={tmp_path}/a+b", "en:de=c"]
+    options = SimpleNamespace(model=None, languages=None, models=models)
+    names = {"a+b": [f"{tmp_path}/a", f"{tmp_path}/b"], "a+b-2": f"{tmp_path}/a+b", "c": "c"}
+    assert model_folders(cast(Serve, options)) == {("en", "de"): names}
+    options = SimpleNamespace(model=["x/a", "b"], languages="en:de", models=None)
+    assert model_folders(cast(Serve, options)) == {("en", "de"): {"a+b": ["x/a", "b"]}}
 
 
 def test_answers_are_sent_without_delay() -> None:

@@ -16,6 +16,7 @@ from server.word_models import TOKENIZER, tiny_translator
 
 from nmt.alignment.word_weights import merge_pieces, word_weights
 from nmt.inference import memories
+from nmt.inference.ensemble import Ensemble
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.server import answers
@@ -218,3 +219,27 @@ def test_graphs_have_neither_memories_nor_slots(tmp_path: Path) -> None:
         status, answer = client.post("/v1/translate", q="a", slots=True)
         assert status == 400 and answer["error"].startswith("slots: this model runs ONNX graphs")
         assert "weights" in client.post("/v1/translate", q="a dog", weights=True)[1]["translations"][0]
+
+
+def test_ensemble_translates_and_refuses_what_needs_a_single_model() -> None:
+    single = [tiny_translator("MemoryAttention"), tiny_translator("BahdanauAttention", seed=5)]
+    both = Translator(Ensemble([translator.runtime for translator in single]), check_text=False)
+    stored = Memories(limit=2, max_bytes=1 << 20, minutes=60)
+    limits = Limits(max_characters=500, max_texts=5, max_alternatives=3)
+    glossary = [{"source": "cats", "target": "dogs"}]
+    with serving(translators={"both": both, "single": single[0]}, limits=limits, memories=stored) as client:
+        answers = client.post("/v1/translate", q=TEXTS, n_best=2, weights=True, glossary=glossary)[1]["translations"]
+        expected = both.translate(TEXTS, SearchOptions(n_best=2, terms={"cats": "dogs"}))
+        assert [answer["text"] for answer in answers] == [best.text for best in expected]
+        assert "dogs" in answers[2]["text"] and answers[0]["weights"]["values"]
+        ensemble, model = client.send("/v1/models")[1]["models"]
+        assert (ensemble["slots"], ensemble["memories"], model["memories"]) == (False, False, True)
+        for path, fields in (
+            ("/v1/translate", {"slots": True}),
+            ("/v1/score", {"translations": "a"}),
+            ("/v1/align", {"translations": "a"}),
+            ("/v1/memories", {}),
+        ):
+            status, answer = client.post(path, q="a", **fields)
+            assert status == 400 and "ensemble" in answer["error"] and "\n" not in answer["error"]
+        assert client.post("/v1/score", q="a", translations="a", model="single")[0] == 200
