@@ -67,7 +67,9 @@ def ct2(folder: Path) -> Callable[[list[str], int, int], list[str]]:
 
     def translate(lines: list[str], batch: int, beam: int) -> list[str]:
         sources = [encode(line) for line in lines]
-        results = translator.translate_batch(sources, beam_size=beam, max_batch_size=batch, batch_type="examples")
+        options = {"beam_size": beam, "max_batch_size": batch, "batch_type": "examples"}
+        longest = 3 * max(map(len, sources), default=1)  # as in Marian
+        results = translator.translate_batch(sources, max_decoding_length=longest, **options)
         return [decode(result.hypotheses[0]) for result in results]
 
     return translate
