@@ -53,7 +53,7 @@ CELLS += ("small-prenorm-original",)
 TRAINING = """
 --type transformer --transformer-ffn-activation relu --tied-embeddings-all --transformer-postprocess-emb d
 --transformer-dropout 0.2 --label-smoothing 0.1 --cost-type ce-mean-words --optimizer-params 0.9 0.98 1e-9 --clip-norm 1
---lr-warmup 600 --lr-decay-inv-sqrt 600 --exponential-smoothing 1e-3 --mini-batch 1000 --mini-batch-words 1000
+--lr-warmup 600 --lr-decay-inv-sqrt 600 --exponential-smoothing 3e-3 --mini-batch 1000 --mini-batch-words 1000
 --maxi-batch 1000 --max-length 100 --seed 1 --shuffle-in-ram --workspace 1500 --data-threads 1 --overwrite --keep-best
 --valid-metrics bleu-segmented --valid-freq 500u --save-freq 500u --valid-mini-batch 64 --beam-size 1
 --max-length-factor 2 --early-stopping 8 --disp-freq 50 --quiet --quiet-translation --quiet-validation --dim-vocabs 0 0
