@@ -9,9 +9,10 @@ from functools import cache
 
 
 def save_time() -> None:
-    """Leave this work out. Call it when everything is imported."""
+    """Leave this work out. Call it when everything is imported, with the collection of garbage disabled until then."""
     gc.collect()
     gc.freeze()  # otherwise each full collection visits the million objects of torch again
+    gc.enable()
     if report := sys.modules.get("nmt.training.report"):
         report.PICTURES = 1  # of six: the pictures of a tiny run take longer than its training
     if "nmt.inference.onnx.export" in sys.modules:

@@ -7,6 +7,7 @@ in test_start.py, and by the installed wheel in .ci/run.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import socket
@@ -54,6 +55,7 @@ def warm_programs(folder: Path) -> Iterator[Path]:
 
 def serve(address: str) -> None:
     """Fork for each connection. The child runs the command, and the client exits with its code."""
+    gc.disable()
     for name in IMPORTS:
         import_module(name)
     save_time()
