@@ -87,9 +87,12 @@ class Markdown:
             parts = token.content.split("\n")
             top = token.map[0]
             if before.type in ("td_open", "th_open"):
-                columns = [lines[top].find(parts[0], end if top == row else 0)]
+                cell = parts[0].replace("|", r"\|")
+                columns = [lines[top].find(cell, end if top == row else 0)]
                 row = top
-                end = columns[0] + len(parts[0])
+                end = columns[0] + len(cell) if columns[0] >= 0 else len(lines[top])
+                if cell != parts[0]:
+                    continue
             else:
                 columns = [line.rfind(part) for line, part in zip(lines[top:], parts, strict=False)]
             fragment = _fragment(token.content, token.children or [])
@@ -148,7 +151,8 @@ def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]
             line += source
             continue
         if token.markup == "autolink":
-            types = (token.type, next(rest) and next(rest).type)  # without its text
+            next(rest)  # its text
+            types = (token.type, next(rest).type)
             tag = f"<code>nmt-{len(marks)}</code>"
         elif token.type == "code_inline":
             tag = f"<code>nmt-{len(marks)}</code>"

@@ -109,6 +109,10 @@ def test_every_experiment_composes_validates_and_builds(name: str, tmp_path: Pat
         (["search=greedy", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: needs beam search"),
         (["attention=none", "search.coverage_penalty=0.2"], "search.coverage_penalty=0.2: a model without attention"),
         (["attention=none", "search.replace_unknown=true"], "search.replace_unknown=true: a model without attention"),
+        (
+            ["search.sentences=german"],
+            "search.sentences=german: not the code of a language; write one such as en or de",
+        ),
         (["search.replace_unknown=true", "search.lexicon=no.tsv"], "search.lexicon=no.tsv: No such file"),
         (
             ["training.decode_sentences=0"],
