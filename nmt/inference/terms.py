@@ -98,48 +98,56 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     text = translation.text
     units = aligned_units(translation, source)
     links = units.links()
-    edits = list[Edit]()
+    free = _Free(text, units.target)
     # The longest text first: "York" must not take the end of "New York".
     for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
         columns = [i for i, (start, stop) in enumerate(units.source) if start < item.stop and item.start < stop]
         strength = units.weights[:, columns].sum(axis=1)
         aligned = [j for j, i in enumerate(links) if i in columns]
-        free = _Free(text, units.target, edits)
         span = free.occurrence(item.stand_in or item.text, strength) or free.run(aligned, strength)
         if span is None:
             at, new = free.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
-            edits.append(Edit(at, at, new, columns))
+            free.change(Edit(at, at, new, columns))
         else:
             is_first = not any(map(str.isalnum, text[: span[0]]))
             new = item.text[0].upper() + item.text[1:] if item.capital and is_first else item.text
-            edits.append(Edit(*span, new))
+            free.change(Edit(*span, new))
     for stand_in in {item.stand_in for item in required} - {""}:
-        while span := _Free(text, units.target, edits).occurrence(stand_in, np.zeros(len(links))):
-            edits.append(Edit(len(text[: span[0]].rstrip()), span[1], ""))
-    return apply_edits(translation, units, edits)
+        while span := free.occurrence(stand_in, np.zeros(len(links))):
+            free.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
+    return apply_edits(translation, units, free.edits)
 
 
 def lacks(text: str, required: Sequence[Required]) -> bool:
     """Return whether a translation does not have all ``required`` texts, each as often as it is required."""
-    taken = list[Edit]()
+    free = _Free(text, [])
     for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
-        span = _Free(text, [], taken).occurrence(item.stand_in or item.text, np.zeros(0))
+        span = free.occurrence(item.stand_in or item.text, np.zeros(0))
         if span is None:
             return True
-        taken.append(Edit(*span, ""))
+        free.change(Edit(*span, ""))
     return False
 
 
-class _Free(NamedTuple):
+class _Free:
     """A translation, its units, and the edits that its text has so far."""
 
-    text: str
-    units: Sequence[tuple[int, int]]
-    edits: Sequence[Edit]
+    def __init__(self, text: str, units: Sequence[tuple[int, int]]) -> None:
+        self.text = text
+        self.units = units
+        self.edits = list[Edit]()
+        self._changed = bytearray(len(text))
+        self._inserted = bytearray(len(text) + 1)  # before each character
+
+    def change(self, edit: Edit) -> None:
+        """Add an edit."""
+        self.edits.append(edit)
+        self._changed[edit.start : edit.stop] = b"\1" * (edit.stop - edit.start)
+        self._inserted[edit.start] |= edit.start == edit.stop
 
     def has(self, start: int, stop: int) -> bool:
         """Return whether no edit has changed these characters."""
-        return not any(edit.start < stop and start < edit.stop for edit in self.edits)
+        return not any(self._changed[start:stop]) and not any(self._inserted[start + 1 : stop])
 
     def occurrence(self, words: str, strength: np.ndarray) -> tuple[int, int] | None:
         """Return where ``words`` stand in the text, in any case: the strongest occurrence that is not changed."""
@@ -147,10 +155,9 @@ class _Free(NamedTuple):
         spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE) if self.has(*match.span())]
 
         def strongest(span: tuple[int, int]) -> float:
-            return max(
-                (strength[j] for j, (start, stop) in enumerate(self.units) if start < span[1] and span[0] < stop),
-                default=0.0,
-            )
+            first = bisect_right(self.units, span[0], key=lambda unit: unit[1])
+            last = bisect_left(self.units, span[1], key=lambda unit: unit[0])
+            return float(strength[first:last].max()) if first < last else 0.0
 
         return max(spans, key=strongest, default=None)
 
@@ -200,10 +207,11 @@ def insertion_index(links: Sequence[int], start: int, stop: int) -> int:
 
     Their nearest neighbour with a translation decides.
     """
+    linked = {*links}
     for distance in range(max(start, max(links, default=0) + 1 - stop)):
-        if (left := start - 1 - distance) >= 0 and left in links:
+        if (left := start - 1 - distance) >= 0 and left in linked:
             return len(links) - [*reversed(links)].index(left)
-        if (right := stop + distance) in links:
+        if (right := stop + distance) in linked:
             return links.index(right)
     return len(links)
 
@@ -257,6 +265,8 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
     log_probs = [*translation.token_log_probs]
     alignment = translation.alignment
     assert alignment is not None
+    rows = list[int]()  # before which rows of the alignment others are inserted
+    links = list[list[bool]]()
     for number, edit in reversed([*enumerate(edits)]):
         if not edit.source:
             continue
@@ -267,9 +277,11 @@ def apply_edits(translation: Translation, units: Units, edits: Sequence[Edit]) -
         spans.insert(row, edited.words(start, start + len(inside)))
         tokens.insert(row, f"▁{inside}")
         log_probs.insert(row, math.nan)
-        linked = [unit in edit.source for unit in units.of_source]
-        alignment = np.insert(alignment, row, 0, axis=0)
-        alignment[row, : len(linked)] = linked
+        rows.insert(0, row)
+        links.insert(0, [unit in edit.source for unit in units.of_source])
+    alignment = np.insert(alignment, rows, 0, axis=0)
+    for offset, (row, linked) in enumerate(zip(rows, links, strict=True)):
+        alignment[row + offset, : len(linked)] = linked
     return replace(
         translation,
         text=edited.text,
