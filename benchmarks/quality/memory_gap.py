@@ -65,6 +65,7 @@ CELLS = {
     "located_memory, K = 8": ["attention=located_memory", "attention.slots=8"],
     "located_memory, general": variant("GeneralLocatedRead", "located_memory"),
     "located_memory, means": variant("MeanLocatedRead", "located_memory"),
+    "located_memory, general, means": variant("GeneralMeanLocatedRead", "located_memory"),
     "K = 64": [*MEMORY, "attention.slots=64"],
     "K = 128": [*MEMORY, "attention.slots=128"],
     "rate 0.002": [*MEMORY, "optimizer.lr=0.002"],

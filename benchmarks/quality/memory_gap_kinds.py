@@ -158,6 +158,10 @@ class MeanLocatedRead(LocatedMemoryAttention):
         return super().read_weights(query, memory) / memory.mass.clamp(min=EMPTY)[:, None]
 
 
+class GeneralMeanLocatedRead(MeanLocatedRead, GeneralLocatedRead):
+    """Located memory with Luong's general score that reads the mean state of each slot."""
+
+
 class ClearQueryDecoder(LSTMDecoder):
     """LSTM decoder whose queries have no dropout. Dropout remains before the output layer."""
 
