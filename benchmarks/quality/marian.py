@@ -285,6 +285,7 @@ def timed(system: System, source: Path) -> dict[str, float]:
             seconds = ask(process, {"input": str(source), "lines": count, **job})
             measured[name] = sum(lines[:count]) / seconds["processor"]
             measured[f"{name}, clock"] = sum(lines[:count]) / seconds["clock"]
+            measured[f"{name}, length"] = seconds["words"] / sum(lines[:count])
         measured["RAM"] = peak_memory(process.pid) / 2**20
     return measured
 
@@ -296,7 +297,7 @@ def write_report(
     base = next((system for system in scores if system.name.startswith(BASE)), next(iter(scores)))
     columns = ["model", "parameters", "MB", "BLEU", "chrF", "BLEU greedy", "chrF greedy"]
     columns += [word for name in JOBS for word in (name, name.replace("words/s", "ratio"))]
-    columns += ["RAM, MB", "first line, s"]
+    columns += ["words out per word in", "the same, greedy", "RAM, MB", "first line, s"]
     rows, points = [], []
     for system, quality in scores.items():
         times = {name: [part[system][name] for part in rounds] for name in rounds[0][system]}
@@ -305,6 +306,7 @@ def write_report(
         for name in JOBS:
             ratios = [part[system][name] / part[base][name] for part in rounds]
             row += [f"{median(times[name]):,.0f}", with_quartiles(ratios)]
+        row += [f"{times[f'{name}, length'][0]:.2f}" for name in ("words/s", "words/s greedy")]
         rows.append([*row, f"{max(times['RAM']):.0f}", f"{median(times['first line']):.2f}"])
         points += [(system, name, quality[f"bleu_{JOBS[name]['beam']}"], median(times[name])) for name in JOBS]
     draw(points, args.output.with_suffix(".png"))

@@ -2,7 +2,8 @@
 
 It runs in any Python that has the program and sentencepiece. A folder to translate with holds the model and
 ``pieces.model``, except for the toolkit's, which nmt-export writes. A job is a line of JSON on stdin, and so is its
-answer on stdout: the seconds since the process started and those of the job, of the processor and of the clock.
+answer on stdout: the processor seconds since the start, those of the job, its seconds of the clock, and the words that
+it wrote.
 
     python marian_peer.py marian FOLDER
     {"input": "test.en", "output": "test.de", "lines": 100, "batch": 32, "beam": 5}
@@ -36,6 +37,7 @@ def main() -> None:
         translations = [text for group in groups for text in translate(group, batch, job["beam"])]
         now = time.process_time()
         answer = {"start": now, "processor": now - processor, "clock": time.perf_counter() - clock}
+        answer["words"] = sum(len(line.split()) for line in translations)
         if job["output"]:
             Path(job["output"]).write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
         print(json.dumps(answer), flush=True)
