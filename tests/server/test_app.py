@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -182,6 +183,15 @@ def test_damaged_body_is_refused(client: Client, data: bytes, words: str) -> Non
     assert status == 400 and words in answer["error"]
 
 
+@pytest.mark.parametrize("path", ["/translate", "/detect", "/v1/translate", "/v1/score", "/v1/align", "/v1/memories"])
+@pytest.mark.parametrize(
+    ("kind", "data"), [("application/json", b'{"q": "\xc3"}'), ("application/x-www-form-urlencoded", b"q=%c3%28")]
+)
+def test_invalid_utf_8_is_refused_on_every_path(client: Client, path: str, kind: str, data: bytes) -> None:
+    status, answer = client.send(path, data, kind)
+    assert status == 400 and "cannot be read" in answer["error"]
+
+
 def test_unknown_paths_and_methods(client: Client) -> None:
     assert client.send("/nothing")[0] == 404
     assert client.send("/translate")[0] == 405
@@ -192,6 +202,18 @@ def test_body_above_the_limit_is_refused_before_it_is_read(client: Client) -> No
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
         assert b" 413 " in connection.recv(100)
+
+
+@pytest.mark.parametrize("header", [b"Content-Length: %d" % (10 << 20), b"Transfer-Encoding: chunked"])
+def test_body_of_10_megabytes_is_refused_and_the_server_goes_on(client: Client, header: bytes) -> None:
+    part = b"x" * (1 << 20)
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+        with contextlib.suppress(ConnectionError):  # the server need not read all of it
+            for _ in range(10):
+                connection.sendall(b"%x\r\n%b\r\n" % (len(part), part) if b"chunked" in header else part)
+        assert b" 413 " in connection.recv(100)
+    assert client.translate("a") == "A"
 
 
 def test_slow_bodies_end_and_delay_nobody(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
