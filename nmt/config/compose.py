@@ -222,15 +222,6 @@ def in_grammar(value: str) -> str:
 
 def hydra_overrides(arguments: Sequence[str], quote: Quoting = quoted) -> tuple[list[str], list[Path]]:
     """Return the overrides for Hydra, each after ``quote``, and the folders of the YAML files."""
-    overrides, folder = _split(arguments, quote)
-    if folder is None:
-        return overrides, [config_dir()]
-    search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
-    return [*overrides, search_path], [folder, config_dir()]
-
-
-def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | None]:
-    """Return the overrides and the folder of ``--config-dir``."""
     overrides = []
     folder = None
     remaining = iter(arguments)
@@ -247,7 +238,10 @@ def _split(arguments: Sequence[str], quote: Quoting) -> tuple[list[str], Path | 
         else:
             require_override(word)
             overrides.append(choice_inside(quote(word)))
-    return overrides, folder
+    if folder is None:
+        return overrides, [config_dir()]
+    search_path = f"hydra.searchpath=[{in_quotes(f'file://{folder.resolve()}')}]"
+    return [*overrides, search_path], [folder, config_dir()]
 
 
 def in_quotes(text: str) -> str:

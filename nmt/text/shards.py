@@ -70,21 +70,6 @@ class Header(NamedTuple):
         return header
 
 
-def shard_name(part: str, number: int) -> str:
-    return f"{part}-{number:05d}.arrow"
-
-
-def write_shard(
-    path: Path, pairs: Iterable[Pair], source: Tokenizer, target: Tokenizer, filters: Filters, account: Account
-) -> None:
-    """Write the pairs that the filters keep as one shard, and count all pairs. Without any, no file is written."""
-    batches = list(encoded_batches(pairs, source, target, filters, account))
-    if batches:
-        header = Header.of(pa.Table.from_batches(batches))
-        schema = SCHEMA.with_metadata({**SCHEMA.metadata, SHARD_KEY: header.to_bytes()})
-        write_batches(path, batches, schema, account)
-
-
 class ShardedCorpus(Corpus):
     """The sentence pairs of several shards as one corpus, with consecutive row numbers.
 
@@ -213,7 +198,7 @@ class ShardPairs(NamedTuple):
 class ShardWriter:
     """A function that writes the pairs of a shard into its file, and returns its record: counts, and name and checksum.
 
-    Other processes receive a copy of it.
+    Without a pair that the filters keep, no file is written. Other processes receive a copy of this function.
     """
 
     folder: Path
@@ -223,9 +208,15 @@ class ShardWriter:
 
     def __call__(self, shard: ShardPairs) -> dict[str, Any]:
         account = Account()
-        file = self.folder / shard_name("train", shard.number)
-        write_shard(file, shard.pairs, self.source, self.target, self.filters, account)
-        return {"account": plain(account), "files": {file.name: checksum(file)} if account.kept else {}}
+        batches = list(encoded_batches(shard.pairs, self.source, self.target, self.filters, account))
+        files = {}
+        if batches:
+            file = self.folder / f"train-{shard.number:05d}.arrow"
+            header = Header.of(pa.Table.from_batches(batches))
+            schema = SCHEMA.with_metadata({**SCHEMA.metadata, SHARD_KEY: header.to_bytes()})
+            write_batches(file, batches, schema, account)
+            files[file.name] = checksum(file)
+        return {"account": plain(account), "files": files}
 
 
 def write_shards(

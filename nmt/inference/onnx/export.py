@@ -35,7 +35,8 @@ from nmt.inference.onnx.graphs import (
     Align,
     Encode,
     Fields,
-    build_step,
+    RecurrentStep,
+    Step,
     encode_fields,
     example_states,
     state_fields,
@@ -44,6 +45,7 @@ from nmt.inference.onnx.model import About
 from nmt.inference.onnx.rewrites import fix_summation_order, quantise
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
+from nmt.model.decoder import RecurrentDecoder
 from nmt.model.seq2seq import Seq2Seq
 from nmt.self_attention import SelfAttention
 from nmt.settings.build import plain
@@ -161,7 +163,8 @@ def _graphs(model: Seq2Seq, folder: Path, suffixes: Collection[str], *, short: b
         example = (memory, beams, tokens, parents, *rows.values())
         dynamic = (shapes, beams_shapes, free, free, *({0: ANY} for _ in rows))
         inputs = [*fields, "tokens", "parents", *rows]
-        write_graph(build_step(model, before), example, dynamic, folder / name, inputs, outputs)
+        step = RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step
+        write_graph(step(model, before), example, dynamic, folder / name, inputs, outputs)
         _open_k(folder / name)
     weights, other = ({"weights": _read_weights(model, written)} for written in (memory, longer))
     write_graph(

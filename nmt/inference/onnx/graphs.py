@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from nmt.attention.base import Memory
 from nmt.inference.model_folder import load_folder
-from nmt.model.decoder import Decoder, RecurrentDecoder, State
+from nmt.model.decoder import Decoder, State
 from nmt.model.encoder import Final, RecurrentEncoder
 from nmt.model.fields import map_tensors
 from nmt.model.seq2seq import Seq2Seq
@@ -250,11 +250,6 @@ class RecurrentStep(Step):
             inputs = [decoder.unit.output(after[0])]
         input_feed, features, weights = decoder.attend(inputs[0].reshape(*tokens.shape, -1), memory)
         return features, State(tuple(layers), None if state.input_feed is None else input_feed), weights
-
-
-def build_step(model: Seq2Seq, state: Any) -> nn.Module:
-    """Return the module of one decoder step; ``state`` is any state of the model's decoder."""
-    return (RecurrentStep if isinstance(model.decoder, RecurrentDecoder) else Step)(model, state)
 
 
 def _candidates(
