@@ -171,8 +171,9 @@ def test_engines_agree_for_other_units(words: list[str], tmp_path: Path, monkeyp
     results = pair[1].translate(LINES), by_onnx(tmp_path, "onnx-int8").translate(LINES)
     for left, right in zip(*results, strict=True):
         assert right.log_prob == pytest.approx(left.log_prob, rel=0.3)
-    monkeypatch.setattr(graphs, "MAX_TABLE", 0)
-    assert_equal_translations(*exported(tmp_path, *words), SearchOptions(beam_size=4, max_length=9))
+    if FEEDING in words:  # once for each unit
+        monkeypatch.setattr(graphs, "MAX_TABLE", 0)
+        assert_equal_translations(*exported(tmp_path, *words), SearchOptions(beam_size=4, max_length=9))
 
 
 def test_a_model_trained_on_short_sources_is_exported(tmp_path: Path) -> None:
