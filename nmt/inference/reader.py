@@ -104,6 +104,7 @@ class TextCheck:
         self._sample: list[str] = []
         self._due = EARLY
         self._warned = False
+        self._compared, self._is_other = 0, False
 
     def read(self, line: str, ids: list[int]) -> None:
         """Count a line with its piece ids."""
@@ -154,7 +155,10 @@ class TextCheck:
         tokenizer, other = self._tokenizer, self._other
         if tokenizer is other or 2 * len(other) > 3 * len(tokenizer):
             return False
-        return cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
+        if self._compared != len(self._sample):  # a full sample stays the same
+            self._compared = len(self._sample)
+            self._is_other = cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
+        return self._is_other
 
 
 def _is_text(lines: Sequence[str]) -> bool:

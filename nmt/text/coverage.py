@@ -168,8 +168,9 @@ def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
     fixes = dict[str, str]()
     for mark in MARKS:
         count = counts.marks[mark.text]
-        known = mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)
-        if count > UNUSUAL * counts.lines and (count >= 3 or count == counts.lines) and not known:
+        if count <= UNUSUAL * counts.lines or (count < 3 and count < counts.lines):
+            continue
+        if not (mark.piece and any(mark.piece in piece for piece in tokenizer.all_pieces)):
             lines = f"{count:,} of {counted(counts.lines, 'line')}"
             fixes.setdefault(mark.fix, f"{lines} contain {mark.text.strip()!r}; {mark.fix}")
     return reasons + list(fixes.values())

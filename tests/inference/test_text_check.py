@@ -10,7 +10,7 @@ from builders import random_model, tiny_config
 
 from nmt.commands.streams import full_groups
 from nmt.commands.translate import translate as translate_command
-from nmt.inference import Translate, shards
+from nmt.inference import Translate, reader, shards
 from nmt.inference.forced_decoding import force_decode, forced_links
 from nmt.inference.memories import encode_line
 from nmt.inference.model_folder import TrainedModel, load_folder, save_folder
@@ -127,3 +127,14 @@ def test_text_is_checked_in_every_way_of_translating(
     with pytest.warns(UserWarning, match=f"^{side} text: .*Cyrillic") as caught:
         way(run, tmp_path / "in.txt")
     assert len(caught) == 1
+
+
+def test_a_full_sample_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    english, french = (Tokenizer.train(lines * 5, vocab_size=370) for lines in (ENGLISH, FRENCH))
+    samples = []
+    monkeypatch.setattr(reader, "cost", lambda tokenizer, lines: samples.append(len(lines)) or 1.0)
+    check = reader.TextCheck("source", english, french)
+    for _ in range(2 * reader.SAMPLE):
+        check.read(ENGLISH[0], english.encode(ENGLISH[0]))
+        check.conclude()
+    assert len(samples) == 2 * len({*samples}) and max(samples) == reader.SAMPLE
