@@ -343,6 +343,7 @@ def progress(folder: Path) -> str:
 def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None:
     """Draw BLEU against words per second, in batches and line by line; hollow: greedy."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -356,6 +357,9 @@ def draw(points: Sequence[tuple[System, str, float, float]], file: Path) -> None
         panel.plot(speed, bleu, label=label, markerfacecolor="none" if greedy else colour, **style)
     for panel, title in zip(panels, ("batches of 32", "one line at a time"), strict=True):
         panel.set(title=title, xlabel="source words per second of processor time", xscale="log")
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.xaxis.set_major_formatter("{x:,.0f}")
+        panel.xaxis.set_minor_locator(NullLocator())
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("BLEU of test2016 (hollow: greedy)")
     figure.legend(
