@@ -27,7 +27,8 @@ TEST2016 = "data/multi30k/test2016.en.gz"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
 GAP_MODELS = ("runs/memory_gap/memory-s1", "runs/memory_gap/bahdanau-s1")
-# A page of the Rust book, a catalogue of Django and the subtitles of a lecture: benchmarks/README.md names the sources.
+# ch01-02-hello-world.html of the Rust book of rustc 1.95, conf/locale/en/LC_MESSAGES/django.po of Django 5.2, and
+# PGM/Welcome_0535.en.srt of github.com/acli/Coursera-subtitles.
 DOCUMENTS = ("data/documents/rust-book.html", "data/documents/django.po", "data/documents/lecture.srt")
 MODELS = ("runs/multi30k/m30k-bahdanau-s1", "runs/multi30k/m30k-memory-s1", REFERENCE)
 ENGINE_MODELS = ("runs/multi30k/m30k-bahdanau-s3", "runs/multi30k/m30k-memory-no-encodings-s1")
