@@ -40,7 +40,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "local": {"_target_": "LocalAttention", "window": 3},
     "hashed": {"_target_": "HashedAttention", "chunk": 3, "key_size": 16},
     "memory": {"_target_": "MemoryAttention", "slots": 8},
-    "located_memory": {"_target_": "LocatedMemoryAttention", "slots": 8, "key_size": 32},
+    "located_memory": {"_target_": "LocatedMemoryAttention", "slots": 8},
     "nested_memory": {"_target_": "NestedMemoryAttention", "slots": 8},
     "low_rank": {"_target_": "LowRankAttention", "slots": 8, "key_size": 32},
     "abc": {"_target_": "AbcAttention", "slots": 8, "key_size": 32},

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nmt.attention import AbcAttention, LocatedMemoryAttention, MemoryAttention
 from nmt.attention.base import Memory
-from nmt.attention.located_memory import EMPTY
+from nmt.attention.located_memory import masses
 from nmt.attention.memory import score
 from nmt.attention.source_softmax import nonzero
 from nmt.model.decoder import LSTMDecoder
@@ -140,26 +140,28 @@ class SharperLocatedContentRead(LocatedContentRead):
 
 
 class GeneralLocatedRead(LocatedMemoryAttention):
-    """Located memory with Luong's general score: β = softmax(W_β d + K̃ d), where keys have the size of the query."""
-
-    def __init__(self, *, query_size: int, **settings: Any) -> None:
-        super().__init__(query_size=query_size, **{**settings, "key_size": query_size})
-        self.W_q = nn.Identity()  # type: ignore[assignment]
+    """Located memory that reads the sums of its slots instead of their means."""
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        assert memory.keys is not None
-        return torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
+        return super().read_weights(query, memory) * masses(memory)[:, None]
 
 
 class MeanLocatedRead(LocatedMemoryAttention):
-    """Located memory that reads the mean state of each slot: c = Σ_k β_k C_k / Σ_s α_sk, so alignments sum to 1."""
+    """Located memory with scaled scores of two projections: β = softmax(W_β d + M W_k W_q d / √A)."""
+
+    def __init__(self, *, state_size: int, query_size: int, **settings: Any) -> None:
+        super().__init__(state_size=state_size, query_size=query_size, **settings)
+        self.W_k = nn.Linear(state_size, SIZE, bias=False)
+        self.W_q = nn.Linear(query_size, SIZE, bias=False)
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        return super().read_weights(query, memory) / memory.mass.clamp(min=EMPTY)[:, None]
+        assert memory.keys is not None
+        content = self.W_q(query) @ memory.keys.transpose(1, 2) / sqrt(SIZE)
+        return torch.softmax(self.W_beta(query) + content, dim=2) / masses(memory)[:, None]
 
 
-class GeneralMeanLocatedRead(MeanLocatedRead, GeneralLocatedRead):
-    """Located memory with Luong's general score that reads the mean state of each slot."""
+class GeneralMeanLocatedRead(LocatedMemoryAttention):
+    """Located memory as it is."""
 
 
 class ClearQueryDecoder(LSTMDecoder):

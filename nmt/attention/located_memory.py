@@ -1,11 +1,9 @@
 """Memory attention whose slots start as stretches of the source, and are compared with the query.
 
-Britz, Guan & Luong (2017), arXiv 1707.00110, with the read of Peng et al. (2022), arXiv 2110.02488, beside its own.
+Britz, Guan & Luong (2017), arXiv 1707.00110, with the score of Luong et al. (2015), arXiv 1508.04025, beside its own.
 """
 
 from __future__ import annotations
-
-from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -19,23 +17,22 @@ EMPTY = 1e-4  # smallest sum of weights that a slot's mean state is divided by: 
 
 
 class LocatedMemoryAttention(Attention):
-    """K contexts C_k, one for each of K equal stretches of the source, which a query finds by place and by content.
+    """K mean states M_k, one for each of K equal stretches of the source, which a query finds by place and by content.
 
-    C_k = Σ_s α_sk h_s      α_s = softmax(W_α h_s − γ n² (s/|S| − k/K)²)      once per source
-    c_t = Σ_k β_tk C_k      β_t = softmax(W_β d_t + K̃ W_q d_t / √A)           once per query
+    M_k = Σ_s α_sk h_s / Σ_s α_sk    α_s = softmax(W_α h_s − γ n² (s/|S| − k/K)²)    once per source
+    c_t = Σ_k β_tk M_k               β_t = softmax(W_β d_t + M W_k d_t)              once per query
 
     Both softmaxes are over the K slots. s and k count to the middle of a state and of a stretch, n = min(|S|, K), and
-    γ is learned. The keys K̃_k = W_k C_k / Σ_s α_sk are those of the mean state of each slot.
+    γ is learned. The keys M W_k are computed once per source.
     """
 
-    def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32, key_size: Size = 256) -> None:
+    def __init__(self, *, state_size: Size, query_size: Size, slots: Size = 32) -> None:
         super().__init__()
         self.context_size = state_size
         self.streaming = False  # a stretch depends on the length of the source
         self.W_alpha = nn.Linear(state_size, slots, bias=False)
         self.W_beta = nn.Linear(query_size, slots, bias=False)
-        self.W_k = nn.Linear(state_size, key_size, bias=False)
-        self.W_q = nn.Linear(query_size, key_size, bias=False)
+        self.W_k = nn.Linear(state_size, query_size, bias=False)
         self.gamma = nn.Parameter(torch.full((), SHARPNESS))
 
     def write_weights(self, states: Tensor, mask: Tensor, start: Tensor) -> Tensor:
@@ -54,10 +51,15 @@ class LocatedMemoryAttention(Attention):
 
     def write_part(self, states: Tensor, mask: Tensor, start: Tensor, trace: bool) -> Memory:
         memory = super().write_part(states, mask, start, trace)
-        return memory._replace(keys=self.W_k(memory.slots / memory.mass.clamp(min=EMPTY)[..., None]))
+        return memory._replace(keys=self.W_k(memory.slots / masses(memory)[..., None]))
 
     def read_weights(self, query: Tensor, memory: Memory) -> Tensor:
-        """Return β (B, Q, K), the weight of each context for each query."""
+        """Return β / Σ_s α_s (B, Q, K), the weight of the sum of states in each slot for each query."""
         assert memory.keys is not None
-        content = self.W_q(query) @ memory.keys.transpose(1, 2) / sqrt(memory.keys.shape[2])
-        return torch.softmax(self.W_beta(query) + content, dim=2)
+        beta = torch.softmax(self.W_beta(query) + query @ memory.keys.transpose(1, 2), dim=2)
+        return beta / masses(memory)[:, None]
+
+
+def masses(memory: Memory) -> Tensor:
+    """Return Σ_s α_s (B, K), the weight that each slot has received."""
+    return memory.mass.clamp(min=EMPTY)

@@ -26,7 +26,8 @@ from nmt.attention.base import Attention
 from nmt.attention.mesa import solve
 
 Loop = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-SIZES: dict[str, Any] = {"state_size": STATE, "query_size": QUERY, "key_size": 5}
+DIMENSIONS: dict[str, Any] = {"state_size": STATE, "query_size": QUERY}
+SIZES: dict[str, Any] = {**DIMENSIONS, "key_size": 5}
 
 
 def unit(vector: Tensor) -> Tensor:
@@ -62,11 +63,10 @@ def located_memory_loop(attention: LocatedMemoryAttention) -> Loop:
             places = torch.tensor([(s + 0.5) / len(h) - (k + 0.5) / slots for k in range(slots)], dtype=h.dtype)
             powers = (attention.W_alpha(state) - attention.gamma * nearest**2 * places**2).exp()
             alpha.append(powers / powers.sum())
-        contexts = sum(torch.outer(a, state) for a, state in zip(alpha, h, strict=True))
-        keys = [attention.W_k(context / total) for context, total in zip(contexts, sum(alpha), strict=True)]
-        content = torch.stack([key @ attention.W_q(q) / 5**0.5 for key in keys])
-        beta = (attention.W_beta(q) + content).exp()
-        return mix([a @ (beta / beta.sum()) for a in alpha], h)
+        phi = [a / sum(alpha) for a in alpha]
+        means = sum(torch.outer(p, state) for p, state in zip(phi, h, strict=True))
+        beta = (attention.W_beta(q) + attention.W_k(means) @ q).exp()
+        return mix([p @ (beta / beta.sum()) for p in phi], h)
 
     return loop
 
@@ -127,8 +127,11 @@ def hashed_loop(attention: HashedAttention) -> Loop:
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], Loop]]] = {
     "abc": (lambda: AbcAttention(**SIZES, slots=3), abc_loop),
     "abc over slots": (lambda: AbcAttention(**SIZES, slots=3, softmax_over="slots"), abc_loop),
-    "located_memory": (lambda: LocatedMemoryAttention(**SIZES, slots=3), located_memory_loop),
-    "located_memory, more slots than states": (lambda: LocatedMemoryAttention(**SIZES, slots=9), located_memory_loop),
+    "located_memory": (lambda: LocatedMemoryAttention(**DIMENSIONS, slots=3), located_memory_loop),
+    "located_memory, more slots than states": (
+        lambda: LocatedMemoryAttention(**DIMENSIONS, slots=9),
+        located_memory_loop,
+    ),
     "mesa": (lambda: MesaAttention(**SIZES), mesa_loop),
     "mesa, ridge 0.01": (lambda: MesaAttention(**SIZES, ridge=0.01), mesa_loop),
     "gated_delta": (lambda: GatedDeltaAttention(**SIZES), gated_delta_loop),
