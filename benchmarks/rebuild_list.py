@@ -46,6 +46,7 @@ ONMT = "OpenNMT-py 3.5.1"
 CT2 = "ct2/bin/python"  # python -m venv ct2 && ct2/bin/pip install ctranslate2 sentencepiece pyyaml
 MARIAN = "marian/bin/python"  # python -m venv marian && marian/bin/pip install pymarian sentencepiece
 STUDENTS = "runs/students/teacher/model.pt"
+MEMORY_STUDENTS = ("memory-lstm-original", "memory-lstm-distilled", "memory-ssru-distilled")
 SHORTLIST = ("--engine", "onnx-int8", *"--lines 50 --batch 1 --shortlist 50 --ct2".split(), CT2)
 
 RIDGE = ("delta", "gated_delta", "mesa")
@@ -70,7 +71,13 @@ ENTRIES = [
     Entry("lora", "papers.lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
-    Entry("students", "quality.students", 50, needs=(MULTI30K,), timing=True),
+    Entry("students", "quality.students", 110, needs=(MULTI30K,), timing=True),
+    Entry(
+        *("students_short", "quality.students", 50),
+        ("--epochs", "6", "--runs", "runs/students_short", "--cells", *MEMORY_STUDENTS),
+        needs=(MULTI30K,),
+        timing=True,
+    ),
     Entry(
         *("marian", "quality.marian", 200),
         ("--marian", MARIAN, "--ct2", CT2),

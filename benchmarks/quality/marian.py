@@ -36,7 +36,7 @@ from nmt.files.atomic import write_lines
 from nmt.text.tokenizer import SPECIALS, Tokenizer
 
 PEER = Path(__file__).with_name("marian_peer.py")
-OURS = ("teacher", "bahdanau-lstm-distilled", "located_memory-lstm-distilled", "located_memory-ssru-distilled")
+OURS = ("teacher", "bahdanau-lstm-distilled", "bahdanau-ssru-distilled", "located_memory-lstm-distilled")
 SIZES = {
     "small": "--dim-emb 192 --enc-depth 4 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 384",
     "tiny": "--dim-emb 256 --enc-depth 6 --dec-depth 2 --transformer-heads 8 --transformer-dim-ffn 1536",

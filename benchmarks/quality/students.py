@@ -29,8 +29,8 @@ from nmt.data.text_files import read_lines
 TEACHER = ["+experiment=multi30k", *HALF, "training.max_epochs=12", "training.patience=12", "attention=bahdanau"]
 MIN_CHRF = 20
 CELLS = [f"{attention}-lstm-distilled" for attention in ("bahdanau", "located_memory", "memory")]
-CELLS += ["located_memory-ssru-distilled", "located_memory-mingru-distilled", "bahdanau-ssru-distilled"]
-CELLS += ["located_memory-lstm-original", "bahdanau-lstm-original", "located_memory-ssru-original"]
+CELLS += ["bahdanau-ssru-distilled", "memory-ssru-distilled", "located_memory-mingru-distilled"]
+CELLS += ["bahdanau-lstm-original", "memory-lstm-original"]
 SIZE = 192
 STUDENT = [
     *("+experiment=multi30k", f"embeddings.size={SIZE}", "training.decode_sentences=300"),
