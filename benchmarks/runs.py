@@ -124,7 +124,7 @@ class Runs:
             if record != before:
                 self.records[name] = record
                 self._write()
-        return record
+            return self.records[name]
 
     def _write(self) -> None:
         with self.lock:
