@@ -35,6 +35,11 @@ def require_bfloat16_lstm() -> None:
         pytest.skip("this CPU has no LSTM in bfloat16")
 
 
+def self_attention(name: str = "softmax", **settings: Any) -> dict[str, Any]:
+    """Return the block of a self-attention: ``softmax`` or ``linear``."""
+    return {"_target_": f"nmt.self_attention.{name.title()}SelfAttention", **settings}
+
+
 def tiny_config(
     attention: Mapping[str, Any],
     *,

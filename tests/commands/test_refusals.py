@@ -20,7 +20,7 @@ from nmt.errors import UserError
 
 Command = Callable[[list[str]], None]
 TRAIN = "output=mine data.train.src=src data.train.tgt=tgt tokenizer.vocab_size=290"
-ONLY_GRAPHS = "wrote it for engine=onnx and engine=onnx-int8 only; name the folder of the tra"
+ONLY_GRAPHS = "wrote it for engine=onnx only; name the folder of the tra"
 CASES: dict[Command, list[tuple[str, str]]] = {
     translate: [
         ("", "model: must be given"),

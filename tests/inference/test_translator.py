@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import random_model, tiny_config, trained_model
+from builders import random_model, self_attention, tiny_config, trained_model
 
 from nmt.config import config_dir, train_config
 from nmt.errors import UserError
@@ -38,7 +38,7 @@ def trained(name: str, *, feeding: bool = False, layers: int = 1) -> TrainedMode
     attention = deepcopy(ATTENTIONS["memory" if name in TRANSFORMERS else name])
     settings: list[dict[str, Any]] = [{"layers": layers}, {"layers": layers, "input_feeding": feeding}]
     if name in TRANSFORMERS:
-        sizes = {"layers": 2, "heads": 2, "self_attention": TRANSFORMERS[name]}
+        sizes = {"layers": 2, "heads": 2, "self_attention": self_attention(TRANSFORMERS[name])}
         settings = [{"_target_": f"nmt.model.Transformer{part}", **sizes} for part in ("Encoder", "Decoder")]
     config = tiny_config(attention, encoder=settings[0], decoder=settings[1])
     longest = 40 if "LowRank" in attention["_target_"] else 12  # the others get longer sources than in training

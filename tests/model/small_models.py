@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import torch
-from builders import random_model, tiny_config
+from builders import random_model, self_attention, tiny_config
 from torch import Tensor
 
 from nmt.model import Seq2Seq
@@ -24,9 +24,9 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     },
 }
 KINDS = {
-    "softmax": {"self_attention": "softmax"},
-    "elu": {"self_attention": "linear", "feature_map": "elu"},
-    "scaling": {"self_attention": "linear", "feature_map": "scaling"},
+    "softmax": {"self_attention": self_attention()},
+    "elu": {"self_attention": self_attention("linear", feature_map="elu")},
+    "scaling": {"self_attention": self_attention("linear", feature_map="scaling")},
 }
 LENGTHS = (5, 1, 3)
 SHAPES: list[dict[str, Any]] = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders import loss_curve, random_model, tiny_config
+from builders import loss_curve, random_model, self_attention, tiny_config
 from torch import Tensor
 from torch.nn.utils.parametrize import cached
 
@@ -44,7 +44,7 @@ RANK, ALPHA = 2, 3.0
 def transformer(kind: str, *, tied: bool) -> dict[str, Any]:
     blocks = {part: {"_target_": f"nmt.model.Transformer{part.title()}"} for part in ("encoder", "decoder")}
     for block in blocks.values():
-        block.update({**TRANSFORMER, "self_attention": kind})  # type: ignore[dict-item]
+        block.update({**TRANSFORMER, "self_attention": self_attention(kind)})  # type: ignore[dict-item]
     return tiny_config(MEMORY, encoder=blocks["encoder"], decoder={**blocks["decoder"], "tied": tied})
 
 
