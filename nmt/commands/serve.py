@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -164,22 +164,34 @@ def model_folders(options: Serve) -> Folders:
     if options.models is not None and options.languages is not None:
         raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")
     folders: dict[tuple[str, str], dict[str, str | list[str]]] = {}
-    model = "+".join(options.model) if isinstance(options.model, list) else options.model
-    for entry in options.models or [f"{options.languages}={model}"]:
-        codes, _, folder = entry.partition("=")
+    for setting, codes, parts in _entries(options):
         match = PAIR.fullmatch(codes)
-        if match is None or not folder:
-            setting = f"languages={codes}" if options.models is None else f"models=[{entry}]"
+        if match is None or parts == [""]:
             raise UserError(f"{setting}: not source:target; write codes such as en:de")
         of_pair = folders.setdefault((match[1], match[2]), {})
-        parts = [folder] if Path(folder).exists() else folder.split("+")
-        model_folder = parts if len(parts) > 1 else folder
+        model_folder = parts if len(parts) > 1 else parts[0]
         if model_folder in of_pair.values():
-            raise UserError(f"models=[{entry}]: given twice; remove one")
+            raise UserError(f"{setting}: given twice; remove one")
         name = "+".join(Path(part).resolve().name for part in parts)
         numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
         of_pair[next(name for name in numbered if name not in of_pair)] = model_folder
     return folders
+
+
+def _entries(options: Serve) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield for each model the setting that names it, the codes of its languages, and its folders."""
+    if options.models is None:
+        folders = options.model if isinstance(options.model, list) else _ensemble(f"{options.model}")
+        yield f"languages={options.languages}", f"{options.languages}", folders
+        return
+    for entry in options.models:
+        codes, _, folder = entry.partition("=")
+        yield f"models=[{entry}]", codes, _ensemble(folder)
+
+
+def _ensemble(folders: str) -> list[str]:
+    """Return the folders of an ensemble, which have + between them, or the one folder with this name."""
+    return [folders] if Path(folders).exists() else folders.split("+")
 
 
 def read_keys(file: str | None) -> list[str]:

@@ -118,8 +118,9 @@ def test_folders_with_a_plus_between_them_are_an_ensemble(tmp_path: Path) -> Non
     options = SimpleNamespace(model=None, languages=None, models=models)
     names = {"a+b": [f"{tmp_path}/a", f"{tmp_path}/b"], "a+b-2": f"{tmp_path}/a+b", "c": "c"}
     assert model_folders(cast(Serve, options)) == {("en", "de"): names}
-    options = SimpleNamespace(model=["x/a", "b"], languages="en:de", models=None)
-    assert model_folders(cast(Serve, options)) == {("en", "de"): {"a+b": ["x/a", "b"]}}
+    for model, name in ((["x/a", "b"], "a+b"), (["x/a+b", "c"], "a+b+c")):
+        options = SimpleNamespace(model=model, languages="en:de", models=None)
+        assert model_folders(cast(Serve, options)) == {("en", "de"): {name: model}}
 
 
 def test_answers_are_sent_without_delay() -> None:
