@@ -251,9 +251,11 @@ class Translator(Reader):
         self, lines: Sequence[str], results: Results, required: Sequence[Sequence[Required]], options: SearchOptions
     ) -> Results:
         """Return results in which lines without all their required texts are searched again with these, if possible."""
+        if options.method == "sample" or not any(required):
+            return results
         again: dict[int, RequiredTexts] = {}
         for row, (result, of_line) in enumerate(zip(results, required, strict=True)):
-            if options.method != "sample" and isinstance(result, Translation) and lacks(result.text, of_line):
+            if isinstance(result, Translation) and lacks(result.text, of_line):
                 texts = required_texts(of_line, self.runtime.target, self.change_text)
                 if texts is not None:
                     again[row] = texts

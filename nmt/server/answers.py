@@ -124,7 +124,7 @@ def _slots(translator: Translator, line: str, translation: Translation) -> dict[
     from nmt.inference.forced_decoding import slot_weights  # imports torch
 
     slots = [slot_weights(translator, *sides) for sides in _sentences(translation)]
-    # The second also for kernels whose sums are positive.
+    # Kernels can have negative weights although their sums are positive.
     if any(part is None or min(part.write.min(), part.read.min()) < 0 for part in slots):
         raise UserError(f"slots: {translator.attention.name} attention has negative weights; remove slots")
     write = np.concatenate([part.write for part in slots if part], axis=1)

@@ -369,7 +369,7 @@ class Server:
         return JSONResponse(with_detected({"translations": [answer for [answer] in translations]}, detected))
 
     def sentences_of(self, fields: Mapping[str, Any], *, prefix: str, memory: StoredMemory | None) -> bool:
-        """Return whether each sentence is translated on its own. Raises Refused if a request asks for it in vain."""
+        """Return whether each sentence is translated on its own. Raises Refused if that is impossible."""
         is_whole = bool(prefix) or memory is not None
         sentences = truth_of(fields, "sentences", default=self.languages.sentences and not is_whole)
         if sentences and not self.languages.sentences:
