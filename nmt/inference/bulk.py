@@ -2,18 +2,20 @@
 
 n threads with one batch each are faster than n threads that share every step of one batch: 1.3 to 1.4 times on two
 cores (benchmarks/results/decode_at_once.md). A group that is a single batch, such as one line, gets all threads for
-itself. Only several batches import ``concurrent.futures``, which takes 5 ms.
+itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, NamedTuple, TypeVar
 
 from nmt.data.words import count_words
 from nmt.errors import UserError, counted
@@ -21,9 +23,6 @@ from nmt.inference.translation import Translation
 from nmt.search.search import batches_by_length
 from nmt.system.machine import is_out_of_memory
 from nmt.text.specials import EOS
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 Result = TypeVar("Result")
 OnFailure = Callable[[int, str], None]
@@ -107,11 +106,15 @@ Sources = list[list[int]]
 Results = list[Translation | Failure]
 Decode = Callable[[Sources, Sequence[int], Event | None], Results]
 """Translates one batch, given the rows of its lines, from 0 over all groups. It runs alone if the event is None.
-Otherwise others run beside it, and it ends with CancelledError once the event is set."""
+Otherwise others run beside it, and it ends with Stopped once the event is set."""
+
+
+class Stopped(Exception):
+    """The translations of this batch are no longer needed."""
 
 
 class Stoppable(NamedTuple):
-    """A search engine whose next step raises CancelledError once ``stop`` is set."""
+    """A search engine whose next step raises Stopped once ``stop`` is set."""
 
     engine: Any
     stop: Event
@@ -121,10 +124,64 @@ class Stoppable(NamedTuple):
 
     def step(self, *arguments: Any) -> Any:
         if self.stop.is_set():
-            from concurrent.futures import CancelledError
-
-            raise CancelledError
+            raise Stopped
         return self.engine.step(*arguments)
+
+
+@dataclass(eq=False)
+class _Job:
+    """A batch for the threads, and its results, or the error that it ended with, once one of them has run it."""
+
+    run: Callable[[], Results]
+    outcome: Results | BaseException | None = None
+    _ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
+
+    def end(self, outcome: Results | BaseException) -> None:
+        self.outcome = outcome
+        self._ended.put(None)
+
+    def wait(self) -> None:
+        """Wait until the job has ended, and handle signals at least every ``WAKE_UP_S`` seconds."""
+        while self.outcome is None:
+            with contextlib.suppress(Empty):
+                self._ended.get(timeout=WAKE_UP_S)
+
+
+class _Threads:
+    """A thread pool that a signal cannot block.
+
+    A signal raises an exception anywhere in the main thread. If that is just after the main thread has locked a
+    semaphore or a condition of Python's own ThreadPoolExecutor, it stays locked, and the executor's threads wait for it
+    forever. Here the threads share only queues without such locks with the main thread, and never block the exit.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.stop = Event()
+        self._jobs = SimpleQueue[_Job | None]()
+        self._threads: list[Thread] = []
+        for _ in range(number):
+            thread = Thread(target=self._work, name="batch", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def submit(self, job: _Job) -> _Job:
+        self._jobs.put(job)
+        return job
+
+    def close(self) -> None:
+        """Stop the jobs that run, drop those that wait, and end the threads."""
+        self.stop.set()
+        self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        while job := self._jobs.get():
+            try:
+                job.end(Stopped() if self.stop.is_set() else job.run())
+            except BaseException as error:
+                job.end(error)
+        self._jobs.put(None)  # for the other threads
 
 
 @dataclass
@@ -138,7 +195,7 @@ class _Group:
     sources: dict[int, list[int]] = field(default_factory=dict)
     refused: dict[int, Failure] = field(default_factory=dict)
     batches: list[list[int]] = field(default_factory=list)
-    results: list[Future[Results] | None] = field(default_factory=list)
+    jobs: list[_Job | None] = field(default_factory=list)
     """None for a batch that has to run alone."""
 
     def batch(self, rows: Sequence[int]) -> tuple[Sources, list[int]]:
@@ -146,7 +203,7 @@ class _Group:
         return [self.sources[row] for row in rows], [self.first + row for row in rows]
 
     def is_done(self) -> bool:
-        return all(result is not None and result.done() for result in self.results)
+        return all(job is not None and job.outcome is not None for job in self.jobs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,11 +227,10 @@ class Bulk:
         The next group is taken while fewer than ``workers`` batches wait behind the oldest group. An error of
         ``groups`` is raised after the translations of the groups before it.
         """
-        stop = Event()
         iterator = iter(groups)
         failure = None
         done = 0
-        pool: ThreadPoolExecutor | None = None  # needed from the first group with several batches on
+        threads: _Threads | None = None  # needed from the first group with several batches on
         waiting: deque[_Group] = deque()
         try:
             while failure is None:
@@ -187,29 +243,27 @@ class Bulk:
                     break
                 group = self._split(lines, done)
                 done += len(lines)
-                if not pool and self.workers > 1 and len(group.batches) > 1:
-                    from concurrent.futures import ThreadPoolExecutor
-
-                    pool = ThreadPoolExecutor(self.workers, thread_name_prefix="batch")
-                group.results = [
-                    pool.submit(self.decode, *group.batch(rows), stop) if pool else None for rows in group.batches
-                ]
+                if not threads and self.workers > 1 and len(group.batches) > 1:
+                    threads = _Threads(self.workers)
+                group.jobs = [self._submit(group.batch(rows), threads) for rows in group.batches]
                 waiting.append(group)
                 while waiting and self._must_yield(waiting):
                     yield self._collect(waiting.popleft(), waiting)
             while waiting:
                 yield self._collect(waiting.popleft(), waiting)
         finally:
-            stop.set()
-            if pool and os.getpid() == self.process:  # threads end in a fork
-                pool.shutdown(cancel_futures=True)
+            if threads and os.getpid() == self.process:  # threads end in a fork
+                threads.close()
         if failure is not None:
             raise failure
+
+    def _submit(self, batch: tuple[Sources, list[int]], threads: _Threads | None) -> _Job | None:
+        return None if threads is None else threads.submit(_Job(partial(self.decode, *batch, threads.stop)))
 
     def _must_yield(self, waiting: deque[_Group]) -> bool:
         """Return whether the oldest group must be yielded before another group is taken."""
         behind = sum(len(group.batches) for group in list(waiting)[1:])
-        return not waiting[-1].lines or behind >= self.workers or None in waiting[0].results or waiting[0].is_done()
+        return not waiting[-1].lines or behind >= self.workers or None in waiting[0].jobs or waiting[0].is_done()
 
     def _split(self, lines: Sequence[str], first: int) -> _Group:
         """Encode the lines and split their rows into batches of similar length."""
@@ -241,11 +295,13 @@ class Bulk:
         if os.getpid() != self.process:
             raise UserError("translate_groups: began before this process was forked; call it again here")
         results = [group.refused.get(row, Translation("")) for row in range(len(group.lines))]
-        for rows, result in zip(group.batches, group.results, strict=True):
-            decoded = None if result is None else self._result(result, group.lines[rows[0]])
+        for rows, job in zip(group.batches, group.jobs, strict=True):
+            decoded = None if job is None else self._results(job, group.lines[rows[0]])
             if decoded is None:
                 # Several batches at once may need more memory than one, so this one runs after all others.
-                _wait([batch for other in (group, *others) for batch in other.results if batch is not None])
+                for other in (group, *others):
+                    for running in filter(None, other.jobs):
+                        running.wait()
                 run = partial(self._decode_alone, *group.batch(rows))
                 decoded = [*run_in_halves(run, [group.lines[row] for row in rows])]
             for row, translation in zip(rows, decoded, strict=True):
@@ -256,23 +312,14 @@ class Bulk:
         return self.decode(sources[part], rows[part], None)
 
     @staticmethod
-    def _result(result: Future[Results], longest: str) -> Results | None:
+    def _results(job: _Job, longest: str) -> Results | None:
         """Return the translations of a batch, or None if it was too large for the machine."""
-        _wait([result])
-        try:
-            return result.result()
-        except Exception as error:
-            if oversized_reason(error, longest) is None:
-                raise
-        return None
-
-
-def _wait(batches: list[Future[Results]]) -> None:
-    """Wait until all batches have ended, and handle signals at least every ``WAKE_UP_S`` seconds."""
-    while pending := [batch for batch in batches if not batch.done()]:
-        from concurrent.futures import wait
-
-        wait(pending, timeout=WAKE_UP_S)
+        job.wait()
+        if isinstance(job.outcome, BaseException):
+            if isinstance(job.outcome, Exception) and oversized_reason(job.outcome, longest) is not None:
+                return None
+            raise job.outcome
+        return job.outcome
 
 
 def batch_tokens(lengths: Sequence[int], *, workers: int, max_tokens: int) -> int:

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import UserError
 from nmt.inference import bulk
-from nmt.inference.bulk import Bulk, Failure, Results, Sources, SourceTooLong, batch_tokens
+from nmt.inference.bulk import Bulk, Failure, Results, Sources, SourceTooLong, Stopped, batch_tokens
 from nmt.inference.translation import Translation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,7 +200,7 @@ def test_leaving_early_ends_all_threads() -> None:
         if sources[0] != [1]:
             assert stop.wait(timeout=20)
             ended.append(sources)
-            raise CancelledError
+            raise Stopped
         return [Translation("")] * len(sources)
 
     two = Bulk(encode=encode, decode=decode, workers=2, max_tokens=1, max_rows=9)
@@ -271,6 +270,55 @@ def test_a_signal_that_wakes_no_thread_is_handled() -> None:
     command = f"from _thread import interrupt_main\n{command}"
     child = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, cwd=ROOT, text=True, timeout=50)
     assert child.returncode == 130 and child.stderr.splitlines()[-1] == "interrupted"
+
+
+INTERRUPT = """
+import dis, sys, time
+from nmt.inference.bulk import Bulk
+from nmt.inference.translation import Translation
+
+def decode(sources, rows, stop):
+    time.sleep(0.002)
+    return [Translation("")] * len(sources)
+
+def interrupted(number):
+    left = number
+    previous = {}
+
+    def count(frame, event, argument):
+        nonlocal left
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            # Python handles signals after these instructions only. A "with" of a lock written in C is not one of them.
+            left -= previous.get(frame, "").startswith(("CALL", "JUMP_BACKWARD", "RESUME"))
+            previous[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if left == 0:
+                raise KeyboardInterrupt
+        return count
+
+    bulk = Bulk(encode=lambda line: [1], decode=decode, workers=2, max_tokens=1, max_rows=9)
+    sys.settrace(count)
+    try:
+        for _ in bulk.translate([["a", "a"], ["a", "a"]]):
+            pass
+    except (KeyboardInterrupt, RuntimeError):  # threading turns one into the other while a thread starts
+        pass
+    finally:
+        sys.settrace(None)
+    return left <= 0
+
+sys.unraisablehook = print  # an interrupt in a destructor is ignored
+interrupted(sys.maxsize)  # imports what is imported at the first call
+number = 1
+while interrupted(number):
+    number += 1
+"""
+
+
+def test_an_interrupt_at_any_instruction_of_the_main_thread_blocks_no_thread() -> None:
+    """A signal can arrive while the main thread holds a lock that the threads need."""
+    child = subprocess.run([sys.executable, "-c", INTERRUPT], capture_output=True, cwd=ROOT, text=True, timeout=100)
+    assert child.returncode == 0, child.stderr
 
 
 @pytest.mark.parametrize("workers", [2, 3, 16])
