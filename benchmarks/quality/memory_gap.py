@@ -6,13 +6,19 @@ it stopped; results/records keeps what has finished. Cells that have not run say
 
     python -m benchmarks.quality.memory_gap --data data/multi30k
     python -m benchmarks.quality.memory_gap --cells bahdanau memory abc --seeds 3
+
+``--corpus`` compares three attentions on other text: 164,652 short sentences of Tatoeba, German to English, or 30,000
+sentences of talks, English to Vietnamese, which are longer than captions.
+
+    python -m benchmarks.quality.memory_gap --corpus tatoeba --data data/tatoeba-de-en
+    python -m benchmarks.quality.memory_gap --corpus talks --data data/iwslt15-en-vi/noapos
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.report import argument_parser, header, save, table, with_deviation
 from benchmarks.runs import Runs, evaluate
@@ -33,6 +39,7 @@ CELLS = {
     "luong, scaled_dot": ["attention=luong", "attention.score=scaled_dot"],
     "luong, general": ["attention=luong", "attention.score=general"],
     "memory": MEMORY,
+    "located_memory": ["attention=located_memory"],
     "abc": ["attention=abc"],
     "content read": variant("ContentRead"),
     "content read, softmax": [*variant("ContentRead"), "attention.read_score=softmax"],
@@ -76,59 +83,128 @@ CELLS = {
     "softmax, softmax": [*MEMORY, "attention.read_score=softmax"],
 }
 HALF = ["encoder.hidden_size=256", "decoder.hidden_size=256", "encoder.dropout=0.3", "decoder.dropout=0.3"]
-COLUMNS = ("change", "seeds", "valid", "test2016", "test2017", "best valid, greedy", "tokens/s", "min")
-SETS = ("valid", "test2016", "test2017")
 BEAM = 5
+
+
+class Corpus(NamedTuple):
+    """Text to train on: its languages, the names of its sets, and how it is trained."""
+
+    title: str
+    languages: tuple[str, str]
+    train: str
+    sets: tuple[str, ...]
+    """The validation set and the test sets."""
+    default: str
+    """Its usual folder."""
+    settings: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ("bahdanau", "memory", "located_memory")
+    prefix: str = ""
+    """The names of its runs begin with it."""
+    facts: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """The end of the name of its results file."""
+        return f"_{self.prefix.removesuffix('-')}" if self.prefix else ""
+
+
+CORPORA = {
+    "captions": Corpus(
+        "Multi30k",
+        ("en", "de"),
+        "train",
+        ("valid", "test2016", "test2017"),
+        "data/multi30k",
+        cells=tuple(cell for cell in CELLS if cell != "located_memory"),
+    ),
+    "tatoeba": Corpus(
+        "164,652 pairs of Tatoeba",
+        ("de", "en"),
+        "train",
+        ("valid", "test"),
+        "data/tatoeba-de-en",
+        ("precision=bf16", "training.decode_sentences=1765"),
+        prefix="tatoeba-",
+        facts="; German to English, bf16",
+    ),
+    "talks": Corpus(
+        "30,000 pairs of talks",
+        ("en", "vi"),
+        "train30k",
+        ("tst2012", "tst2013"),
+        "data/iwslt15-en-vi/noapos",
+        ("precision=bf16", "training.decode_sentences=500"),
+        prefix="talks-",
+        facts="; English to Vietnamese, bf16",
+    ),
+}
 
 
 def main() -> None:
     parser = argument_parser(__doc__, "memory_gap.md", runs="runs/memory_gap")
-    parser.add_argument("--data", type=Path, default=Path("data/multi30k"), help="default: %(default)s")
-    parser.add_argument("--cells", nargs="+", choices=CELLS, default=list(CELLS), help="default: all")
+    parser.add_argument("--corpus", choices=CORPORA, default="captions", help="default: %(default)s")
+    parser.add_argument("--data", type=Path, help="default: data/multi30k, or the usual folder of another corpus")
+    parser.add_argument("--cells", nargs="+", choices=CELLS, help="default: all of the corpus")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds; default: %(default)s")
     parser.add_argument("--epochs", type=int, default=12, help="default: %(default)s")
     parser.add_argument("--report-only", action="store_true", help="train nothing")
     args = parser.parse_args()
+    corpus = CORPORA[args.corpus]
+    data = args.data or Path(corpus.default)
+    output = args.output.with_stem(args.output.stem + corpus.suffix)
     runs = Runs(args.runs, args.output.parent / "records", threads=args.threads, curves=("valid_bleu",))
     common = ["+experiment=multi30k", *HALF, f"training.max_epochs={args.epochs}", f"training.patience={args.epochs}"]
+    common += [*files(corpus, data.resolve()), *corpus.settings]
     for seed in range(1, args.seeds + 1):
-        for cell in [] if args.report_only else args.cells:
-            settings = [*common, f"data.folder={args.data.resolve()}", f"seed={seed}", *CELLS[cell]]
-            runs.train(run_name(cell, seed), settings)
-            write_report(args.output, args.data, runs, args.epochs)
-    write_report(args.output, args.data, runs, args.epochs)
+        for cell in [] if args.report_only else args.cells or corpus.cells:
+            runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *CELLS[cell]])
+            write_report(output, corpus, data, runs, args.epochs)
+    write_report(output, corpus, data, runs, args.epochs)
 
 
-def run_name(cell: str, seed: int) -> str:
-    return f"{cell.replace(',', '').replace(' = ', '').replace(' ', '-')}-s{seed}"
+def files(corpus: Corpus, data: Path) -> list[str]:
+    """Return the settings that name the text."""
+    return [
+        f"data.{part}.{side}={data / name}.{language}.gz"
+        for part, name in zip(("train", "valid", "test"), (corpus.train, *corpus.sets), strict=False)
+        for side, language in zip(("src", "tgt"), corpus.languages, strict=True)
+    ]
 
 
-def write_report(file: Path, data: Path, runs: Runs, epochs: int) -> None:
+def run_name(corpus: Corpus, cell: str, seed: int) -> str:
+    return f"{corpus.prefix}{cell.replace(',', '').replace(' = ', '').replace(' ', '-')}-s{seed}"
+
+
+def write_report(file: Path, corpus: Corpus, data: Path, runs: Runs, epochs: int) -> None:
     """Write the table of all finished cells."""
+    columns = ("change", "seeds", *corpus.sets, "best valid, greedy", "tokens/s", "min")
     rows = []
-    for cell in CELLS:
-        finished = {
-            name: run for seed in range(1, 10) if (run := runs.finished(name := run_name(cell, seed))) is not None
-        }
+    for cell in corpus.cells:
+        names = [run_name(corpus, cell, seed) for seed in range(1, 10)]
+        finished = {name: run for name in names if (run := runs.finished(name)) is not None}
         if not finished:
-            rows.append([cell, 0, *["not run"] * (len(COLUMNS) - 2)])
+            rows.append([cell, 0, *["not run"] * (len(columns) - 2)])
             continue
-        scores = [runs.score(name, f"beam{BEAM}", partial(evaluate_sets, data=data)) for name in finished]
-        row = [with_deviation([score[part] for score in scores]) for part in SETS]
+        scores = [runs.score(name, f"beam{BEAM}", partial(evaluate_sets, corpus, data)) for name in finished]
+        row = [with_deviation([score[part] for score in scores]) for part in corpus.sets]
         row.append(with_deviation([max(bleu for _, bleu in run["curves"]["valid_bleu"]) for run in finished.values()]))
         row.append(with_deviation([run["tokens_per_s"] for run in finished.values()], ",.0f"))
         row.append(with_deviation([run["seconds"] / 60 for run in finished.values()], ".0f"))
         rows.append([cell, len(finished), *row])
-    facts = f"BLEU, beam {BEAM}, both sides lower-cased; {epochs} epochs, 256 units; mean ± deviation"
-    save(file, [*header("Changes of memory attention on Multi30k", facts, runs.commits()), *table(COLUMNS, rows)])
+    facts = f"BLEU, beam {BEAM}, both sides lower-cased; {epochs} epochs, 256 units; mean ± deviation{corpus.facts}"
+    lines = header(f"Changes of memory attention on {corpus.title}", facts, runs.commits())
+    save(file, [*lines, *table(columns, rows)])
 
 
-def evaluate_sets(model: Path, data: Path) -> dict[str, Any]:
+def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
     """Return the BLEU of the model on each set."""
     result = {}
-    for part in SETS:
-        files = [f"src={data / f'{part}.en.gz'}", f"tgt={data / f'{part}.de.gz'}"]
-        words = [f"model={model}", *files, "lowercase=true", "trust=[benchmarks]", f"search.beam_size={BEAM}"]
+    for part in corpus.sets:
+        stem = data / part
+        words = [
+            f"{side}={stem}.{language}.gz" for side, language in zip(("src", "tgt"), corpus.languages, strict=True)
+        ]
+        words += [f"model={model}", "lowercase=true", "trust=[benchmarks]", f"search.beam_size={BEAM}"]
         result[part] = evaluate(*words)["bleu"]
     return result
 
