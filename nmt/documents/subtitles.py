@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 import re
-import textwrap
 from collections.abc import Sequence
 
 from nmt.documents.segments import Segments
 from nmt.errors import UserError
+from nmt.inference.markup import MARKUP
 
 TIME = r"\s*\d{1,3}:\d\d:\d\d[,.]\d{1,3}"
 TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
+STYLE = re.compile(r"\{\\[^{}<>\"']*\}")  # a tag of SubStation Alpha, which players read too: {\an8} is at the top
+STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
+WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
 WIDTH = 42  # characters of a line, as most broadcasters set it
 
 
@@ -35,16 +38,29 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             if not is_right:
                 shown = lines[at] if at < len(lines) else ""
                 raise UserError(f"{name}:{at + 1}: {shown!r:.80}: not part of a subtitle file; write {fix}")
-        stop = next((end for end in range(row + 2, len(lines)) if not lines[end].strip()), len(lines))
+        stop = next((end for end in range(row + 2, len(lines)) if _ends_cue(lines, end)), len(lines))
         parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
         if stop > row + 2:
             places.append(len(parts))
             # Subtitles have tags, but no entities.
-            parts += [" ".join(" ".join(lines[row + 2 : stop]).split()).replace("&", "&amp;"), "\n"]
+            cue = " ".join(" ".join(lines[row + 2 : stop]).split()).replace("&", "&amp;")
+            parts += [STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
         row = stop
     return Segments(parts, places, wrap)
 
 
+def _ends_cue(lines: Sequence[str], row: int) -> bool:
+    """Return whether a line is blank, or the first one of the next cue: its number, or times without a number."""
+    times = row + lines[row].strip().isdecimal()
+    return not lines[row].strip() or (times < len(lines) and TIMES.fullmatch(lines[times]) is not None)
+
+
 def wrap(cue: str) -> str:
     """Return the text of a cue, which is HTML, in lines of at most ``WIDTH`` characters if its words allow it."""
-    return "\n".join(textwrap.wrap(html.unescape(cue), WIDTH, break_long_words=False, break_on_hyphens=False))
+    lines = [""]
+    for word in WORD.findall(STYLE_TAG.sub(r"\1", html.unescape(cue))):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > WIDTH:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return "\n".join(lines)

@@ -47,11 +47,31 @@ def test_all_words_and_times_stay(cues: list[list[str]]) -> None:
     assert re.findall("^.*-->.*$", filled, re.M) == [line for line in lines if "-->" in line]
 
 
+def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
+    lines = [line for line in FILE.splitlines() if line]
+    segments = split_subtitles(lines, "a.srt")
+    assert segments.lines == split_subtitles(FILE.splitlines(), "a.srt").lines
+    filled = segments.fill(segments.lines)
+    assert re.findall(r"^\d+\n.*-->.*$", filled, re.M) == re.findall(r"^\d+\n.*-->.*$", FILE, re.M)
+
+
+@pytest.mark.parametrize("width", range(0, 60, 7))
+def test_tags_are_not_broken_into_lines(width: int) -> None:
+    cue = f'{"a" * width} <font color="red" size="12">b</font> {{\\an8}}c{{\\fnTimes New Roman}} d'
+    segments = split_subtitles([*FILE.splitlines()[:2], cue], "a.srt")
+    assert "an8" not in re.sub("<[^>]*>", "", segments.lines[0])  # the model does not read it
+    filled = segments.fill(segments.lines).splitlines()[2:]
+    assert " ".join(filled) == cue.strip()
+    assert '<font color="red" size="12">b</font>' in "\n".join(filled)
+    assert "{\\fnTimes New Roman}" in "\n".join(filled)
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
         (["x"], r"a\.srt:1: 'x': not part of a subtitle file; write a number of a cue, such as 1"),
         (["", "1", "no"], r"a\.srt:3: 'no': not part of a subtitle file; write times, 00:00:01,000 --> 00:00:02,500"),
+        (["1", "0:00:01,0 --> 0:00:02,0", "a", "0:00:03,0 --> 0:00:04,0"], r"a\.srt:4: .* write a number"),
         (["1"], r"a\.srt:2: '': not part of a subtitle file; write times"),
     ],
 )
