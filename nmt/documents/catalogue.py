@@ -11,11 +11,15 @@ from typing import Any
 from nmt.documents.segments import Segments, split_text
 from nmt.errors import UserError, reason
 
+CHARSET = re.compile(r"(?<=charset=)[^;\s]*")
+NO_CHARSET = ("", "CHARSET", "ASCII", "US-ASCII")  # xgettext writes the second one into templates
+
 
 class Catalogue:
     """The messages of a .po file that have no translation, as lines of HTML. Errors call the file ``name``.
 
-    Raises UserError, with the line, if it is not a .po file, or if the package polib is not installed.
+    Raises UserError, with the line, if it is not a .po file, if its header names another charset than UTF-8, or if the
+    package polib is not installed.
     """
 
     def __init__(self, text: str, name: str) -> None:
@@ -30,6 +34,7 @@ class Catalogue:
             line = re.search(r"line (\d+)", str(error))
             place = f"{name}:{line[1]}" if line else name
             raise UserError(f"{place}: not a file of gettext ({reason(error)}); see msgfmt -c {name}") from None
+        self._name_charset(name)
         self._messages: list[tuple[Any, list[Segments]]] = []
         for entry in self._file:
             if not entry.obsolete and not entry.msgstr and not any(entry.msgstr_plural.values()):
@@ -54,6 +59,18 @@ class Catalogue:
             if "fuzzy" not in entry.flags:
                 entry.flags.append("fuzzy")
         return str(self._file)
+
+    def _name_charset(self, name: str) -> None:
+        """Write UTF-8 into a header without a charset: programs read translations by it."""
+        header = self._file.metadata
+        content = header.get("Content-Type", "")
+        match = CHARSET.search(content)
+        charset = match[0] if match else ""
+        if charset.upper() in NO_CHARSET:
+            header["Content-Type"] = CHARSET.sub("UTF-8", content) if match else "text/plain; charset=UTF-8"
+        elif charset.upper() not in ("UTF-8", "UTF8"):
+            fix = f"convert it: msgconv -t UTF-8 {name} > NEW; or write UTF-8 there if it is converted already"
+            raise UserError(f"{name}: charset={charset}: the header must name UTF-8; {fix}")
 
 
 def _segments(message: str) -> Segments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -45,6 +46,24 @@ msgstr[2] ""
 #~ msgstr "weg"
 """
 TAGS = '<a href="x?a&amp;b">dogs</a> &amp;amp; R&amp;D'
+
+
+@pytest.mark.parametrize(
+    "line", ["", "charset=UTF-8", "charset=utf8", "charset=CHARSET", "charset=us-ascii", "charset="]
+)
+def test_a_filled_catalogue_names_its_charset(line: str) -> None:
+    pytest.importorskip("polib")
+    content = f'"Content-Type: text/plain; {line}\\n"\n' if line else ""
+    header = f'msgid ""\nmsgstr ""\n"Language: de\\n"\n{content}\n'
+    filled = Catalogue(f'{header}msgid "for"\nmsgstr ""\n', "a.po").fill(["für"])
+    assert re.findall("Content-Type: text/plain; charset=(.*)\\\\n", filled)[0].lower() in ("utf-8", "utf8")
+    assert "Language: de" in filled
+
+
+def test_another_charset_is_refused() -> None:  # also where all bytes are ASCII, because translations are not
+    pytest.importorskip("polib")
+    with pytest.raises(UserError, match=r"^a\.po: charset=ISO-8859-1: .*; convert it: msgconv -t UTF-8 a\.po > NEW"):
+        Catalogue('msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n', "a.po")
 
 
 def test_only_messages_without_a_translation_change() -> None:
