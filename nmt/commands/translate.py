@@ -266,7 +266,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
         segments = Catalogue("\n".join(lines), name)
         search = replace(search, keep_placeholders=True)
     elif options.format == "markdown":
-        segments = Markdown("\n".join(lines))
+        segments = Markdown("\n".join(lines), name)
     elif options.format == "srt":
         segments = split_subtitles(lines, name)
     else:

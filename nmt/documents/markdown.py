@@ -1,4 +1,4 @@
-"""Markdown (CommonMark with tables): its text as lines of HTML, in which each mark is a tag, and back."""
+"""Markdown (CommonMark with tables and footnotes): its text as lines of HTML, in which each mark is a tag, and back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from nmt.errors import UserError
+from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
-SOFT_BREAK = re.compile(r" *\n *")
-HARD_BREAK = re.compile(r"(?: {2,}|\\)\n *")
+SOFT_BREAK = re.compile(r" *\n[ \t]*")
+HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
+FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
+TASK = re.compile(r"\[[ xX]\][ \t]+")
+ADDRESS = re.compile(
+    rf"{MARKUP.pattern}|(?P<address>(?<!\w)(?:https?://|www\.)(?:[^\s<>\"'`&]|&amp;)*[\w/])", re.DOTALL
+)
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 AUTOLINK = re.compile(r"<[^<>\s]+>")
 QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)"""
@@ -45,15 +50,14 @@ class Unit(NamedTuple):
 
 
 class Markdown:
-    """A document in Markdown. Raises UserError if the package markdown-it-py is not installed."""
+    """A document in Markdown. Warnings about text that stays as it is call the file ``name``.
 
-    def __init__(self, text: str) -> None:
-        try:
-            from markdown_it import MarkdownIt
-        except ImportError:
-            fix = "install the extra: pip install 'nmt-memory-attention[markdown]'"
-            raise UserError(f"format=markdown: the package markdown-it-py is not installed; {fix}") from None
-        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    Raises UserError if the package markdown-it-py is not installed.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self._parser = _parser()
+        self._name = name
         self._text = text.replace("\r", " ")
         self._references: dict[str, Any] = {}
         self._units = [*self._find_units()]
@@ -71,8 +75,14 @@ class Markdown:
             filled += self._text[end : unit.start]
             end = unit.stop
             written = None if translation == unit.line else self._written(translation, unit.marks)
+            if written is None and translation != unit.line:
+                self._warn(unit.start, "Markdown cannot express its translation")
             filled += self._text[unit.start : end] if written is None else written
         return filled + self._text[end:]
+
+    def _warn(self, start: int, problem: str) -> None:
+        row = self._text.count("\n", 0, start) + 1
+        print_message(f"warning: {self._name}:{row}: {problem}; it stays as it is")
 
     def _find_units(self) -> Iterator[Unit]:
         matter = FRONT_MATTER.match(self._text)
@@ -92,11 +102,15 @@ class Markdown:
                 row = top
                 end = columns[0] + len(cell) if columns[0] >= 0 else len(lines[top])
                 if cell != parts[0]:
-                    continue
+                    columns = [-1]
             else:
                 columns = [line.rfind(part) for line, part in zip(lines[top:], parts, strict=False)]
             fragment = _fragment(token.content, token.children or [])
-            if fragment is None or min(columns) < 0 or not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
+            if fragment is None or min(columns) < 0:
+                if any(character.isalpha() for child in token.children or [] for character in child.content):
+                    self._warn(starts[top], "its marks cannot be found again, such as an escaped | in a table")
+                continue
+            if not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):
                 continue
             stop = starts[top + len(parts) - 1] + columns[-1] + len(parts[-1])
             yield Unit(starts[top] + columns[0], stop, *fragment)
@@ -128,6 +142,39 @@ class Markdown:
         if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
             return None
         return [token.type for token in tokens[1].children or [] if token.type not in TEXTS]
+
+
+def _parser() -> Any:
+    """Return a parser of CommonMark with tables, deleted text, footnotes and marks of tasks."""
+    try:
+        from markdown_it import MarkdownIt
+        from markdown_it.rules_block.paragraph import paragraph
+    except ImportError:
+        fix = "install the extra: pip install 'nmt-memory-attention[markdown]'"
+        raise UserError(f"format=markdown: the package markdown-it-py is not installed; {fix}") from None
+
+    def footnote(state: Any, start: int, stop: int, silent: bool) -> bool:
+        """Read the text of a footnote as a paragraph, which ends the one before."""
+        match = FOOTNOTE.match(state.src, state.bMarks[start] + state.tShift[start])
+        if state.is_code_block(start) or not match or not match[1]:
+            return False
+        return silent or paragraph(state, start, stop, silent)
+
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    parser.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
+    parser.inline.ruler.before("link", "footnote", _read_mark)
+    return parser
+
+
+def _read_mark(state: Any, silent: bool) -> bool:
+    """Read the mark of a footnote, such as [^1], or of a task at the start of a list item, [ ] or [x]."""
+    match = FOOTNOTE.match(state.src, state.pos) or (TASK.match(state.src) if state.pos == 0 else None)
+    if match is None:
+        return False
+    if not silent:
+        state.push("footnote", "", 0).markup = match[0]
+    state.pos = match.end()
+    return True
 
 
 def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]] | None:
@@ -164,11 +211,21 @@ def _fragment(content: str, tokens: Sequence[Any]) -> tuple[str, dict[str, Mark]
         elif token.type.endswith("_open"):
             open_marks.append((len(marks), at))
             tag = f"<nmt-{len(marks)}>"
+        elif token.type == "footnote":
+            tag = f"<!nmt-{len(marks)}>"  # like a comment, it needs no blank before it
         else:
             tag = f"<nmt-{len(marks)}/>"
         marks[tag] = Mark("\\\n" if token.type == "hardbreak" else source, types)
         line += tag
-    return (line, marks) if at == len(content) else None
+    return (ADDRESS.sub(lambda match: _address(match, marks), line), marks) if at == len(content) else None
+
+
+def _address(match: re.Match[str], marks: dict[str, Mark]) -> str:
+    """Return a tag of HTML as it is, and a stand-in for an address, which is added to the marks."""
+    if match["address"] is None:
+        return match[0]
+    marks[tag := f"<code>nmt-{len(marks)}</code>"] = Mark(html.unescape(match[0]), ("text",))
+    return tag
 
 
 def _length(token: Any, content: str, at: int) -> int:
@@ -195,7 +252,7 @@ def _markdown(translation: str, marks: dict[str, Mark]) -> tuple[str, list[str]]
         if number % 2:
             mark = marks.get(piece) or Mark(piece, ("html_inline",))
             text += mark.text
-            tokens += mark.tokens
+            tokens += [token for token in mark.tokens if token not in TEXTS]
         else:
             piece = SPECIAL.sub(r"\\\1", html.unescape(piece))
             if not text or text.endswith("\n"):  # where a list or a heading could begin

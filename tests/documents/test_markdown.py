@@ -67,7 +67,7 @@ def blocks(text: str) -> list[str]:
 @given(st.lists(st.tuples(BLOCKS, INLINE).map("".join), max_size=6).map("\n\n".join) | st.text(max_size=40))
 def test_unchanged_lines_give_the_document_back(text: str) -> None:
     text += DEFINITION
-    document = Markdown(text)
+    document = Markdown(text, "a.md")
     assert document.fill(document.lines) == text.replace("\r", " ")
 
 
@@ -82,7 +82,7 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
     text = (
         f"{block}{' '.join(parts)}{' |' if block == '| ' else ''}\n" + ("|---|\n" if block == "| " else "") + DEFINITION
     )
-    document = Markdown(text)
+    document = Markdown(text, "a.md")
     rng = np.random.default_rng(seed)
     weights = rng.random((60, 120)) * (rng.random((60, 120)) < rng.choice([0.05, 1]))
     filled = document.fill([translated(line, output, weights) for line in document.lines])
@@ -112,6 +112,15 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
             "[x][r]\n\n[A B]: u\n[r]: v",
         ),
         ("a  \nb", "a<nmt-0/>b", "x<nmt-0/> 1. y", "x\\\n1\\. y"),
+        ("a  \n\tb", "a<nmt-0/>b", "x<nmt-0/>y", "x\\\ny"),
+        ("a[^b] [c]", "a<!nmt-0> [c]", "x<!nmt-0>.", "x[^b]."),
+        ("- [x] a\n", "<!nmt-0>a", "<!nmt-0>1. x", "- [x] 1. x\n"),
+        (
+            "see (https://a.b/c_d?e&f=g).",
+            "see (<code>nmt-0</code>).",
+            "x <code>nmt-0</code>.",
+            "x https://a.b/c_d?e&f=g.",
+        ),
         # A translation has no marks itself.
         ("a", "a", "1. x", "1\\. x"),
         ("a", "a", "# *x* a_b _c &lt;b&gt;", "\\# \\*x\\* a_b \\_c \\<b>"),
@@ -126,7 +135,7 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
     ],
 )
 def test_marks_return_as_they_were(source: str, line: str, translation: str, expected: str) -> None:
-    document = Markdown(source)
+    document = Markdown(source, "a.md")
     assert document.lines == [line]
     assert document.fill([translation]) == expected
 
@@ -134,17 +143,42 @@ def test_marks_return_as_they_were(source: str, line: str, translation: str, exp
 def test_blocks_without_text_stay() -> None:
     text = "---\na: b\n---\n# Title\n\n```py\nx\n```\n\n    y\n\n<div>\nz\n</div>\n\n"
     text += "| a | 1 |\n|---|---|\n| b \\| d | d |\n\n[r]: v\n***\n"
-    document = Markdown(text)
+    document = Markdown(text, "a.md")
     assert document.lines == ["Title", "a", "d"]
     replaced = re.sub("Title|(?<=[|] )a(?= [|])|(?<=d [|] )d", "X", text)
     assert document.fill(["X"] * 3) == replaced
 
 
+def test_footnotes_are_paragraphs_even_without_blank_lines() -> None:
+    document = Markdown("a[^1] [b]\n[^1]: A dog.\n[^2]: a\n  cat\n\n    [^3]: code\n", "a.md")
+    assert document.lines == ["a<!nmt-0> [b]", "<!nmt-0>A dog.", "<!nmt-0>a cat"]
+    filled = document.fill(["x<!nmt-0>", "<!nmt-0>y", "<!nmt-0>z"])
+    assert filled == "x[^1]\n[^1]: y\n[^2]: z\n\n    [^3]: code\n"
+
+
+def test_text_that_stays_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    document = Markdown("---\nx: y\n---\na\0b\n\n| c \\| d | 1 |\n|---|---|\n\ne <i>\n", "a.md")
+    assert "a.md:4: its marks" in (message := capsys.readouterr().err) and "a.md:6: its marks" in message
+    document.fill(["<i>"])
+    assert capsys.readouterr().err == "warning: a.md:9: Markdown cannot express its translation; it stays as it is\n"
+
+
 @pytest.mark.parametrize(
-    "text", ["*" * 3000, "[" * 3000, "`a" * 2000, "[a](" * 2000, "![" * 2000, "<b" * 3000, "_a" * 3000]
+    "text",
+    [
+        "*" * 3000,
+        "[" * 3000,
+        "[^" * 3000,
+        "http://" * 999,
+        "`a" * 2000,
+        "[a](" * 2000,
+        "![" * 2000,
+        "<b" * 3000,
+        "_a" * 3000,
+    ],
 )
 def test_hostile_marks_take_little_time(text: str) -> None:
-    document = Markdown(text)
+    document = Markdown(text, "a.md")
     assert document.fill(document.lines) == text
     document.fill([f"{line} x" for line in document.lines])
 
@@ -154,4 +188,4 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         UserError, match=r"^format=markdown: the package markdown-it-py is not installed; install .*\[markdown\]'$"
     ):
-        Markdown("a")
+        Markdown("a", "a.md")
