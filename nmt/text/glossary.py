@@ -34,28 +34,29 @@ class Glossary:
         self._by_tokens: dict[str, str] = {}
         self._longest = 0
         for term, target in targets.items():
-            stem = term.endswith(STEM) and term != STEM
-            tokens = [term[start:stop] for start, stop in token_spans(term.removesuffix(STEM) if stem else term)]
-            self._by_tokens[" ".join(tokens) + STEM * stem] = target
-            self._longest = max(self._longest, len(tokens))
+            self._by_tokens[key := _key(term)] = target
+            self._longest = max(self._longest, len(key.split()))
 
     def matches(self, line: str) -> Iterator[Match]:
         """Yield the terms of a line from left to right. Where several terms start, the longest one matches."""
         spans = token_spans(line)
-        words = [line[start:stop] for start, stop in spans]
+        words = [unicodedata.normalize("NFC", line[start:stop]) for start, stop in spans]
+        begins = True  # a sentence, whose first token may be a mark
         row = 0
         while row < len(words):
             following = words[row : row + self._longest]
             length, target = self._first(following)
             capital = False
-            if not length and (row == 0 or words[row - 1] in SENTENCE_ENDS):
+            if not length and begins:
                 length, target = self._first([words[row][0].lower() + words[row][1:], *following[1:]])
                 capital = length > 0 and target != ""
             if length:
                 start, _ = spans[row]
                 _, stop = spans[row + length - 1]
-                yield Match(start, stop, target or line[start:stop], capital)
+                yield Match(start, stop, target or unicodedata.normalize("NFC", line[start:stop]), capital)
             row += max(length, 1)
+            last = words[row - 1]
+            begins = last in SENTENCE_ENDS or (begins and not any(map(str.isalnum, last)))
 
     def _first(self, words: list[str]) -> tuple[int, str]:
         """Return the number of tokens and the target of the longest term that ``words`` start with; 0 without one."""
@@ -67,6 +68,13 @@ class Glossary:
                 if (stem := key[: len(key) - cut] + STEM) in self._by_tokens:
                     return length, self._by_tokens[stem]
         return 0, ""
+
+
+def _key(term: str) -> str:
+    """Return the tokens of a term with single spaces and composed characters; of ``dog*``, with the star."""
+    term = unicodedata.normalize("NFC", term.strip())
+    stem = term.removesuffix(STEM) or term
+    return " ".join(stem[start:stop] for start, stop in token_spans(stem)) + term[len(stem) :]
 
 
 def token_spans(line: str) -> list[tuple[int, int]]:
@@ -98,16 +106,17 @@ def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glos
     glossary = None if path is None else read_glossary(path)
     if not terms:
         return glossary
-    targets = {} if glossary is None else dict(glossary.targets)
+    targets: dict[str, str] = {}
     for term, target in terms.items():
         sides = _term(term, target) if isinstance(term, str) and isinstance(target, str) else None
         if sides is None:
             raise UserError(f"terms: {(term, target)!r:.80}: not a source term and its text; change it")
-        targets.update([sides])
-    return Glossary(targets)
+        if targets.setdefault(*sides) != sides[1]:
+            raise UserError(f"terms: {(term, target)!r:.80}: has another target above; keep one of them")
+    return Glossary(targets if glossary is None else {**glossary.targets, **targets})
 
 
 def _term(source: str, target: str) -> tuple[str, str] | None:
-    """Return a source term and its target with single spaces; None if the term has nothing to match."""
-    term = " ".join(source.split())
+    """Return the tokens of a source term and its target with single spaces; None if the term has nothing to match."""
+    term = _key(source)
     return (term, " ".join(target.split())) if term.removesuffix(STEM) else None

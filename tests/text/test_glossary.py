@@ -23,6 +23,7 @@ TERMS = {
     "U.S.": "USA",
     "北京": "Peking",
     "red hat*": "roter Hut",
+    "W\u00fcrstchen": "sausage",
 }
 
 
@@ -41,6 +42,8 @@ TERMS = {
         ("red hats and a red hat", [("red hats", "roter Hut"), ("red hat", "roter Hut")]),
         ("hot\tdog", [("hot\tdog", "Würstchen")]),
         ("dog_ dog\u0301 2dog", []),
+        ("ein Wu\u0308rstchen", [("Wu\u0308rstchen", "sausage")]),
+        ('"Dog! (Dog) the "Dog"', [("Dog", "Hund"), ("Dog", "Hund")]),
         ("", []),
     ],
 )
@@ -62,7 +65,7 @@ def test_matches_are_the_longest_from_left_to_right(words: list[str], terms: dic
     at = 0
     while at < len(words):
         starts = [words[at]]
-        if at == 0 or words[at - 1] == ".":
+        if re.search(r"(^|[.])[ *]*$", " ".join(words[:at])):
             starts.append(words[at][0].lower() + words[at][1:])
         for start in starts:
             fits = [
@@ -105,11 +108,13 @@ def test_file_is_read_and_read_again_if_it_changes(tmp_path: Path) -> None:
         ("*\tx", "write a source term"),
         ("a\tb\tc", "write a source term"),
         ("dog\tKöter", "has another target above; keep one of them"),
+        ("New - York", "has another target above; keep one of them"),
+        ("u\u0308b*\tx", "has another target above; keep one of them"),
     ],
 )
 def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "terms.tsv"
-    file.write_text(f"dog\tHund\n{line}\n", "utf-8")
+    file.write_text(f"dog\tHund\nNew-York\tNY\n\u00fcb *\ty\n{line}\n", "utf-8")
     with pytest.raises(UserError) as caught:
         read_glossary(file)
-    assert str(caught.value).startswith(f"{file}:2: {line!r}: {problem}")
+    assert str(caught.value).startswith(f"{file}:4: {line!r}: {problem}")
