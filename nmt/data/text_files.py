@@ -46,6 +46,8 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     for number, raw in enumerate(stream, start=1):
         if number == 1:
             _check_format(raw, name)
+            if b"\r" in raw.removesuffix(b"\r") and not raw.endswith(b"\n"):  # the only line of its file
+                raise UserError(_cr_problem(name))
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -65,11 +67,15 @@ def require_newlines(lines: Iterable[str], name: str | Path) -> Iterator[str]:
         return
     second = next(remaining, None) if "\r" in first else ""
     if second is None:
-        raise UserError(f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {name} > NEW")
+        raise UserError(_cr_problem(name))
     yield first
     if "\r" in first:
         yield second
     yield from remaining
+
+
+def _cr_problem(name: str | Path) -> str:
+    return f"{name}: its lines end in CR; convert it: tr '\\r' '\\n' < {name} > NEW"
 
 
 def _open_bytes(path: str | Path) -> Any:

@@ -149,6 +149,7 @@ def test_compressed_text_is_read_and_written_by_the_end_of_its_name(tmp_path: Pa
         ("x.txt", b"", "x.txt: empty file"),
         ("x.gz", gzip.compress(b"", mtime=0), "x.gz: empty file"),
         ("x.txt", b"a\n\x1f\x8b\n", "x.txt:2: invalid UTF-8 (byte 0x8b at position 2)"),  # gzip only at the start
+        ("x.txt", b"a dog\ra cat\r", r"x.txt: its lines end in CR; convert it: tr '\r' '\n' < x.txt > NEW"),
         ("x.txt", b"truncated character \xc3", "x.txt:1: invalid UTF-8"),
         ("x.txt", TEXT.encode("latin1"), "x.txt:2: invalid UTF-8 (byte 0xf6 at position 7); convert the file to UTF-8"),
     ],
