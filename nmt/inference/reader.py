@@ -104,7 +104,8 @@ class TextCheck:
         self._sample: list[str] = []
         self._due = EARLY
         self._warned = False
-        self._compared, self._is_other = 0, False
+        self._judged = 0  # lines of the sample when it was judged
+        self._is_text = self._is_other = False
 
     def read(self, line: str, ids: list[int]) -> None:
         """Count a line with its piece ids."""
@@ -139,26 +140,34 @@ class TextCheck:
         exchange = f"the {self._side} and the other language may be exchanged: choose the model of the other direction"
         language = f"is this the {self._side} language of the model? choose a model that was trained on such text"
         reasons = problems(counts, tokenizer, language)
+        if not reasons and counts.characters < HINT_CHARACTERS:
+            return None
+        self._judge_sample()
         if reasons:
-            return reasons[0].replace(language, exchange) if self._is_of_other_side() else reasons[0]
-        if counts.characters < HINT_CHARACTERS or not _is_text(self._sample):
+            return reasons[0].replace(language, exchange) if self._is_other else reasons[0]
+        if not self._is_text:
             return None
         tokens = f"{counts.tokens_per_word:.1f} tokens per word"
-        if self._is_of_other_side():
+        if self._is_other:
             return f"{tokens}, and fewer with the other side's tokenizer; {exchange}"
         if splits_to_letters(counts, tokenizer):
             return f"{tokens}, more than {SPLIT_TO_LETTERS:g} per letter; {language}"
         return None
 
-    def _is_of_other_side(self) -> bool:
-        """Return whether the other side's tokenizer, if it is not much larger, reads the sample much better."""
+    def _judge_sample(self) -> None:
+        """Find out whether the sample is text, and whether the other side's tokenizer reads it much better.
+
+        The other tokenizer must not be much larger. This takes 2 ms, as long as the translation of a line by a small
+        model. After calls of one line each, the sample is therefore judged only when it has doubled, or is full.
+        """
+        lines = len(self._sample)
+        if self._judged == lines or lines < min(2 * self._judged, SAMPLE):
+            return
+        self._judged = lines
+        self._is_text = _is_text(self._sample)
         tokenizer, other = self._tokenizer, self._other
-        if tokenizer is other or 2 * len(other) > 3 * len(tokenizer):
-            return False
-        if self._compared != len(self._sample):  # a full sample stays the same
-            self._compared = len(self._sample)
+        if tokenizer is not other and 2 * len(other) <= 3 * len(tokenizer):
             self._is_other = cost(other, self._sample) < OTHER_SIDE * cost(tokenizer, self._sample)
-        return self._is_other
 
 
 def _is_text(lines: Sequence[str]) -> bool:

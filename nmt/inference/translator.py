@@ -394,7 +394,8 @@ class Translator(Reader):
                 stacklevel=2,
             )
             options = replace(options, replace_unknown=False, lexicon=None)
-        return replace(options, keep_weights=alignments or options.rewrites)
+        keep_weights = alignments or options.rewrites
+        return options if options.keep_weights == keep_weights else replace(options, keep_weights=keep_weights)
 
     def to_translation(
         self, source: list[int] | None, hypotheses: Sequence[Hypothesis], options: SearchOptions

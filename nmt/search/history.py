@@ -78,30 +78,37 @@ class History:
     def trace(self, endings: Endings) -> list[Traced]:
         """Return tokens, their log-probabilities and, if they are kept, the weights of each ending.
 
-        Walks once from the last step to the first, for all endings together. Sentences only leave the batch, so
-        ``rows`` stay sorted and a binary search locates a sentence in any step.
+        Walks once from the last step to the first, for all endings together: ``places`` are their hypotheses in the
+        concatenated steps. An ending that is shorter than the time keeps its slot, and its place is not used.
         """
         sentence, length, slot, _, finished = endings
-        slot = slot.copy()
         times = min(len(self._steps), int(length.max(initial=0)) + 1)
-        tokens = np.zeros((len(length), times), dtype=np.int64)
-        log_probs = np.zeros((len(length), times + 1))
-        later = endings.log_prob.copy()  # of the hypothesis with the next token, or with </s>
+        steps = self._steps[:times]
+        places = np.zeros((len(length), times), dtype=np.int64)
         reads = self._empty_reads(len(length), times)
+        end = sum(step.tokens.size for step in steps)
+        rows, row = None, sentence
         for time in reversed(range(times)):
-            step = self._steps[time]
-            active = np.flatnonzero(length > time)
-            row = np.searchsorted(step.rows, sentence[active])
-            tokens[active, time] = step.tokens[row, slot[active]]
-            log_probs[active, time + 1] = later[active] - step.log_probs[row, slot[active]]
-            later[active] = step.log_probs[row, slot[active]]
-            slot[active] = step.parents[row, slot[active]]
+            step = steps[time]
+            if step.rows is not rows:  # sentences only leave the batch, so rows stay sorted
+                rows = step.rows
+                row = np.minimum(np.searchsorted(rows, sentence), len(rows) - 1)
+            place = row * step.tokens.shape[1] + slot
+            end -= step.tokens.size
+            places[:, time] = end + place
+            slot = np.where(length > time, step.parents.ravel().take(place, mode="clip"), slot)
             if reads is not None and step.weights is not None:
                 # ``slot`` is now the hypothesis that made the prediction. It is also right for </s>, which has no slot.
-                active = np.flatnonzero(length + finished > time)
-                row = np.searchsorted(step.rows, sentence[active])
-                reads[active, time] = step.weights[row, slot[active]]
-        log_probs[:, 0] = later
+                active = length + finished > time
+                reads[active, time] = step.weights[row[active], slot[active]]
+        totals = np.zeros((len(length), times + 2))
+        tokens = np.zeros_like(places)
+        if times:
+            tokens = np.concatenate([step.tokens.ravel() for step in steps]).take(places, mode="clip")
+            gathered = np.concatenate([step.log_probs.ravel() for step in steps]).take(places, mode="clip")
+            totals[:, 1:-1] = np.where(np.arange(times) < length[:, None], gathered, 0.0)
+        totals[np.arange(len(length)), length + 1] = endings.log_prob  # with </s>, where it has one
+        log_probs = np.diff(totals)
         return [
             Traced(
                 tokens=tokens[at, : length[at]].tolist(),

@@ -15,7 +15,7 @@ from nmt.search.engine import BANNED, Integers
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.bounds import AtLeast, AtMost, Count
 from nmt.settings.build import PYTHON_ONLY
-from nmt.text.specials import EOS, UNK
+from nmt.text.specials import BOS, EOS, PAD
 
 MAX_LENGTH_CEILING = 1000
 """Maximum number of target pieces of any translation, however long its source."""
@@ -127,7 +127,7 @@ class SearchOptions:
 
     def banned(self, length: int) -> tuple[int, ...]:
         """Return the ids that cannot follow a hypothesis of ``length`` pieces."""
-        banned = tuple(piece for piece in BANNED if piece != UNK or not self.replace_unknown)
+        banned = (PAD, BOS) if self.replace_unknown else BANNED
         return (*banned, EOS) if length < self.min_length else banned
 
     @property

@@ -195,9 +195,10 @@ def script(tokenizer: Tokenizer, word: str) -> str:
 
 def splits_to_letters(counts: Coverage, tokenizer: Tokenizer) -> bool:
     """Return whether a tokenizer of words splits this text almost to letters, as it does in another language."""
+    if not counts.is_split_to_letters:
+        return False
     ordinary = tokenizer.all_pieces[4:]
-    of_words = len(ordinary) >= MIN_PIECES and sum(map(len, ordinary)) > WORD_PIECE * len(ordinary)
-    return counts.is_split_to_letters and of_words
+    return len(ordinary) >= MIN_PIECES and sum(map(len, ordinary)) > WORD_PIECE * len(ordinary)
 
 
 def cost(tokenizer: Tokenizer, texts: Sequence[str]) -> int:

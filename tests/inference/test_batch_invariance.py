@@ -27,7 +27,9 @@ pytestmark = pytest.mark.thorough
 
 # For each of nine models.
 EXAMPLES = pytest.mark.parametrize("examples", [35, pytest.param(335, marks=pytest.mark.slow)])
-TOLERANCE = 1e-6  # of a score of torch, relative; those of onnxruntime are equal
+# Relative, of scores of torch; those of onnxruntime are equal. Sums in another order change a float32 by 1e-7, which the
+# layers of a Transformer can increase to 1.6e-6.
+TOLERANCE = 3e-6
 WORDS = "a small dog sees red houses two cats sleep here today jürgen 日本".split()
 ATTENTIONS = {
     "bahdanau": {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8},

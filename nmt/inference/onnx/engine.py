@@ -114,6 +114,8 @@ class OnnxEngine:
 
 def _without(banned: Sequence[int], log_probs: Floats, ids: Integers, k: int) -> tuple[Floats, Integers]:
     """Return the first k of the candidates (b, N, k') that are not banned; -inf marks a banned one in their place."""
+    if ids.min() > max(banned):  # special ids are the smallest
+        return log_probs[..., :k], ids[..., :k]
     # Compare with one id after the other: np.isin takes ten times as long for such small arrays.
     is_banned = np.logical_or.reduce([ids == piece for piece in banned])
     if not is_banned[..., :k].any():

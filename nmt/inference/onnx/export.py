@@ -240,11 +240,13 @@ def write_graph(
 def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None:
     """Rename inputs and outputs to these names, and number all other values, so that names are unique.
 
-    An identity node names each output, because the same value may also be an input or another output.
+    An identity node names an output that is also an input or another output.
     """
     assert (len(graph.input), len(graph.output)) == (len(inputs), len(outputs))
     new_names = {value.name: name for value, name in zip(graph.input, inputs, strict=True)}
     new_names |= {weight.name: weight.name for weight in graph.initializer} | {"": ""}
+    for value, name in zip(graph.output, outputs, strict=True):
+        new_names.setdefault(value.name, name)
     for node in graph.node:
         node.input[:] = [new_names[name] for name in node.input]
         for name in node.output:
@@ -253,7 +255,8 @@ def _name(graph: onnx.GraphProto, inputs: list[str], outputs: list[str]) -> None
     for value in graph.input:
         value.name = new_names[value.name]
     for value, name in zip(graph.output, outputs, strict=True):
-        graph.node.append(onnx.helper.make_node("Identity", [new_names[value.name]], [name]))
+        if new_names[value.name] != name:
+            graph.node.append(onnx.helper.make_node("Identity", [new_names[value.name]], [name]))
         value.name = name
 
 

@@ -184,13 +184,8 @@ class Step(nn.Module):
 
         ``output_weight`` and ``output_bias`` restrict the candidates to these rows of the output layer.
         """
-        rows, beams = tokens.shape
-        previous_beams = next(iter(state.values())).shape[1]
-        parent_rows = (torch.arange(rows)[:, None] * previous_beams + parents).flatten()
-        reordered = (
-            field.flatten(0, 1).index_select(0, parent_rows).reshape(rows, beams, *field.shape[2:])
-            for field in state.values()
-        )
+        parents = parents[:, :, None]
+        reordered = (_gather(field, parents) for field in state.values())
         before = map_tensors(lambda _: next(reordered), self.structure)
         features, after, weights = self.features(tokens, before, self.decoder.attention.memory_type(**memory))
         best, ids = _candidates(self.decoder, features, output_weight, output_bias)
@@ -200,6 +195,15 @@ class Step(nn.Module):
         """Return the inputs of the output layer, the next state and the read weights."""
         features, after, weights = self.decoder.step_features(tokens, state, memory)
         return features, after, weights
+
+
+def _gather(field: Tensor, parents: Tensor) -> Tensor:
+    """Add the node that takes the hypotheses ``parents`` (B, N, 1) of each sentence from a field (B, N', …)."""
+    shape = [*parents.shape[:2], *field.shape[2:]]
+    taken: Tensor = torch.onnx.ops.symbolic(
+        "GatherND", [field, parents], {"batch_dims": 1}, dtype=field.dtype, shape=shape
+    )
+    return taken
 
 
 class RecurrentStep(Step):
@@ -230,25 +234,23 @@ class RecurrentStep(Step):
 
     def features(self, tokens: Tensor, state: State, memory: Memory) -> tuple[Tensor, State, Tensor]:
         decoder = self.decoder
-        inputs = [] if state.input_feed is None else [state.input_feed.flatten(0, 1)]
+        inputs = [] if state.input_feed is None else [state.input_feed]
         if self.has_table:
-            sums = functional.embedding(tokens.flatten(), self.table)
+            sums = functional.embedding(tokens, self.table)
         else:
-            sums, inputs = self.biases[0], [decoder.embedding(tokens.flatten()), *inputs]
+            sums, inputs = self.biases[0], [decoder.embedding(tokens), *inputs]
         products = zip(self.biases, self.weights, strict=True)
         layers: list[Parts] = []
-        for layer, parts in enumerate(state.layers):
-            before = [part.flatten(0, 1) for part in parts]
+        for layer, before in enumerate(state.layers):
             gates: list[Tensor] = []
             for group in decoder.unit.grouped((inputs, before[:1])):
                 vectors = [vector for part in group for vector in part]
                 bias, weight = next(products)
                 bias = bias if layer or gates else sums
-                gates.append(torch.addmm(bias, torch.cat(vectors, dim=1), weight) if vectors else bias)
-            after = decoder.unit.cell(*gates, *before)
-            layers.append(tuple(part.reshape(*tokens.shape, -1) for part in after))
-            inputs = [decoder.unit.output(after[0])]
-        input_feed, features, weights = decoder.attend(inputs[0].reshape(*tokens.shape, -1), memory)
+                gates.append(torch.cat(vectors, dim=2) @ weight + bias if vectors else bias)
+            layers.append(decoder.unit.cell(*gates, *before))
+            inputs = [decoder.unit.output(layers[-1][0])]
+        input_feed, features, weights = decoder.attend(inputs[0], memory)
         return features, State(tuple(layers), None if state.input_feed is None else input_feed), weights
 
 

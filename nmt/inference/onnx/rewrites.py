@@ -102,7 +102,7 @@ MICROSOFT = "com.microsoft"  # onnxruntime's own operators
 STEPS = 127  # rounded activations lie in 1 to 255 and mean (x − 128) / 127
 ZERO = 128
 TABLES = ("embedding.weight", "table")  # names of tables whose rows are read: embeddings, alone or times weights
-COPIES = {"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+COPIES = {"Expand", "Gather", "GatherND", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
 """Operators whose outputs hold numbers of their first input only."""
 
 
