@@ -34,10 +34,11 @@ from nmt.search.options import LANGUAGE, SearchOptions
 from nmt.server.answers import MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
-from nmt.server.openapi import describe
+from nmt.server.openapi import OWN_FIELDS, describe
 from nmt.server.page import translation_page
 from nmt.server.reading import Limits, Refused, number_of, read_fields, terms_of, text_of, texts_of, truth_of
 from nmt.server.streams import EventStream
+from nmt.settings.arguments import suggestion
 
 POLL_S = 0.5  # between two checks whether the client is still there
 MINUTE_S = 60.0
@@ -220,13 +221,20 @@ class Server:
             del self.times[next(iter(self.times))]
 
     async def fields(self, request: Request) -> dict[str, Any]:
-        """Return the fields of a request. Raises Refused without a valid key, where keys are needed."""
+        """Return the fields of a request.
+
+        Raises Refused without a valid key, where keys are needed, and for an unknown field below /v1.
+        """
         fields = await read_fields(request)
         if self.keys:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             key = str(fields.get("api_key") or bearer).encode()
             if not any([hmac.compare_digest(key, known) for known in self.keys]):
                 raise Refused(403, "api_key: missing or unknown")
+        known = OWN_FIELDS.get(request.url.path, fields)
+        for name in fields.keys() - known:
+            fix = suggestion(name, known) or f"; send {', '.join(known)}"
+            raise Refused(400, f"{name:.40}: unknown field of {request.url.path}{fix}")
         return fields
 
     async def wait_for(self, future: Future[Any], request: Request) -> Any:

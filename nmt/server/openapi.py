@@ -16,6 +16,11 @@ def _object(required: str = "", /, **properties: Schema) -> Schema:
     return {"type": "object", "properties": properties, **({"required": required.split()} if required else {})}
 
 
+def _body(required: str = "", /, **properties: Schema) -> Schema:
+    """Return the schema of a request that has no other properties."""
+    return {**_object(required, **properties), "additionalProperties": False}
+
+
 def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
@@ -150,7 +155,7 @@ def _own(text: Schema, texts: Schema, languages: Schema, limits: Limits) -> Sche
     pairs = {"q": text, "translations": text, **languages}
     translate = _post(
         "Translate lines, with scores, tokens, words, links, weights and slots.",
-        _or_memory(_object(q=texts, **options, **languages)),
+        _or_memory(_body(q=texts, **options, **languages)),
         _object("translations", translations=_list(DETAILED), detected=DETECTED),
     )
     translate["post"]["responses"]["200"]["content"]["text/event-stream"] = {"schema": EVENT}
@@ -158,21 +163,28 @@ def _own(text: Schema, texts: Schema, languages: Schema, limits: Limits) -> Sche
         "/v1/translate": translate,
         "/v1/score": _post(
             "Score a translation, or a list of them.",
-            _or_memory(_object("translations", **pairs)),
+            _or_memory(_body("translations", **pairs)),
             _object("log_probs", log_probs=_list(NUMBER)),
         ),
         "/v1/align": _post(
             "Align a translation, or a list of them.",
-            _object("q translations", **pairs),
+            _body("q translations", **pairs),
             _object("links", links=_list(LINKS)),
         ),
         "/v1/memories": _post(
             "Encode a text or a list of texts, and store their memories.",
-            _object("q", q=texts, alignments=BOOLEAN, **languages),
+            _body("q", q=texts, alignments=BOOLEAN, **languages),
             _object("id texts bytes minutes", id=TEXT, texts=COUNT, bytes=COUNT, minutes=NUMBER, detected=DETECTED),
         ),
     }
 
+
+ANY_LIMITS = Limits(max_characters=None, max_texts=1, max_alternatives=0)
+OWN_FIELDS = {
+    path: [*methods["post"]["requestBody"]["content"][FORM]["schema"]["properties"]]
+    for path, methods in _own({}, {}, dict.fromkeys(("source", "target", "api_key", "model"), {}), ANY_LIMITS).items()
+}
+"""The fields of a request to each path below /v1. Others are refused: a wrong name would have no effect."""
 
 OTHERS: Schema = {
     "/v1/memories/{memory}": {

@@ -94,6 +94,21 @@ def test_own_interface(client: Client) -> None:
     assert client.post("/v1/align", q="a b", translations=["B", "A"], **pair)[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "fix"),
+    [
+        ("/v1/translate", "glosary", "; did you mean glossary?"),
+        ("/v1/translate", "format", "; send q, n_best, "),
+        ("/v1/score", "translation", "; did you mean translations?"),
+        ("/v1/align", "n_best", "; send q, translations, "),
+        ("/v1/memories", "alignment", "; did you mean alignments?"),
+    ],
+)
+def test_unknown_fields_are_refused(client: Client, path: str, field: str, fix: str) -> None:
+    status, answer = client.post(path, q="a", **{field: 1})
+    assert status == 400 and answer["error"].startswith(f"{field}: unknown field of {path}{fix}")
+
+
 def test_each_request_has_its_own_glossary(client: Client) -> None:
     glossaries = [[{"source": "a", "target": target}] for target in "xyz"] + [[], None, "", [{"source": "b"}]]
     client.translator.released.clear()
