@@ -16,6 +16,7 @@ from nmt.config.plain import read_options
 from nmt.errors import UserError, print_message
 from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
 from nmt.settings.bounds import Threads
 from nmt.system.progress import Progress
@@ -123,11 +124,16 @@ EMPTY = "its translation is empty"
 
 
 def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
-    """Return an ``on_failure`` function that prints a warning to stderr.
+    """Return a function of row and reason that prints a warning to stderr, such as ``on_failure``.
 
     ``place`` is the file of the lines, ``first`` the number of lines before them.
     """
-    return lambda row, reason: print_message(f"warning: {place}:{first + row + 1}: {reason}; {consequence}")
+
+    def warn(row: int, reason: str) -> None:
+        what = reason if reason == CUT else f"{reason}; {consequence}"
+        print_message(f"warning: {place}:{first + row + 1}: {what}")
+
+    return warn
 
 
 def translate_lines(
@@ -140,7 +146,10 @@ def translate_lines(
     markup: bool = False,
     unit: str = "line",
 ) -> list[Translation]:
-    """Translate the lines, and show progress; see ``Translator.translate``. Messages call a line a ``unit``."""
+    """Translate the lines, and show progress; see ``Translator.translate``. Messages call a line a ``unit``.
+
+    A translation that was cut calls ``on_failure`` too.
+    """
     progress = Progress(unit, total=lambda: len(lines))
     translations: list[Translation] = []
     groups = (lines[first : first + GROUP] for first in range(0, len(lines), GROUP))
@@ -149,6 +158,8 @@ def translate_lines(
     )
     with closing(translated):  # ends the threads at once after an error
         for group in translated:
+            for row, reason in cuts(group, len(translations)):
+                on_failure(row, reason)
             translations += group
             progress.show(len(translations))
     progress.close()

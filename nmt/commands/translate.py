@@ -25,7 +25,7 @@ from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter,
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.engines import EngineName
-from nmt.inference.translation import Scores, alignment_lines, output_lines
+from nmt.inference.translation import CUT, Scores, alignment_lines, cuts, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost, Size
 from nmt.system.machine import usable_cores
@@ -274,7 +274,8 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     sources = segments.lines
 
     def warn(row: int, reason: str) -> None:
-        print_message(f"warning: {name}: sentence {row + 1}: {reason}; it stays as it is")
+        what = reason if reason == CUT else f"{reason}; it stays as it is"
+        print_message(f"warning: {name}: sentence {row + 1}: {what}")
 
     translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
@@ -362,9 +363,16 @@ def _translation_groups(
         return
     groups = input_groups(options.input, prompt, show_waits=True)
     warn = warn_of_line(options.input or STDIN, EMPTY)
-    yield from translator.translate_groups(
+    translated = translator.translate_groups(
         groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn
     )
+    done = 0
+    with closing(translated):
+        for translations in translated:
+            for row, reason in cuts(translations, done):
+                warn(row, reason)
+            done += len(translations)
+            yield translations
 
 
 def _translate_memories(

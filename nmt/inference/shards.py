@@ -30,7 +30,7 @@ from nmt.inference.engines import LoadSettings
 from nmt.inference.load import load
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.reader import TextCheck
-from nmt.inference.translation import Scores, alignment_lines, output_lines
+from nmt.inference.translation import Scores, alignment_lines, cuts, output_lines
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.system.processes import Workers, run_tasks
@@ -70,7 +70,7 @@ class Done(NamedTuple):
     links: list[str]
     """Alignment lines, one per translation; none if they were not requested."""
     warnings: list[tuple[int, str]]
-    """Row of each line without a translation, counted from the first line of the shard, and the reason."""
+    """Row of each line without a complete translation, counted from the first line of the shard, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,9 @@ class TranslateShard:
             for row, best in enumerate(translations, shard.first)
             for line in output_lines(row, best, n_best=self.search.n_best, scores=self.scores)
         ]
-        return Done(len(shard.lines), output, alignment_lines(translations) if self.alignments else [], failures)
+        failures += cuts(translations)
+        links = alignment_lines(translations) if self.alignments else []
+        return Done(len(shard.lines), output, links, sorted(failures))
 
     @cached_property
     def _translator(self) -> Translator:

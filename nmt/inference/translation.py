@@ -6,13 +6,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
 from nmt.data.words import last_words, split_words
+from nmt.search.options import MAX_LENGTH_CEILING
 
 SCORES_NOT_FINITE = "the model's scores are not finite, so its weights are too large or damaged; use another model"
+CUT = f"its translation was cut after {MAX_LENGTH_CEILING:,} pieces; split the line, or set search.sentences=en"
 SEPARATOR = re.compile(r"\|{3,}")
 Scores = bool | Literal["confidence"]
 """The number in front of a translation: none, its score or its confidence."""
@@ -63,12 +66,26 @@ class Translation:
                 log_probs[word].append(log_prob)
         return [math.exp(sum(of_word) / len(of_word)) if of_word else math.nan for of_word in log_probs]
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it, or a sentence of it, reached the maximum number of pieces of any translation before its end."""
+        if len(self.tokens) < MAX_LENGTH_CEILING:
+            return False
+        ends = [at for at, token in enumerate(self.tokens) if token == "</s>"]
+        *sentences, last = [stop - start - 1 for start, stop in pairwise([-1, *ends, len(self.tokens)])]
+        return last >= MAX_LENGTH_CEILING or any(size > MAX_LENGTH_CEILING for size in sentences)
+
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"
 
 
 NO_TRANSLATION = Translation("", score=float("-inf"), log_prob=float("-inf"))
 """Takes the place of a failure, such as a line that is too long."""
+
+
+def cuts(translations: Sequence[Translation], first: int = 0) -> list[tuple[int, str]]:
+    """Return the row of each translation that was cut, counted from ``first``, and a warning."""
+    return [(row, CUT) for row, translation in enumerate(translations, first) if translation.is_cut]
 
 
 def output_lines(row: int, best: Translation, *, n_best: int, scores: Scores) -> Iterator[str]:

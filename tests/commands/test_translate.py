@@ -16,6 +16,7 @@ from commands.texts import Call, Printed
 
 from nmt.commands.translate import describe_scores, translate
 from nmt.errors import UserError
+from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 
@@ -142,10 +143,22 @@ def test_equal_seeds_give_equal_samples(model: Path, call: Call) -> None:
     assert first == again != other
 
 
-def test_translation_of_a_very_long_line_is_limited_in_length(model: Path, call: Call) -> None:
+def test_translation_of_a_very_long_line_is_cut_with_a_warning(model: Path, call: Call) -> None:
     text = b"a cat\n" + b"dog " * 10_000 + b"\na cat\n"
-    first, second, third = call(translate, f"model={model}", "search=greedy", stdin=text).lines
+    (first, second, third), error = call(translate, f"model={model}", "search=greedy", stdin=text)
     assert first == third and 0 < len(second.split()) <= 1000
+    fix = "split the line, or set search.sentences=en"
+    assert error.splitlines() == [f"warning: <stdin>:2: its translation was cut after 1,000 pieces; {fix}"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_cut"),
+    [([1000], True), ([1000, 2], True), ([2, 1000], True), ([999], False), ([999, 999], False), ([900, 900], False)],
+)
+def test_cut_translations(sizes: list[int], is_cut: bool) -> None:
+    """Sentences of these numbers of pieces; those below 1,000 have an end."""
+    tokens = [token for size in sizes for token in [*["a"] * size, *["</s>"] * (size < 1000)]]
+    assert Translation("", tokens=tokens).is_cut == is_cut
 
 
 def test_only_the_line_too_long_for_the_attention_is_skipped(short_model: Path, call: Call) -> None:
