@@ -11,7 +11,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from nmt.settings.bounds import Above, AtLeast, AtMost, Within
-from nmt.settings.build import Plugin
+from nmt.settings.plugins import Plugin
 
 WORDS = {int: "whole number", float: "number", bool: "`true` | `false`", str: "text"}
 

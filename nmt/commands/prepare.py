@@ -15,7 +15,7 @@ from nmt.data.sources import DataSettings, is_prepared, load_pairs, source_probl
 from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
 from nmt.settings.bounds import Count
-from nmt.settings.build import build
+from nmt.settings.build import build, problems
 from nmt.text.piece_training import TokenizerSettings
 from nmt.training.settings import DATA
 from nmt.version import __version__
@@ -68,8 +68,6 @@ def prepare(options: Prepare) -> None:
 
 def _problems(config: dict[str, Any]) -> Iterator[str]:
     """Yield one message per problem with the keys of ``data`` and ``tokenizer``, and of the others."""
-    from nmt.settings.validate import problems
-
     yield from problems(config, Prepare, "")
     if not config.keys() >= get_type_hints(Prepare).keys():
         return

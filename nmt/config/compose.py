@@ -32,8 +32,7 @@ from nmt.config.overrides import (
 )
 from nmt.data.sources import is_prepared
 from nmt.errors import UserError
-from nmt.settings.build import build, plain
-from nmt.settings.validate import problems
+from nmt.settings.build import build, plain, problems
 from nmt.training.settings import PreparedTrain, Train
 
 # Text that Hydra's override grammar accepts unquoted: without a backslash, which escapes.

@@ -26,8 +26,7 @@ from nmt.config.overrides import (
     unquoted,
 )
 from nmt.errors import UserError
-from nmt.settings.build import build
-from nmt.settings.validate import problems
+from nmt.settings.build import build, problems
 
 Options = TypeVar("Options")
 CONSTANTS = {"true": True, "false": False}

@@ -22,8 +22,7 @@ from nmt.data.pair import MissingPair, Pair
 from nmt.data.words import count_words
 from nmt.errors import UserError
 from nmt.settings.arguments import is_missing
-from nmt.settings.build import Block, PluginSettings
-from nmt.settings.plugins import PluginPoint, construct, locate
+from nmt.settings.plugins import Block, PluginPoint, PluginSettings, construct, locate
 
 PARTS = ("train", "valid", "test")
 SOURCES = ("grammar", "data.copy", "data.parallel", "data.from_python", "data.tables", "data.hub")

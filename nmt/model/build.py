@@ -25,8 +25,8 @@ from nmt.model.decoder import Decoder
 from nmt.model.encoder import RecurrentEncoder
 from nmt.model.needed_memory import memory_problem
 from nmt.model.seq2seq import Seq2Seq
-from nmt.settings.build import Block, ModelSettings
-from nmt.settings.plugins import PluginPoint, construct, locate_all, setting
+from nmt.settings.build import ModelSettings
+from nmt.settings.plugins import Block, PluginPoint, construct, locate_all, setting
 from nmt.system.machine import guard_forks
 from nmt.text.specials import PAD
 

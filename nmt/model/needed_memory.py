@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from nmt.settings.build import Block, ModelSettings, plain
+from nmt.settings.build import ModelSettings, plain
+from nmt.settings.plugins import Block
 from nmt.system.machine import available_memory
 
 BYTES_PER_NUMBER = 4  # float32

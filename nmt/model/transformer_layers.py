@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from nmt.attention.base import Attention, Memory
 from nmt.kernels.dropout import Dropout
 from nmt.self_attention.base import SelfAttention, State
-from nmt.settings.build import Plugin
-from nmt.settings.plugins import PluginPoint
+from nmt.settings.plugins import Plugin, PluginPoint
 
 SELF_ATTENTION = PluginPoint(SelfAttention, ("nmt.self_attention",), frozenset({"size", "heads", "max_length"}))
 Kind = Annotated[Callable[..., SelfAttention], Plugin(f"{__name__}.SELF_ATTENTION")]

@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from nmt.errors import UserError
 from nmt.settings.arguments import annotations_of, parameters_of, text_list
-from nmt.settings.build import Plugin
+
+Block = Mapping[str, Any]
+"""A class or function as ``_target_``, and its arguments."""
 
 trusted_packages: set[str] = set()
 """Packages of the user from which this process has loaded a target. Errors in their code are the user's to fix."""
@@ -33,6 +35,36 @@ class PluginPoint:
     """Constructor arguments that the builder supplies, and that a configuration therefore cannot set."""
     defaults: frozenset[str] = frozenset()
     """Constructor arguments that the builder supplies unless a configuration sets them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginSettings:
+    """A block, and settings that every block of its kind may have besides. Files hold both in one group."""
+
+    block: Block
+
+    @classmethod
+    def shared_keys(cls) -> dict[str, Any]:
+        """Return the annotation of each setting besides the block."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {name: hint for name, hint in hints.items() if name != "block"}
+
+
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity: typing hashes it in a union, and bounds is a dict
+class Plugin:
+    """Annotates a block: its ``_target_`` is looked up at a plug-in point, and its other keys are arguments of it."""
+
+    point: str
+    """The dotted name of its ``PluginPoint``, resolved when the block is checked."""
+    shared: type[PluginSettings] | None = None
+    """The class of the settings that every block of this kind may have besides."""
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    """Bounded types of arguments whose own annotations have no bounds, as in torch's classes."""
+
+    def resolve(self) -> Any:
+        """Return the plug-in point."""
+        module, _, name = self.point.rpartition(".")
+        return getattr(importlib.import_module(module), name)
 
 
 def locate(target: str, point: PluginPoint, *, trust: Sequence[str] = ()) -> Callable[..., Any]:
@@ -82,7 +114,7 @@ def _not_found(target: str, error: Exception) -> UserError:
     return UserError(f"_target_={target}: not found ({error}); check the name and that it is installed")
 
 
-def locate_all(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = ()) -> None:
+def locate_all(block: Block, point: PluginPoint, *, trust: Sequence[str] = ()) -> None:
     """Raise UserError if ``locate`` refuses the target of the block, or of a block inside it."""
     target = locate(block["_target_"], point, trust=trust)
     for key, value in block.items():
@@ -96,7 +128,7 @@ def _point_inside(target: Callable[..., Any], key: str, point: PluginPoint) -> P
     return next((note.resolve() for note in notes if isinstance(note, Plugin)), point)
 
 
-def construct(block: Mapping[str, Any], point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
+def construct(block: Block, point: PluginPoint, *, trust: Sequence[str] = (), **supplied: Any) -> Any:
     """Call the block's ``_target_`` with the block's other keys and with those ``supplied`` values that it accepts.
 
     A block inside the block becomes a function that constructs it later, because the outer class decides on its sizes.

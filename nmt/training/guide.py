@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nmt.model import Seq2Seq
 from nmt.settings.bounds import Count, NonNegative
-from nmt.settings.build import Block
-from nmt.settings.plugins import PluginPoint, construct, locate
+from nmt.settings.plugins import Block, PluginPoint, construct, locate
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 

@@ -27,8 +27,7 @@ from nmt.errors import UserError, counted, print_message, reason
 from nmt.files.atomic import open_own, write_lines
 from nmt.files.reading import read_json
 from nmt.inference.run_files import METRICS_FILE
-from nmt.settings.build import Block
-from nmt.settings.plugins import PluginPoint, construct
+from nmt.settings.plugins import Block, PluginPoint, construct
 from nmt.system.progress import StatusLine, duration, time_left
 from nmt.text.batches import Batch
 from nmt.training.metrics import COLUMNS, HEADER, LOSS, PERCENT, read_rows

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from nmt.settings.build import Block
-from nmt.settings.plugins import PluginPoint, construct, locate
+from nmt.settings.plugins import Block, PluginPoint, construct, locate
 from nmt.training.schedules import Plateau
 
 OPTIMIZER = PluginPoint(Optimizer, ("torch.optim",), frozenset({"params"}))

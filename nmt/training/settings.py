@@ -10,7 +10,8 @@ from nmt.data.sources import DataSettings, PreparedData
 from nmt.inference.scores import EvaluationSettings
 from nmt.search.options import SearchOptions
 from nmt.settings.bounds import Above, AtLeast, AtMost, Count, NonNegative, Positive, Share, Size, Threads
-from nmt.settings.build import Block, ModelSettings, Plugin, PluginSettings
+from nmt.settings.build import ModelSettings
+from nmt.settings.plugins import Block, Plugin, PluginSettings
 from nmt.text.piece_training import TokenizerSettings
 
 

@@ -17,7 +17,7 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, model_fingerprint
 from nmt.model import Seq2Seq
 from nmt.settings.bounds import Count, NonNegative
-from nmt.settings.build import Block
+from nmt.settings.plugins import Block
 from nmt.text.batches import Batch
 from nmt.text.prepare import Prepared
 from nmt.text.specials import EOS

@@ -13,7 +13,7 @@ from nmt.config import compose_config, compose_train, config_dir, to_yaml, train
 from nmt.config.compose import train_problems
 from nmt.errors import UserError
 from nmt.model.build import build_model
-from nmt.settings.validate import problems
+from nmt.settings.build import problems
 from nmt.training.settings import ATTENTION
 
 SIZES = {"source_vocabulary": 20, "target_vocabulary": 20, "longest_source": 9}

@@ -26,8 +26,7 @@ from nmt.config.compose import in_quotes, quoted, train_config
 from nmt.config.multirun import quoted_sweep
 from nmt.config.plain import read_options
 from nmt.errors import UserError
-from nmt.settings.build import build
-from nmt.settings.validate import problems
+from nmt.settings.build import build, problems
 
 SCHEMAS: dict[str, Any] = {
     "align": Align,

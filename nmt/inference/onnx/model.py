@@ -33,8 +33,7 @@ from nmt.inference.engines import (
 )
 from nmt.inference.onnx.shortlist import Shortlist
 from nmt.inference.run_files import MODEL_FILE
-from nmt.settings.build import build
-from nmt.settings.validate import problems
+from nmt.settings.build import build, problems
 from nmt.system.machine import usable_cores
 from nmt.text.tokenizer import Tokenizer
 
