@@ -8,9 +8,9 @@ from typing import Any
 
 from nmt.data.filters import Filters
 from nmt.data.pair import Pair
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, prepare
 from nmt.text.shards import Sharding
+from nmt.text.tokenizer import TokenizerSettings
 
 WORDS = "a man in blue shirt two dogs run through deep snow ein Mann läuft Hund Schnee".split()
 SETTINGS = TokenizerSettings(

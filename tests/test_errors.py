@@ -30,7 +30,7 @@ ALLOWED = {
     "nmt/data/links.py": "links, words",  # "file has links of …", "'0-1' counts words from 0"
     "nmt/text/bpe_dropout.py": "pieces",  # "word pieces"
     "nmt/text/sampled.py": "pieces",  # "word pieces"
-    "nmt/text/piece_training.py": "pieces",  # a tokenizer has 4 special pieces
+    "nmt/text/tokenizer.py": "pieces",  # a tokenizer has 4 special pieces
     "nmt/training/weights.py": "pieces",  # only a long source exceeds what an attention holds
     "nmt/training/report.py": "words",  # a constant
 }

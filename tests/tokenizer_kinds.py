@@ -54,4 +54,4 @@ def tokenizer_of(kind: str) -> Tokenizer:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(LINES), model_writer=model, minloglevel=2, hard_vocab_limit=False, **options
         )
-    return Tokenizer.from_bytes(model.getvalue())
+    return Tokenizer(model.getvalue())

@@ -16,7 +16,7 @@ from nmt.errors import UserError, counted, print_message
 from nmt.files.checksum import checksum
 from nmt.settings.bounds import Count
 from nmt.settings.build import build, problems
-from nmt.text.piece_training import TokenizerSettings
+from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.settings import DATA
 from nmt.version import __version__
 

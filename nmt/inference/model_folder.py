@@ -126,9 +126,9 @@ def unpack(stored: Mapping[str, Any], *, place: Path, trust: Sequence[str] = ())
     require_format(stored["format"], FORMAT, place=place, fix="train again")
     try:
         _check_types(stored)
-        source = Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["source"]))
+        source = Tokenizer(_as_bytes(stored["tokenizers"]["source"]))
         joint = "target" not in stored["tokenizers"]
-        target = source if joint else Tokenizer.from_bytes(_as_bytes(stored["tokenizers"]["target"]))
+        target = source if joint else Tokenizer(_as_bytes(stored["tokenizers"]["target"]))
         sizes = {
             "source_vocabulary": len(source),
             "target_vocabulary": len(target),

@@ -14,7 +14,7 @@ from random import Random
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec  # type: ignore[attr-defined]
 
 from nmt.errors import UserError
-from nmt.text.piece_training import SPACE
+from nmt.text.specials import SPACE
 
 WORDS = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}")
 CACHED_RESULTS = 100_000

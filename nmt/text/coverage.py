@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nmt.errors import counted
-from nmt.text.piece_training import SPACE
+from nmt.text.specials import SPACE
 from nmt.text.tokenizer import Tokenizer
 
 UNUSUAL = 0.05  # share of the tokens, of the words and, for marks, of the lines

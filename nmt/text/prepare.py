@@ -18,7 +18,6 @@ from nmt.text.account import Account
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import Overlap, without_duplicates
-from nmt.text.piece_training import TokenizerSettings, WrongSize
 from nmt.text.prepared_settings import (
     FIX,
     PARTS,
@@ -31,7 +30,7 @@ from nmt.text.prepared_settings import (
 )
 from nmt.text.shards import SHARDING, ShardedCorpus, Sharding, ShardWriter, write_shards
 from nmt.text.survey import Survey, survey, unchanged
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizer, TokenizerSettings, WrongSize
 from nmt.text.unfinished import Unfinished
 
 MANY_PAIRS = 50_000  # for a tokenizer, which learns for many seconds without a word

@@ -16,7 +16,7 @@ from nmt.files.reading import read_json
 from nmt.settings.arguments import TypeCheck
 from nmt.settings.build import plain
 from nmt.text.account import Account
-from nmt.text.piece_training import TokenizerSettings
+from nmt.text.tokenizer import TokenizerSettings
 
 PARTS = ("train", "valid", "test")
 TOKENIZER_FILES = ("source.model", "target.model")

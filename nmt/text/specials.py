@@ -1,4 +1,4 @@
-"""The four special ids of every vocabulary. Ordinary pieces begin at 4.
+"""The four special ids of every vocabulary, and the sign of a space. Ordinary pieces begin at 4.
 
 This file imports nothing, so that search can use the ids without loading a tokenizer.
 """
@@ -6,3 +6,4 @@ This file imports nothing, so that search can use the ids without loading a toke
 from __future__ import annotations
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
+SPACE = "▁"  # U+2581: how SentencePiece writes a space

@@ -2,27 +2,87 @@
 
 from __future__ import annotations
 
+import io
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import sentencepiece
 
 from nmt.data.words import PieceWords, split_words
 from nmt.errors import UserError
-from nmt.text.piece_training import SPACE, STAND_IN, clean_text, train_pieces
-from nmt.text.specials import BOS, EOS, PAD, UNK
+from nmt.settings.bounds import AtLeast, AtMost
+from nmt.system.machine import can_allocate, describe_limits
+from nmt.text.specials import BOS, EOS, PAD, SPACE, UNK
 
 if TYPE_CHECKING:
     from nmt.text.bpe_dropout import BpeMerges
 
 __all__ = ["BOS", "EOS", "PAD", "UNK", "Tokenizer"]
 
+STAND_IN = "\U0010ffff"  # replaces U+2581 in the text; Unicode guarantees that it is never a character
+UNSUPPORTED = re.compile(f"[\ud800-\udfff{STAND_IN}]")  # surrogates cannot be encoded in UTF-8; the other is taken
+THREADS_MB = 16 * (8 + 64)  # of addresses: SentencePiece starts 16 threads, each with a stack and a heap
+PART_WORDS = 1024  # of a long text are encoded at once
+CHUNK_CHARACTERS = 1000  # long training sentences are cut: SentencePiece drops those above 4192 bytes
 SPACES = (SPACE, " ")  # some models do not write spaces as ▁
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+
+Pieces = Annotated[int, AtLeast(5), AtMost(1_000_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """conf/tokenizer/*.yaml: how the tokenizers of both sides are trained, or the models that they are."""
+
+    kind: Literal["bpe", "unigram"]
+    vocab_size: Pieces
+    joint: bool
+    source_vocab_size: Pieces | None = None
+    target_vocab_size: Pieces | None = None
+    character_coverage: Annotated[float, AtLeast(0.98), AtMost(1)]  # the range that SentencePiece accepts
+    normalisation: Literal["nfkc"] | None = None
+    source_model: str | None
+    target_model: str | None
+
+    def model_of(self, side: str) -> tuple[str, str | None]:
+        """Return the key of the user's model of a side, and the file that it names, or None."""
+        key = "source_model" if self.joint or side == "source" else "target_model"
+        return f"tokenizer.{key}", getattr(self, key)
+
+    def size_of(self, side: str) -> tuple[str, int]:
+        """Return the key that sets the vocabulary size of a side, and the size."""
+        size = None if self.joint else getattr(self, f"{side}_vocab_size")
+        return ("tokenizer.vocab_size", self.vocab_size) if size is None else (f"tokenizer.{side}_vocab_size", size)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a message where a joint vocabulary is given a model of the target side, or a size of one side."""
+        if not self.joint:
+            return
+        for key in ("source_vocab_size", "target_vocab_size"):
+            if (size := getattr(self, key)) is not None:
+                yield (
+                    f"tokenizer.{key}={size}: a joint vocabulary has one size; set tokenizer.vocab_size={size}, or "
+                    "tokenizer.joint=false"
+                )
+        if self.target_model is not None:
+            yield (
+                f"tokenizer.target_model={self.target_model}: a joint vocabulary reads tokenizer.source_model only; "
+                "remove tokenizer.target_model or set tokenizer.joint=false"
+            )
+
+
+class WrongSize(UserError):
+    """A text cannot have ``size`` pieces; ``limit`` is the most, or the fewest, that it can have."""
+
+    def __init__(self, message: str, size: int, limit: int) -> None:
+        super().__init__(message)
+        self.size, self.limit = size, limit
 
 
 class Tokenizer:
@@ -34,6 +94,7 @@ class Tokenizer:
     """
 
     def __init__(self, serialized: bytes, place: str = "tokenizer") -> None:
+        """Load the bytes of ``to_bytes`` or of any SentencePiece model; errors name ``place``."""
         self._serialized = serialized
         self._model = _load(serialized, place)
         self._from_model, self._to_model = _id_maps(self._model)
@@ -72,19 +133,33 @@ class Tokenizer:
         It loses no character (byte fallback), and changes none without ``normalisation``. Training is deterministic.
         Raises UserError if the sentences hold no words, or if ``vocab_size`` is too large or too small for them.
         """
-        model = train_pieces(
-            sentences,
-            vocab_size=vocab_size,
-            kind=kind,
-            character_coverage=character_coverage,
-            normalisation=normalisation,
-        )
-        return cls(model)
-
-    @classmethod
-    def from_bytes(cls, serialized: bytes, place: str = "tokenizer") -> Tokenizer:
-        """Load the bytes of ``to_bytes`` or of any SentencePiece model; errors name ``place``."""
-        return cls(serialized, place)
+        if not can_allocate(THREADS_MB << 20):  # SentencePiece ends the process if it cannot start a thread
+            raise UserError(
+                f"tokenizer: not enough RAM{describe_limits()}: learning pieces needs {THREADS_MB:,} MB more; raise "
+                "this limit, or give tokenizer.source_model="
+            )
+        model = io.BytesIO()
+        failures: list[BaseException] = []
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=_training_chunks(sentences, failures),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=vocab_size,
+                character_coverage=character_coverage,
+                byte_fallback=True,
+                normalization_rule_name=normalisation or "identity",
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if failures:  # the iterator's own error, of which SentencePiece keeps only the text
+                raise failures[0] from None
+            raise _training_error(str(error), vocab_size) from None
+        return cls(model.getvalue())
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
@@ -100,7 +175,7 @@ class Tokenizer:
         return self._serialized
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokenizer.from_bytes, (self._serialized,)
+        return Tokenizer, (self._serialized,)
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -165,12 +240,12 @@ class Tokenizer:
         """Return the piece ids of one sentence, without BOS and EOS. Any run of whitespace counts as one space."""
         return self.encode_all([text])[0]
 
-    def encode_in_parts(self, text: str, *, words: int = 1024) -> Iterator[list[int]]:
-        """Return an iterator of the piece ids of a text, ``words`` words at a time.
+    def encode_in_parts(self, text: str) -> Iterator[list[int]]:
+        """Return an iterator of the piece ids of a text, ``PART_WORDS`` words at a time.
 
         Memory does not grow with the length of the text.
         """
-        return map(self.encode, _parts(text, words))
+        return map(self.encode, _parts(text))
 
     def encode_all(self, texts: list[str]) -> list[list[int]]:
         """Return the piece ids of each text, as ``encode`` does, on all cores."""
@@ -233,8 +308,7 @@ class Tokenizer:
         word, and a word that disappears keeps its number, but no piece has it. A lone space sign belongs to the word
         after it.
         """
-        # Words may hold whitespace of other kinds, where ``clean_text`` splits them.
-        numbers = [number for number, word in enumerate(split_words(text)) for _ in word.split()]
+        numbers = _word_numbers(text)
         [clean] = self._clean([text])
         word_at: list[int] = []  # of each character of ``clean``
         for number, part in zip(numbers, clean.split(" "), strict=False):
@@ -257,14 +331,14 @@ class Tokenizer:
             last.append(visible[-1] if visible else -1)
         return _with_spaces(first, last)
 
-    def words_in_parts(self, text: str, *, words: int = 1024) -> PieceWords:
+    def words_in_parts(self, text: str) -> PieceWords:
         """Return the words of ``text`` to which each piece of ``encode_in_parts`` belongs."""
-        numbers = [number for number, word in enumerate(split_words(text)) for _ in word.split()]
+        numbers = _word_numbers(text)
         first = list[int]()
         last = list[int]()
-        for row, part in enumerate(_parts(text, words)):
+        for row, part in enumerate(_parts(text)):
             of_part = self.words(part)
-            start = row * words
+            start = row * PART_WORDS
             first += [numbers[start + word] if word >= 0 else word for word in of_part]
             last += [numbers[start + word] if word >= 0 else word for word in of_part.last]
         return PieceWords(first, last)
@@ -335,6 +409,49 @@ class Tokenizer:
         return surfaces
 
 
+def clean_text(text: str) -> str:
+    """Replace unsupported characters by U+FFFD and every run of whitespace by one space."""
+    supported = text if text.isascii() else UNSUPPORTED.sub("\ufffd", text)
+    return " ".join(supported.split())
+
+
+def _training_chunks(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
+    """Yield training text in chunks that SentencePiece accepts; append the sentences' own error to ``failures``."""
+    try:
+        for sentence in sentences:
+            # A literal U+2581 is left out: SentencePiece cannot distinguish it from a space.
+            text = clean_text(sentence.replace(SPACE, " "))
+            if len(text) <= CHUNK_CHARACTERS:
+                yield text
+            else:
+                yield from textwrap.wrap(text, CHUNK_CHARACTERS, break_on_hyphens=False)
+    except BaseException as error:
+        failures.append(error)
+        raise
+
+
+def _training_error(message: str, vocab_size: int) -> UserError:
+    """Return a UserError that explains SentencePiece's ``message``."""
+    if match := re.search(r"too high.*value <= (\d+)", message):
+        return WrongSize(
+            f"tokenizer.vocab_size={vocab_size}: this text yields at most {match[1]} pieces;"
+            f" set tokenizer.vocab_size={match[1]} or less, or give more text",
+            vocab_size,
+            int(match[1]),
+        )
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return WrongSize(
+            f"tokenizer.vocab_size={vocab_size}: the characters of this text alone need {match[1]} pieces;"
+            f" set tokenizer.vocab_size={match[1]} or more, or lower tokenizer.character_coverage",
+            vocab_size,
+            int(match[1]),
+        )
+    if "sentences_.empty()" in message or "all_chars_count" in message:
+        return UserError("tokenizer: the training text contains no words; give text to learn the pieces from")
+    reason = " ".join(message.split())
+    return UserError(f"tokenizer.vocab_size={vocab_size}: SentencePiece cannot train on this text: {reason}")
+
+
 def other_side(model: Any, expected: Any) -> str | None:
     """Return the first side, source or target, of which two models or texts have different tokenizers, or None."""
     for side in ("source", "target"):
@@ -343,10 +460,15 @@ def other_side(model: Any, expected: Any) -> str | None:
     return None
 
 
-def _parts(text: str, words: int) -> Iterator[str]:
-    """Yield the text in parts of ``words`` words, which are split at any whitespace."""
+def _word_numbers(text: str) -> list[int]:
+    """Return the word of ``text`` that each word of ``clean_text`` belongs to, which splits it at more spaces."""
+    return [number for number, word in enumerate(split_words(text)) for _ in word.split()]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the text in parts of ``PART_WORDS`` words, which are split at any whitespace."""
     all_words = (match[0] for match in re.finditer(r"\S+", text))
-    while part := list(islice(all_words, words)):
+    while part := list(islice(all_words, PART_WORDS)):
         yield " ".join(part)
 
 

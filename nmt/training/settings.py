@@ -12,7 +12,7 @@ from nmt.search.options import SearchOptions
 from nmt.settings.bounds import Above, AtLeast, AtMost, Count, NonNegative, Positive, Share, Size, Threads
 from nmt.settings.build import ModelSettings
 from nmt.settings.plugins import Block, Plugin, PluginSettings
-from nmt.text.piece_training import TokenizerSettings
+from nmt.text.tokenizer import TokenizerSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,8 @@ from nmt.errors import UserError
 from nmt.inference.model_folder import load_folder, save_folder
 from nmt.inference.onnx.model import OnnxModel, exported_engines
 from nmt.inference.translator import Translator
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import prepare
-from nmt.text.tokenizer import Tokenizer
+from nmt.text.tokenizer import Tokenizer, TokenizerSettings
 
 TOKENIZER = TokenizerSettings(
     kind="bpe", vocab_size=300, joint=True, character_coverage=1.0, source_model=None, target_model=None

@@ -237,7 +237,7 @@ def test_parts_need_a_tokenizer_that_splits_every_word_alike() -> None:
         minloglevel=2,
     )
     trained = make_translator("attention=covariance").trained
-    translator = Translator(replace(trained, source=Tokenizer.from_bytes(model.getvalue())))
+    translator = Translator(replace(trained, source=Tokenizer(model.getvalue())))
     with pytest.raises(UserError, match=r"piece_length: .* the first word of a line.* add_dummy_prefix=false; remove"):
         require_streaming(translator)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nmt.config import compose_config, config_dir, train_config
 from nmt.data.sources import DataSettings
 from nmt.settings.build import build, plain
-from nmt.text.piece_training import TokenizerSettings
+from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.settings import PreparedTrain, Train
 
 GROUPS = sorted(

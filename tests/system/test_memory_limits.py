@@ -11,8 +11,7 @@ import pytest
 from nmt.errors import UserError
 from nmt.system import machine
 from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory
-from nmt.text import piece_training
-from nmt.text.piece_training import train_pieces
+from nmt.text import tokenizer
 
 # As the libraries wrote them under ``ulimit -v``.
 MESSAGES = [
@@ -61,9 +60,9 @@ def test_limits_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pieces_are_not_learned_where_threads_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """SentencePiece would end the process."""
     assert can_allocate(1 << 20)
-    monkeypatch.setattr(piece_training, "can_allocate", lambda size: size < 1 << 30)
+    monkeypatch.setattr(tokenizer, "can_allocate", lambda size: size < 1 << 30)
     with pytest.raises(UserError, match="tokenizer: not enough RAM.*: learning pieces needs 1,152 MB more; raise"):
-        train_pieces(["a b"], vocab_size=300, kind="bpe", character_coverage=1.0)
+        tokenizer.Tokenizer.train(["a b"], vocab_size=300)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits addresses")

@@ -61,7 +61,7 @@ def train_directly(*, byte_fallback: bool = False, vocab_size: int = 180, **opti
         minloglevel=2,
         **options,
     )
-    return Tokenizer.from_bytes(model.getvalue())
+    return Tokenizer(model.getvalue())
 
 
 def with_unused_pieces() -> Tokenizer:
@@ -69,7 +69,7 @@ def with_unused_pieces() -> Tokenizer:
     for piece in model.pieces:
         if piece.type == piece.NORMAL and len(piece.piece) > 1 and sum(map(ord, piece.piece)) % 3 == 0:
             piece.type = piece.UNUSED
-    return Tokenizer.from_bytes(model.SerializeToString())
+    return Tokenizer(model.SerializeToString())
 
 
 MODELS: dict[str, Callable[[], Tokenizer]] = {
@@ -248,13 +248,13 @@ def test_pieces_do_not_depend_on_the_cache(tokenizer: Tokenizer, monkeypatch: py
     def samples(tokenizer: Tokenizer) -> list[list[int]]:
         return [tokenizer.sample(text, dropout=0.3, seed=seed) for seed in range(4) for text in TEXTS]
 
-    expected = [Tokenizer.from_bytes(tokenizer.to_bytes()).sample(text, dropout=0.3, seed=0) for text in TEXTS]
+    expected = [Tokenizer(tokenizer.to_bytes()).sample(text, dropout=0.3, seed=0) for text in TEXTS]
     first = samples(tokenizer)
     assert first[: len(TEXTS)] == expected
     assert samples(tokenizer) == first
     assert samples(pickle.loads(pickle.dumps(tokenizer))) == first
     monkeypatch.setattr(bpe_dropout, "CACHED_RESULTS", 3)
-    small = Tokenizer.from_bytes(tokenizer.to_bytes())
+    small = Tokenizer(tokenizer.to_bytes())
     assert samples(small) == first
     assert len(small._merges._cache) <= 3
 

@@ -45,7 +45,7 @@ def tokenizer(language: str = "en", *, byte_fallback: bool = True, form: str = "
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=100, minloglevel=2
     )
-    return Tokenizer.from_bytes(model.getvalue())
+    return Tokenizer(model.getvalue())
 
 
 def random_line(generator: random.Random, ends: str) -> str:

@@ -76,7 +76,7 @@ def test_size_pieces_and_serialization(tokenizer: Tokenizer) -> None:
     assert tokenizer.pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
     ids = tokenizer.encode(SENTENCES[2])
     assert "".join(tokenizer.pieces(ids)).replace("▁", " ").strip() == SENTENCES[2]
-    for copy in (Tokenizer.from_bytes(tokenizer.to_bytes()), pickle.loads(pickle.dumps(tokenizer))):
+    for copy in (Tokenizer(tokenizer.to_bytes()), pickle.loads(pickle.dumps(tokenizer))):
         assert copy.encode(SENTENCES[2]) == ids
     assert tokenizer.encode_all(SENTENCES[:4]) == [tokenizer.encode(text) for text in SENTENCES[:4]]
 
@@ -133,7 +133,7 @@ def test_an_error_of_the_sentence_iterator_reaches_the_caller() -> None:
 )
 def test_a_model_from_a_file_gets_our_special_ids(options: dict[str, object]) -> None:
     serialized = spm_train(**options)
-    tokenizer = Tokenizer.from_bytes(serialized)
+    tokenizer = Tokenizer(serialized)
     reference = sentencepiece.SentencePieceProcessor()
     reference.LoadFromSerializedProto(serialized)
     present = [i for i in (reference.pad_id(), reference.bos_id(), reference.eos_id()) if i >= 0]
@@ -153,7 +153,7 @@ def test_a_damaged_piece_is_rejected(old: bytes, new: bytes) -> None:
     model = Tokenizer.train(["ein ä"], vocab_size=266).to_bytes()
     assert model.count(old) == 1
     with pytest.raises(UserError, match="mine: not a SentencePiece model"):
-        Tokenizer.from_bytes(model.replace(old, new), "mine")
+        Tokenizer(model.replace(old, new), "mine")
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", bytes(1000), "größe".encode() * 50])

@@ -23,8 +23,8 @@ from nmt.inference.model_folder import load_folder, save_folder
 from nmt.model import Seq2Seq
 from nmt.text.batches import Batch, collate
 from nmt.text.corpus import Corpus
-from nmt.text.piece_training import TokenizerSettings
 from nmt.text.prepare import Prepared, open_prepared, prepare
+from nmt.text.tokenizer import TokenizerSettings
 from nmt.training.gold_links import GoldLinks
 from nmt.training.guide import SMALLEST, Guide, alignment_loss
 from nmt.training.teacher import Contexts, Teacher

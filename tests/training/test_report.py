@@ -29,7 +29,7 @@ def normalising_tokenizer() -> Tokenizer:
         hard_vocab_limit=False,
         minloglevel=2,
     )
-    return Tokenizer.from_bytes(model.getvalue())
+    return Tokenizer(model.getvalue())
 
 
 BAHDANAU = {"_target_": "nmt.attention.BahdanauAttention", "attention_size": 8}
