@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.commands.options import show_help
+from nmt.commands.options import command
 from nmt.commands.streams import print_table, require_stdout
 from nmt.comparison.models import (
     Compare,
@@ -47,11 +47,9 @@ SHARED = ("name", "runs", "device", "threads", "trust", "evaluation")  # setting
 EQUAL_BUDGET = "training.patience=null"
 
 
+@command(HELP, lambda arguments: arguments)  # it reads them twice: as its own settings, and as those of training
 def compare(arguments: list[str]) -> None:
-    """Run nmt-compare with these arguments. Raises UserError for errors the user can fix."""
-    if not {"--help", "-h"}.isdisjoint(arguments):
-        show_help(HELP, "compare")
-        return
+    """Train the runs that are missing, measure all, and write the report."""
     words = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
     own = {*read_yaml(config_dir() / "compare.yaml"), "evaluation"}
     training = [word for word in words if _group(word) not in own]
@@ -138,12 +136,12 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
     return _Selection([read_run(folder) for folder in folders if folder not in missing], missing, failure)
 
 
-def _measure(options: Compare, selection: _Selection, command: str) -> list[Row]:
+def _measure(options: Compare, selection: _Selection, command_line: str) -> list[Row]:
     from nmt.comparison.report import write_report
 
     try:
         with own_folder(options.folder):
-            rows, measured = write_report(options, selection.runs, selection.missing, command)
+            rows, measured = write_report(options, selection.runs, selection.missing, command_line)
     except KeyboardInterrupt:
         print_message(f"stopped; measurements so far are in {options.folder}; repeat the command to continue")
         raise

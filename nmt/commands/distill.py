@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from nmt.commands.options import command, load_model
+from nmt.commands.options import command, load_model, refuse_both
 from nmt.commands.streams import GROUP, line_writer, require_stdout
 from nmt.commands.translate import WorkerCount, WorkerOptions, describe_scores, shard_results_of
 from nmt.data.pair import Pair
@@ -63,8 +63,7 @@ class Distill(WorkerOptions):
         super().__post_init__()
         if self.model is None and self.translations is None:
             raise UserError("model=null: no teacher; give model=FOLDER, or translations=FILE")
-        if self.model is not None and self.translations is not None:
-            raise UserError(f"translations={self.translations}: model={self.model} is given too; give only one of them")
+        refuse_both(self, "translations", "model")
         if self.search.n_best > 1:
             raise UserError(f"search.n_best={self.search.n_best}: each pair has one target; remove search.n_best=")
 
@@ -78,8 +77,7 @@ def distill(options: Distill) -> None:
         if options.model is None:
             rows = _finished(options)
         else:
-            settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
-            translator = load_model(options.model, settings)
+            translator = load_model(options.model, options.engine_settings)
             if options.min_score is not None:
                 print_message(describe_scores(options.search))
             rows = _translated(options, translator, shards)

@@ -13,6 +13,7 @@ from nmt.commands.options import (
     ModelOptions,
     command,
     load_model,
+    refuse_both,
     require_attention,
     translate_lines,
     warn_of_line,
@@ -80,8 +81,7 @@ class Evaluate(ModelOptions):
             raise UserError(
                 "hypotheses=null: nothing to score; give hypotheses=FILE, or model=FOLDER src=FILE, or alignments=FILE"
             )
-        if self.model is not None and self.hypotheses is not None:
-            raise UserError(f"hypotheses={self.hypotheses}: model={self.model} is given too; give only one of them")
+        refuse_both(self, "hypotheses", "model")
         if self.model is not None and self.src is None:
             raise UserError(f"src=null: model={self.model} needs a source text to translate; add src=FILE")
         if self.hypotheses is not None and self.links is not None:
@@ -95,10 +95,7 @@ class Evaluate(ModelOptions):
             raise UserError("tgt=null: no references; add tgt=FILE")
 
     def _check_alignments(self) -> None:
-        given = {"model": self.model, "adapter": self.adapter, "hypotheses": self.hypotheses}
-        for key, value in given.items():
-            if value is not None:
-                raise UserError(f"alignments={self.alignments}: {key}={value} is given too; give only one of them")
+        refuse_both(self, "alignments", "model", "adapter", "hypotheses")
         if self.links is None:
             raise UserError(f"links=null: alignments={self.alignments} needs gold links; add links=FILE")
         if (self.src is None) != (self.tgt is None):

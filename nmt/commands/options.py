@@ -18,7 +18,7 @@ from nmt.files.atomic import create_folder
 from nmt.inference.engines import EngineName, LoadSettings
 from nmt.inference.translation import CUT, cuts
 from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Threads
+from nmt.settings.bounds import Size, Threads
 from nmt.system.progress import Progress
 
 Options = TypeVar("Options")
@@ -83,18 +83,40 @@ class ModelOptions:
         engine: EngineName = "torch",
         shortlist: bool = False,
         slots: int | None = None,
-        threads: int | None = None,
     ) -> LoadSettings:
         """Return these settings in the form that ``load_model`` takes."""
         return LoadSettings(
             engine=engine,
             device=self.device,
-            threads=threads or self.threads,
+            threads=self.threads,
             trust=self.trust,
             shortlist=shortlist,
             slots=slots,
             adapter=self.adapter,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(ModelOptions):
+    """The settings with which a command translates on any engine."""
+
+    search: SearchOptions
+    slots: Size | None
+    engine: EngineName
+    shortlist: bool
+
+    @property
+    def engine_settings(self) -> LoadSettings:
+        return self.load_settings(engine=self.engine, shortlist=self.shortlist, slots=self.slots)
+
+
+def refuse_both(options: object, key: str, *others: str) -> None:
+    """Raise UserError if the setting ``key`` is given, and one of the ``others`` too."""
+    value = getattr(options, key)
+    for other in others:
+        given = getattr(options, other)
+        if value is not None and given is not None:
+            raise UserError(f"{key}={value}: {other}={given} is given too; give only one of them")
 
 
 def load_model(folder: str | list[str], settings: LoadSettings) -> Translator:

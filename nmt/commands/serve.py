@@ -12,12 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from nmt.commands.options import ModelOptions, command, load_model
+from nmt.commands.options import EngineOptions, command, load_model
 from nmt.errors import UserError, print_message, reason
-from nmt.inference.engines import EngineName, LoadSettings
+from nmt.inference.engines import LoadSettings
 from nmt.inference.translator import Translator
-from nmt.search.options import SearchOptions
-from nmt.settings.bounds import Above, AtLeast, AtMost, Count, Size
+from nmt.settings.bounds import Above, AtLeast, AtMost, Count
 
 if TYPE_CHECKING:
     import uvicorn
@@ -45,7 +44,7 @@ Folders = Mapping[tuple[str, str], Mapping[str, str | list[str]]]  # of models, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(ModelOptions):
+class Serve(EngineOptions):
     """The settings in conf/serve.yaml."""
 
     model: str | list[str] | None
@@ -66,10 +65,6 @@ class Serve(ModelOptions):
     memory_minutes: Annotated[float, Above(0), AtMost(1_000_000)]
     log: bool
     sentences: bool
-    search: SearchOptions
-    slots: Size | None
-    engine: EngineName
-    shortlist: bool
 
     def __post_init__(self) -> None:
         if (code := self.search.sentences) is not None:
@@ -105,10 +100,9 @@ def uvicorn_config(options: Serve, folders: Folders, keys: Sequence[str]) -> uvi
     from nmt.server.models import ServedModel
     from nmt.server.reading import Limits
 
-    settings = options.load_settings(engine=options.engine, shortlist=options.shortlist, slots=options.slots)
     models = {
         pair: {
-            name: ServedModel(partial(load_quietly, folder, settings), max_waiting=options.max_waiting)
+            name: ServedModel(partial(load_quietly, folder, options.engine_settings), max_waiting=options.max_waiting)
             for name, folder in of_pair.items()
         }
         for pair, of_pair in folders.items()

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmt.commands.options import (
     EMPTY,
-    ModelOptions,
+    EngineOptions,
     command,
     load_model,
+    refuse_both,
     require_attention,
     translate_lines,
     warn_of_line,
@@ -24,10 +25,9 @@ from nmt.commands.options import (
 from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
-from nmt.inference.engines import EngineName
 from nmt.inference.translation import CUT, Scores, alignment_lines, cuts, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
-from nmt.settings.bounds import AtLeast, AtMost, Size
+from nmt.settings.bounds import AtLeast, AtMost
 from nmt.system.machine import usable_cores
 from nmt.system.progress import Progress
 
@@ -68,13 +68,9 @@ WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerOptions(ModelOptions):
+class WorkerOptions(EngineOptions):
     """The settings of a command whose workers can translate."""
 
-    search: SearchOptions
-    slots: Size | None
-    engine: EngineName
-    shortlist: bool
     cluster: Literal["ray"] | None
     address: str | None
 
@@ -103,8 +99,7 @@ def _require_consistent(options: Translate) -> None:
     _require_different_files(options)
     if options.format != "text":
         _require_plain_output(options)
-    if options.memory is not None and options.input is not None:
-        raise UserError(f"memory={options.memory}: input={options.input} is given too; give only one of them")
+    refuse_both(options, "memory", "input")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
     if options.memory is not None and options.slots is not None:
@@ -113,10 +108,7 @@ def _require_consistent(options: Translate) -> None:
         for key in ("memory", "workers"):
             if (value := getattr(options, key)) is not None:
                 raise UserError(f"{key}={value}: not for an ensemble; remove {key}=, or name one model")
-    if options.prefix is not None:
-        for key in ("memory", "workers"):
-            if (value := getattr(options, key)) is not None:
-                raise UserError(f"prefix={options.prefix}: {key}={value} is given too; give only one of them")
+    refuse_both(options, "prefix", "memory", "workers")
     if options.workers is not None:
         _require_shards(options)
     elif options.cluster is not None:
@@ -171,9 +163,10 @@ def translate(options: Translate) -> None:
         links = options.alignments
         write_links = None if links is None else files.enter_context(line_writer(links, keep=keep))
         prefixes = None if options.prefix is None else list(read_lines(options.prefix))
-        engine = "torch" if options.memory is not None else options.engine
-        settings = options.load_settings(engine=engine, shortlist=options.shortlist, slots=options.slots)
-        translator = load_model(options.model, settings)
+        settings = options.engine_settings
+        translator = load_model(
+            options.model, settings if options.memory is None else replace(settings, engine="torch")
+        )
         if options.format != "text":
             require_attention(translator, f"format={options.format}")
             _translate_document(translator, options, write)
@@ -317,7 +310,7 @@ def shard_results_of(
     job = TranslateShard.of(
         translator,
         Path(model),
-        options.load_settings(shortlist=options.shortlist, slots=options.slots, threads=threads),
+        replace(options.engine_settings, threads=threads),
         search=options.search,
         scores=scores,
         alignments=alignments,
