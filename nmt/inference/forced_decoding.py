@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -56,7 +56,6 @@ def force_decode(
     SourceTooLong, and a pair whose probability or alignment is not finite raises UserError. With ``on_failure``, both
     call ``on_failure(row, reason)`` instead and the result is empty with a ``log_prob`` of -inf.
     """
-    sources, targets = _sides(sources, targets)
     failed = ForcedDecoding(
         source_tokens=[],
         tokens=[],
@@ -65,14 +64,7 @@ def force_decode(
         alignment=np.zeros((0, 0)),
         log_prob=float("-inf"),
     )
-
-    def decode(rows: slice) -> list[ForcedDecoding | Failure]:
-        decodings = _decode_batches(translator, sources[rows], targets[rows])
-        return _in_order((row, decoding if _is_finite(decoding) else UNSCORED) for row, decoding in decodings)
-
-    decoded = report(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
-    translator.conclude_text()
-    return decoded
+    return _results(translator, sources, targets, lambda _, decoding: decoding, failed, on_failure)
 
 
 def forced_links(
@@ -89,39 +81,43 @@ def forced_links(
     finite, is handled as in ``force_decode``; its set of links is empty. ``on_lost`` is called for each side of a pair
     that has words without pieces, and so without links.
     """
-    sources, targets = _sides(sources, targets)
-    failed: frozenset[tuple[int, int]] = frozenset()
 
-    def link(rows: slice) -> list[frozenset[tuple[int, int]] | Failure]:
-        results: list[tuple[int, frozenset[tuple[int, int]] | Failure]] = []
-        for row, decoding in _decode_batches(translator, sources[rows], targets[rows]):
-            results.append((row, argmax_links(word_weights(decoding)) if _is_finite(decoding) else UNSCORED))
-            if on_lost is not None:
-                for side, words in lost_words(decoding, sources[rows][row], targets[rows][row]):
-                    on_lost(rows.start + row, side, words)
-        return _in_order(results)
+    def link(row: int, decoding: ForcedDecoding) -> frozenset[tuple[int, int]]:
+        if on_lost is not None:
+            for side, words in lost_words(decoding, sources[row], targets[row]):
+                on_lost(row, side, words)
+        return argmax_links(word_weights(decoding))
 
-    linked = report(run_in_halves(link, sources), failed=failed, on_failure=on_failure)
-    translator.conclude_text()
-    return linked
+    return _results(translator, sources, targets, link, frozenset(), on_failure)
 
 
-def _is_finite(decoding: ForcedDecoding) -> bool:
-    return bool(np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all())
-
-
-def _sides(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[str], list[str]]:
+def _results(
+    translator: Reader,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    convert: Callable[[int, ForcedDecoding], Result],
+    failed: Result,
+    on_failure: OnFailure | None,
+) -> list[Result]:
+    """Return what ``convert`` makes of the row and the decoding of each pair, and ``failed`` for failures."""
     sources, targets = text_list(sources, "sources"), text_list(targets, "targets")
     if len(sources) != len(targets):
         raise ValueError(
             f"{counted(len(sources), 'source')}, {counted(len(targets), 'target')}: give one target per source"
         )
-    return sources, targets
 
+    def decode(rows: slice) -> list[Result | Failure]:
+        results = {
+            row: convert(rows.start + row, decoding)
+            if np.isfinite(decoding.log_prob) and np.isfinite(decoding.alignment).all()
+            else UNSCORED
+            for row, decoding in _decode_batches(translator, sources[rows], targets[rows])
+        }
+        return [results[row] for row in range(len(results))]
 
-def _in_order(numbered: Iterable[tuple[int, Result]]) -> list[Result]:
-    results = dict(numbered)
-    return [results[row] for row in range(len(results))]
+    results = report(run_in_halves(decode, sources), failed=failed, on_failure=on_failure)
+    translator.conclude_text()
+    return results
 
 
 @torch.inference_mode()

@@ -31,7 +31,7 @@ from nmt.files.checksum import fingerprint, require_format
 from nmt.files.reading import read_text
 from nmt.inference.bulk import Failure, OnFailure, SourceTooLong, oversized_reason, report, run_in_halves
 from nmt.inference.forced_decoding import read_targets
-from nmt.inference.model_folder import TrainedModel, class_path
+from nmt.inference.model_folder import PARTS, TrainedModel, class_path
 from nmt.inference.torch_engine import Source
 from nmt.inference.translation import NO_TRANSLATION, Translation
 from nmt.inference.translator import Translator, blank_rows, no_hypothesis, with_source_words
@@ -270,7 +270,7 @@ Shapes = list[tuple[torch.dtype, tuple[int, ...]] | None]
 
 def weights_fingerprint(trained: TrainedModel) -> str:
     """Return the fingerprint of the model's weights, settings and tokenizers."""
-    blocks = {name: trained.config[name] for name in ("embeddings", "encoder", "attention", "decoder")}
+    blocks = {name: trained.config[name] for name in PARTS}
     invisible = trained.properties.remove_invisible
     removed = [] if invisible is None else [invisible]  # none in earlier versions
     settings = json.dumps([blocks, trained.config["data"]["lowercase"], trained.longest_source, *removed]).encode()

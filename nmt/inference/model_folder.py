@@ -164,7 +164,7 @@ def _check_types(stored: Mapping[str, Any]) -> None:
     longest = stored["longest_source"]
     if type(longest) is not int or not 1 <= longest < 2**31:
         raise ValueError(f"longest_source={longest!r:.40}: must be a positive number")
-    for name in ("data", "embeddings", "encoder", "attention", "decoder", "tokenizer"):
+    for name in ("data", *PARTS, "tokenizer"):
         if not isinstance(config.get(name, {}), dict):
             raise TypeError(f"{name}: not a group of settings")
     if "lowercase" not in config["data"]:  # it and the next one are the only other settings that translation reads

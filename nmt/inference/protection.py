@@ -95,7 +95,7 @@ class Fragment(NamedTuple):
         text += html.escape(translation.text[end:], quote=False)
         for stand_in, element in self.elements.items():
             text = text.replace(stand_in, element)
-        return replace(translation, text=text, alignment=None, source_words=[], target_words=[])
+        return replace(translation.without_alignment(), text=text)
 
 
 @dataclass(frozen=True)

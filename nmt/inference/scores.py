@@ -15,14 +15,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError, counted, print_message, reason
-from nmt.settings.arguments import text_list
-from nmt.text.writing import writing_of
+from nmt.settings.arguments import suggestion, text_list
+from nmt.text.writing import HAN, HAN_OF_ZH, Writing, writing_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.ter import TER
-
-    from nmt.text.writing import Writing
 
 KEY = "evaluation.tokenizer"
 DEFAULT = "13a"
@@ -70,11 +68,7 @@ def require_tokenizer(name: str) -> None:
 
     names = sorted(BLEU.TOKENIZERS)
     if name not in names:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, names, 1, 0.4)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UserError(f"{KEY}={name}: unknown to sacrebleu; {hint}Choose one of {' | '.join(names)}")
+        raise UserError(f"{KEY}={name}: unknown to sacrebleu{suggestion(name, names)}; choose from {', '.join(names)}")
     try:
         BLEU(tokenize=name)
     except (Exception, SystemExit) as error:  # tokenizers raise RuntimeError, URLError, LockException, …
@@ -96,8 +90,6 @@ def choose_tokenizer(references: Sequence[str], wanted: str | None = None) -> Ch
     if wanted is not None:
         require_tokenizer(wanted)
         return Choice(wanted)
-    from nmt.text.writing import writing_of
-
     writing = writing_of(references)
     if writing.kind == "spaced":
         return Choice(DEFAULT)
@@ -121,8 +113,6 @@ def _of_unspaced(writing: Writing, references: Sequence[str]) -> tuple[str, str]
             return CHARACTERS, f"; for sacrebleu's words, pip install 'nmt-memory-attention[{EXTRAS['ja-mecab']}]'"
         return "ja-mecab", ""
     if writing.kind == "Chinese":
-        from nmt.text.writing import HAN, HAN_OF_ZH
-
         text = "".join(references)
         if len(HAN_OF_ZH.findall(text)) >= 0.9 * len(HAN.findall(text)):
             return "zh", ""
@@ -188,8 +178,6 @@ def _ter(texts: list[str], references: list[str], tokenizer: str, *, lowercase: 
     and others whole, so these are split into characters before.
     """
     from sacrebleu.metrics.ter import TER
-
-    from nmt.text.writing import writing_of
 
     kind = "spaced" if tokenizer in BY_WORDS else writing_of(references).kind
     if kind == "Chinese" and tokenizer != CHARACTERS:

@@ -1,6 +1,7 @@
-"""Write the text that a translation must contain: glossary terms and placeholders, where attention says.
+"""Text that a translation must contain: glossary terms and placeholders.
 
-Like ``unknown_words``, it changes finished translations, so it works with every search and engine.
+``required_texts`` is for a search that writes them. ``write_terms`` writes those that are missing into a finished
+translation, where attention says, so it works with every search and engine.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +18,12 @@ import numpy as np
 from nmt.alignment.word_weights import merge_pieces, split_unspaced
 from nmt.data.words import WORD, PieceWords, last_words
 from nmt.inference.translation import Translation
+from nmt.search.required import RequiredTexts, Spelling
+from nmt.text.specials import UNK
+from nmt.text.tokenizer import Tokenizer
 from nmt.text.writing import UNSPACED
+
+MAX_PIECES = 32  # of the texts of a line: the time of the search grows with them
 
 
 class Required(NamedTuple):
@@ -87,6 +93,26 @@ def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list
         else:
             return split, numbers
     return spans, PieceWords(words, last_words(words))
+
+
+def required_texts(
+    required: Sequence[Required], tokenizer: Tokenizer, change: Callable[[str], str]
+) -> RequiredTexts | None:
+    """Return the texts for the search; None if it cannot write them.
+
+    They may have too many pieces, characters that the tokenizer cannot spell, or a script without spaces, in which
+    texts are not words. ``change`` returns a text as the model writes it, such as in lower case.
+    """
+    spellings = []
+    for item in required:
+        words = change(item.stand_in or item.text)
+        inside = tuple(tokenizer.encode(words))
+        first = tuple(tokenizer.encode(change(words[0].upper() + words[1:]))) if item.capital else inside
+        if UNSPACED.search(words) or UNK in {*inside, *first} or not (inside and first):
+            return None
+        spellings.append(Spelling(inside, first))
+    texts = RequiredTexts(spellings, tokenizer.within_words)
+    return texts if texts.pieces <= MAX_PIECES else None
 
 
 def write_terms(translation: Translation, source: str, required: Sequence[Required]) -> Translation:

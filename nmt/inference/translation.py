@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -74,6 +74,10 @@ class Translation:
         ends = [at for at, token in enumerate(self.tokens) if token == "</s>"]
         *sentences, last = [stop - start - 1 for start, stop in pairwise([-1, *ends, len(self.tokens)])]
         return last >= MAX_LENGTH_CEILING or any(size > MAX_LENGTH_CEILING for size in sentences)
+
+    def without_alignment(self) -> Translation:
+        """Return the translation without its alignment, and without the words and probabilities of its tokens."""
+        return replace(self, alignment=None, source_words=[], target_words=[], token_log_probs=[])
 
     def __repr__(self) -> str:
         return f"Translation({self.text!r}, log_prob={self.log_prob:.3f}, {len(self.n_best)} best)"

@@ -29,9 +29,8 @@ from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.prefix import PrefixReader
 from nmt.inference.protection import Fragment, Protected, Protection
 from nmt.inference.reader import Reader
-from nmt.inference.required import required_texts
 from nmt.inference.sentences import Sentences, keep_whole, splitter
-from nmt.inference.terms import Required, lacks
+from nmt.inference.terms import Required, lacks, required_texts
 from nmt.inference.translation import NO_TRANSLATION, SCORES_NOT_FINITE, Translation
 from nmt.inference.unknown_words import MARK, replace_unknown
 from nmt.search.constraints import Prefix
@@ -330,9 +329,7 @@ class Translator(Reader):
         n_best = [protected.complete(best) for best in n_best]
         n_best = _n_best(n_best, options)
         if not alignments:
-            n_best = [
-                replace(best, alignment=None, source_words=[], target_words=[], token_log_probs=[]) for best in n_best
-            ]
+            n_best = [best.without_alignment() for best in n_best]
         return replace(n_best[0], n_best=n_best)
 
     def _encode_checked(self, line: str) -> list[int]:

@@ -152,12 +152,12 @@ def test_scores_and_signature_are_those_of_the_command_sacrebleu(tokenizer: str,
 
 def test_unknown_tokenizers_and_missing_packages_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"^evaluation\.tokenizer=mecab: unknown to sacrebleu; did you mean \w+-mecab\? "
+        UserError, match=r"^evaluation\.tokenizer=mecab: unknown to sacrebleu; did you mean \w+-mecab\?; choose "
     ):
         EvaluationSettings("mecab")
     with pytest.raises(UserError) as caught:
         EvaluationSettings("xyz")
-    assert str(caught.value).endswith(" | ".join(sorted(BLEU.TOKENIZERS)))
+    assert str(caught.value).endswith(", ".join(sorted(BLEU.TOKENIZERS)))
 
     def offline(*_: Any, **__: Any) -> None:
         raise OSError("no network")

@@ -24,7 +24,6 @@ from nmt.inference.model_folder import save_folder
 from nmt.inference.onnx.export import export
 from nmt.inference.onnx.model import open_onnx
 from nmt.inference.protection import Protection
-from nmt.inference.shards import Shard, TranslateShard
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation, alignment_lines
 from nmt.inference.translator import Translator
@@ -347,21 +346,3 @@ def test_onnx_writes_the_same_terms(tmp_path: Path, glossary: str) -> None:
     lines = [f"{line} {placeholder}" for line in LINES for placeholder in PLACEHOLDERS[:4]]
     onnx = Translator(open_onnx(tmp_path, LoadSettings(engine="onnx", threads=1)), check_text=False)
     assert onnx.texts(lines, options) == translator.texts(lines, options)
-
-
-def test_shards_depend_on_the_content_of_the_glossary(
-    tmp_path: Path, glossary: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    translator = make_translator()
-    folder = tmp_path / "model"
-    folder.mkdir()
-    save_folder(folder, translator.trained)
-    monkeypatch.chdir(tmp_path)
-    options = replace(BEAM, glossary="terms.tsv")
-    job = TranslateShard.of(translator, folder, LoadSettings(), search=options, scores=False, alignments=True)
-    monkeypatch.chdir(tmp_path.parent)  # as a worker may have another working directory
-    best = translator.translate(LINES, replace(BEAM, glossary=glossary))
-    assert job(Shard(0, 0, LINES)).links == alignment_lines(best)
-    before = job.record()
-    Path(glossary).write_text("dogs\tKatzen\n", "utf-8")
-    assert job.record() != before

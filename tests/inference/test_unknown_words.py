@@ -169,8 +169,9 @@ def test_onnx_and_its_shortlist_write_the_same_words(tmp_path: Path, lexicon: st
         assert Translator(open_onnx(tmp_path, settings)).texts(LINES, options) == expected
 
 
-def test_shards_depend_on_the_content_of_the_lexicon(
-    tmp_path: Path, lexicon: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("key", ["lexicon", "glossary"])
+def test_shards_depend_on_the_content_of_a_file(
+    key: str, tmp_path: Path, lexicon: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = make_translator()
     folder = tmp_path / "model"
@@ -179,7 +180,7 @@ def test_shards_depend_on_the_content_of_the_lexicon(
     monkeypatch.chdir(tmp_path)
 
     def job() -> TranslateShard:
-        options = replace(BEAM, lexicon="lexicon.tsv")
+        options = replace(BEAM, **{key: "lexicon.tsv"})
         return TranslateShard.of(translator, folder, LoadSettings(), search=options, scores=False, alignments=True)
 
     monkeypatch.chdir(tmp_path.parent)
@@ -189,9 +190,9 @@ def test_shards_depend_on_the_content_of_the_lexicon(
     first = job()
     monkeypatch.chdir(tmp_path.parent)  # as a worker may have another working directory
     done = first(Shard(0, 0, LINES))
-    best = translator.translate(LINES, replace(BEAM, lexicon=lexicon))
+    best = translator.translate(LINES, replace(BEAM, **{key: lexicon}))
     assert done.links == alignment_lines(best)
     monkeypatch.chdir(tmp_path)
     before = job().record()
     Path(lexicon).write_text("dogs\tKatzen\n", "utf-8")
-    assert before == first.record() | {"lexicon": before["lexicon"]} and job().record() != before
+    assert before == first.record() | {key: before[key]} and job().record() != before
