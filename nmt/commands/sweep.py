@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -19,7 +18,7 @@ from uuid import uuid4
 
 from nmt.commands.shell import TRACEBACK, describe_error
 from nmt.commands.streams import print_table
-from nmt.comparison.measures import Column, mean_and_deviation
+from nmt.comparison.measures import Column, mean_and_deviation, save_csv
 from nmt.config import train_config
 from nmt.config.multirun import Job, Multirun, read_multirun, run_multirun
 from nmt.config.runs import (
@@ -278,13 +277,14 @@ class Group(NamedTuple):
     values: dict[str, list[float]]
 
 
-def group_by_seed(records: Sequence[Record]) -> list[Group]:
-    """Return the groups of jobs, in the order of their first jobs."""
+def group_by_seed(records: Sequence[Record]) -> tuple[list[Group], list[str]]:
+    """Return the groups of jobs, in the order of their first jobs, and the keys of their settings."""
     groups: dict[tuple[tuple[str, str], ...], list[Record]] = {}
     for record in records:
         settings = tuple((key, value) for key, value in record["settings"].items() if key != SEED)
         groups.setdefault(settings, []).append(record)
-    return [_group(dict(settings), members) for settings, members in groups.items()]
+    keys = list(dict.fromkeys(key for settings in groups for key, _ in settings))
+    return [_group(dict(settings), members) for settings, members in groups.items()], keys
 
 
 def _group(settings: dict[str, str], members: Sequence[Record]) -> Group:
@@ -303,25 +303,21 @@ def _group(settings: dict[str, str], members: Sequence[Record]) -> Group:
 
 def write_table(records: Sequence[Record], folder: Path) -> None:
     """Write the groups into ``sweep.csv`` and the jobs into ``sweep.json``."""
-    groups = group_by_seed(records)
-    keys = list(dict.fromkeys(key for group in groups for key in group.settings))
+    groups, keys = group_by_seed(records)
     statistics = [f"{column.key}_{name}" for column in RESULTS for name in ("mean", "sd")]
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow([*keys, "n", "unfinished", *statistics])
+    lines: list[list[Any]] = [[*keys, "n", "unfinished", *statistics]]
     for group in groups:
         cells = [cell for column in RESULTS for cell in mean_and_deviation(group.values[column.key])]
         settings = [group.settings.get(key, "") for key in keys]
-        writer.writerow([*settings, group.finished, len(group.unfinished), *("" if x is None else x for x in cells)])
-    write_lines(folder / "sweep.csv", table.getvalue().splitlines())
+        lines.append([*settings, group.finished, len(group.unfinished), *cells])
+    save_csv(folder / "sweep.csv", lines)
     jobs = [{key: value for key, value in record.items() if key != "call"} for record in records]
     write_lines(folder / "sweep.json", json.dumps(jobs, indent=2).split("\n"))
 
 
 def _print_groups(records: Sequence[Record], folder: Path) -> None:
     """Print one line per group on stdout."""
-    groups = group_by_seed(records)
-    keys = list(dict.fromkeys(key for group in groups for key in group.settings))
+    groups, keys = group_by_seed(records)
     shown = [column for column in RESULTS if any(group.values[column.key] for group in groups)]
     numbers = ["n", *(column.heading for column in shown)]
     unfinished = ["unfinished"] * any(group.unfinished for group in groups)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmt.alignment.page import spread
 from nmt.alignment.word_weights import normalise_rows
 from nmt.data.words import split_words
+from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.files.records import Records
 from nmt.inference.scores import BY_WORDS, DEFAULT, bleu_metric
@@ -43,6 +47,13 @@ class Measurements(Records):
 def mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Return the mean and the sample standard deviation (n - 1), None where they are undefined."""
     return fmean(values) if values else None, stdev(values) if len(values) > 1 else None
+
+
+def save_csv(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write the rows of a table as a CSV file, atomically."""
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(rows)
+    write_lines(path, table.getvalue().split("\n")[:-1])  # splitlines would also split at U+2028 in a cell
 
 
 class Column(NamedTuple):
@@ -170,6 +181,5 @@ def spread_rows(lengths: Sequence[int], count: int, *, longest: int) -> list[int
 
     Length 1 is an empty line.
     """
-    order = [row for row in np.argsort(np.asarray(lengths), kind="stable").tolist() if 1 < lengths[row] <= longest]
-    places = np.linspace(0, len(order) - 1, min(count, len(order))) if order else np.zeros(0)
-    return [order[round(place)] for place in places.tolist()]
+    rows = [row for row, length in enumerate(lengths) if 1 < length <= longest]
+    return [rows[index] for index in spread([lengths[row] for row in rows], count)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from nmt.config.init_from import MISSING, UNRELATED, flatten, read_yaml, value_at
+from nmt.config.overrides import name_problems
 from nmt.data.links import Links, parse_links
 from nmt.data.sources import is_prepared
 from nmt.data.text_files import read_lines
@@ -62,10 +63,8 @@ class Compare:
     trust: list[str]
 
     def __post_init__(self) -> None:
-        if Path(self.name).name != self.name or self.name.strip() in ("", ".."):
-            raise UserError(
-                f"name={self.name}: must be the name of a folder, such as name=report; use runs= for its parent"
-            )
+        for problem in name_problems(self.name):
+            raise UserError(problem)
         for key, values in (("beams", self.beams), ("engines", self.engines)):
             if len({*values}) < len(values):
                 raise UserError(f"{key}=[{','.join(map(str, values))}]: names a value twice; remove one")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +22,9 @@ from nmt.comparison.measures import (
     mean_and_deviation,
     paired_bootstrap,
     repetition_rate,
+    save_csv,
 )
 from nmt.comparison.models import Model, Run, TestSet
-from nmt.files.atomic import write_lines
 from nmt.files.checksum import fingerprint
 from nmt.inference.run_files import METRICS_FILE
 from nmt.inference.scores import Scores, corpus_scores
@@ -256,16 +254,14 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
 
 def write_csv(rows: Sequence[Row], columns: Sequence[Column], path: Path) -> None:
     """Write one line per model: mean and standard deviation of each column, and the tests of all its runs."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
     statistics = [f"{column.key}_{name}" for column in columns for name in ("mean", "sd")]
     tests = [(metric, name) for metric in TESTED for name in Difference._fields]
-    writer.writerow(["model", "n", *statistics, *map("_".join, tests), "folders"])
+    lines: list[list[Any]] = [["model", "n", *statistics, *map("_".join, tests), "folders"]]
     for row in rows:
         cells = [cell for column in columns for cell in mean_and_deviation(row.values.get(column.key, []))]
         differences = [
             " ".join(f"{getattr(test, name):.4g}" for test in row.tests.get(metric, ())) for metric, name in tests
         ]
         folders = " ".join(str(run.folder) for run in row.runs)
-        writer.writerow([row.label, len(row.runs), *cells, *differences, folders])
-    write_lines(path, table.getvalue().split("\n")[:-1])  # splitlines would also split at U+2028 in a cell
+        lines.append([row.label, len(row.runs), *cells, *differences, folders])
+    save_csv(path, lines)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.init_from import read_yaml, value_at
+from nmt.config.overrides import name_problems
 from nmt.data.lexicon import read_lexicon
 from nmt.data.sources import DataSettings, source_problems
 from nmt.errors import UserError
@@ -46,9 +47,7 @@ def conflicts(config: dict[str, Any], schema: type[Train]) -> Iterator[str]:
     trains_tokenizers = isinstance(settings.data, DataSettings) and settings.init_from is None
     if trains_tokenizers and settings.embeddings.shared and not tokenizer.joint:
         yield "embeddings.shared=true: needs one vocabulary for both sides; set tokenizer.joint=true"
-    name = settings.name
-    if name.strip() in ("", "..") or Path(name).name != name:
-        yield f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent"
+    yield from name_problems(settings.name)
     copies = numbers_per_weight(settings.optimizer, settings.device, frozen=settings.adapt is not None)
     yield from size_problems(settings, vocabulary=tokenizer.vocab_size, copies=copies, trust=trust)
     training = settings.training

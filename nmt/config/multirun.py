@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.compose import ERRORS, NEEDS_MULTIRUN, explain, hydra_overrides, in_grammar, in_quotes
 from nmt.config.init_from import read_yaml
-from nmt.config.overrides import INSIDE, config_dir, key_of, split_list
+from nmt.config.overrides import INSIDE, config_dir, key_of, name_problems, split_list
 from nmt.errors import UserError
 from nmt.files.checksum import fingerprint
 
@@ -201,8 +201,8 @@ def _sweep_folder(master: DictConfig, overrides: Sequence[str]) -> Path:
     name = str(master.name) if typed or master.name != default else DEFAULT_NAME
     if typed and not isinstance(master.name, str):  # name=1e5, which Hydra reads as a number
         name = typed[-1]
-    if Path(name).name != name or name.strip() in ("", ".."):
-        raise UserError(f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent")
+    for problem in name_problems(name):
+        raise UserError(problem)
     return Path(str(master.runs)) / name
 
 

@@ -82,6 +82,12 @@ def require_override(word: str) -> None:
         raise UserError(f"{word}: not a setting; write key=value without spaces")
 
 
+def name_problems(name: str) -> Iterator[str]:
+    """Yield a message unless ``name`` can be that of a folder."""
+    if name.strip() in ("", "..") or Path(name).name != name:
+        yield f"name={name}: must be the name of a folder, such as name=mine; use runs=FOLDER for its parent"
+
+
 def split_list(text: str, key: re.Pattern[str] = NO_KEY) -> list[str]:
     """Split at commas that are outside of quotes, lists and mappings. In a mapping, a ``key`` is before each element.
 

@@ -197,8 +197,12 @@ def _explain_resuming(result: TrainingResult, arguments: Sequence[str]) -> None:
 
 def resume_command(folder: Path, arguments: Sequence[str]) -> str:
     """Return the command that continues the run in ``folder``, which ``arguments`` have started."""
-    words = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}", "resume=true"]
-    return f"nmt-train {shlex.join([*words, *trust_arguments(arguments)])}"
+    return f"nmt-train {shlex.join([*_naming(folder), 'resume=true', *trust_arguments(arguments)])}"
+
+
+def _naming(folder: Path) -> list[str]:
+    """Return the arguments that name the folder of a run."""
+    return [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}"]
 
 
 def new_folder(runs: Path, name: str) -> Path:
@@ -323,7 +327,7 @@ def _reached_limits(folder: Path) -> dict[str, int]:
 
 def _explain_finished(folder: Path, reached: Mapping[str, int], trust: Sequence[str]) -> list[str]:
     """Return why a finished run is not resumed, and the commands that train its model further."""
-    place = [*([] if str(folder.parent) == "runs" else [f"runs={folder.parent}"]), f"name={folder.name}"]
+    place = _naming(folder)
     new = f"a new run from its model: nmt-train {shlex.join([f'init_from={folder}', *place, *trust])}"
     if not reached:
         return [f"resume=true: {folder} has finished; for {new}"]

@@ -45,6 +45,7 @@ from nmt.training.settings import Train, TrainingSettings
 from nmt.training.task import POINT_EVERY, TranslationTask
 from nmt.training.weights import Average, MovingAverage, average_best, new_model, refuse_longer, save_model
 
+SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
 WARMUPS = 5  # a run should be at least this many times as long as its warm-up
 
 
@@ -307,6 +308,16 @@ class Bfloat16(Precision):
         # No cache of bfloat16 weights: entries from a validation without gradients would be used in training.
         with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
             yield
+
+
+def check_bfloat16(config: Train) -> None:
+    """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
+    if any("LSTM" in block["_target_"] for block in (config.encoder, config.decoder)) and not has_bfloat16_lstm():
+        raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
+    if (ratio := slowdown()) > SLOW_BFLOAT16:
+        print_message(
+            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
+        )
 
 
 def has_bfloat16_lstm() -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.alignment.aer import AER_METHOD, LostWords, alignment_error_rate
 from nmt.alignment.heatmap import save_heatmap
-from nmt.alignment.page import Example, alignment_page
+from nmt.alignment.page import Example, alignment_page, spread
 from nmt.alignment.word_weights import argmax_links, display_pieces, display_weights, word_weights
 from nmt.data.links import Links, format_gold, format_pharaoh
 from nmt.data.words import count_words
@@ -183,14 +183,6 @@ def _drawable_rows(translator: Translator, test: Corpus) -> list[int]:
     limit = translator.attention.max_source_length or MAX_DRAWN
     short = np.flatnonzero((np.max([*pieces, *words], axis=0) <= MAX_DRAWN) & (pieces[0] <= limit))
     return [int(short[index]) for index in spread(pieces[1][short], EXAMPLES)]
-
-
-def spread(lengths: Sequence[int] | np.ndarray, count: int) -> list[int]:
-    """Return up to ``count`` indices whose lengths are spread evenly from short to long."""
-    order = sorted(range(len(lengths)), key=lambda index: (lengths[index], index))
-    if len(order) <= count:
-        return order
-    return [order[round(k * (len(order) - 1) / max(1, count - 1))] for k in range(count)]
 
 
 def save_curve(metrics: Path, picture: Path, *, title: str) -> None:

@@ -26,7 +26,7 @@ from nmt.system.machine import can_allocate, describe_limits, is_out_of_memory, 
 from nmt.text.prepare import Prepared, open_prepared, piece_lines, prepare, reading_problems
 from nmt.text.tokenizer import Tokenizer
 from nmt.training.distributed import first_before_others, rank
-from nmt.training.fit import Fitted, fit, has_bfloat16_lstm, slowdown
+from nmt.training.fit import Fitted, check_bfloat16, fit
 from nmt.training.logs import Tracker, open_tracker, warn
 from nmt.training.metrics import NEAR_ZERO, PERCENT
 from nmt.training.provenance import provenance
@@ -36,7 +36,6 @@ from nmt.training.weights import describe_average, stored_settings
 
 NEEDED_BYTES = 256 << 20  # for the smallest model, its threads and its learning curve
 NEEDED_PARTS = ("train", "valid")
-SLOW_BFLOAT16 = 1.2  # times the duration of a float32 product, from which the user is warned
 
 
 class TrainingResult(NamedTuple):
@@ -101,7 +100,7 @@ def _train(
     if device.type == "cpu" and rank() == 0:
         print_message(f"threads: {torch.get_num_threads()}")
     if config.precision == "bf16" and device.type == "cpu":
-        _check_bfloat16(config)
+        check_bfloat16(config)
     with first_before_others():
         prepared = _prepared_text(folder, config if rank() == 0 else replace(config, resume=True), pairs)
     stored = stored_settings(config, prepared)
@@ -169,16 +168,6 @@ def _log_tokenizer(config: Train, prepared: Prepared) -> None:
     for why in {choice.tokenizer: choice.reason for choice in choices}.values():
         if why is not None:
             print_message(why)
-
-
-def _check_bfloat16(config: Train) -> None:
-    """Raise UserError if this CPU cannot train the model in bfloat16, and log if it does so slowly."""
-    if any("LSTM" in block["_target_"] for block in (config.encoder, config.decoder)) and not has_bfloat16_lstm():
-        raise UserError("precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
-    if (ratio := slowdown()) > SLOW_BFLOAT16:
-        print_message(
-            f"precision=bf16: products take {ratio:.1f} times as long as in float32 on this CPU; remove it to be faster"
-        )
 
 
 def _log_outcome(fitted: Fitted, training: TrainingSettings) -> None:

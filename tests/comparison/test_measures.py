@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from nmt.comparison.measures import (
     length_ratio,
     paired_bootstrap,
     repetition_rate,
+    save_csv,
     spread_rows,
 )
 from nmt.comparison.models import TestSet as SharedTexts  # pytest collects classes whose names begin with Test
@@ -75,6 +78,14 @@ def test_drawn_sentences_are_spread_from_short_to_long() -> None:
     assert spread_rows([5, 1, 9], 9, longest=10) == [0, 2]  # length 1 is an empty line
     assert spread_rows([50], 3, longest=10) == []
     assert spread_rows([11, 10, 2], 9, longest=10) == [2, 1]
+
+
+def test_tables_keep_every_cell(tmp_path: Path) -> None:
+    rows = [["model", "n"], ["a,b\u2028c", '"d"'], ["e\nf\x85", ""]]
+    save_csv(tmp_path / "table.csv", rows)
+    with open(tmp_path / "table.csv", encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == rows
+    assert (tmp_path / "table.csv").read_bytes().count(b"\n") == 4
 
 
 @pytest.mark.parametrize(

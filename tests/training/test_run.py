@@ -131,13 +131,13 @@ def test_user_is_warned_if_bfloat16_is_slow(
 ) -> None:
     require_bfloat16_lstm()
     for times in (3.04, 0.5):
-        monkeypatch.setattr("nmt.training.run.slowdown", lambda times=times: times)
+        monkeypatch.setattr("nmt.training.fit.slowdown", lambda times=times: times)
         train([*ONE_EPOCH, "precision=bf16", f"name=slow{times:.0f}"])
         assert ("take 3.0 times as long as in float32" in capsys.readouterr().err) is (times > 1)
 
 
 def test_cpu_without_bfloat16_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.run.has_bfloat16_lstm", lambda: False)
+    monkeypatch.setattr("nmt.training.fit.has_bfloat16_lstm", lambda: False)
     refuse([*TINY, "precision=bf16"], "precision=bf16: this CPU has no LSTM in bfloat16; remove precision=bf16")
 
 

@@ -148,7 +148,7 @@ def test_jobs_without_a_result_are_counted_and_left_out_of_the_mean() -> None:
         {"settings": {"seed": "1", "a": "y"}, "status": "finished", "bleu": None},
     ]
     keys = ("chrf", "aer", "valid_loss", "tokens_per_s", "seconds")
-    x, y = group_by_seed([{**dict.fromkeys(keys), **record} for record in records])
+    (x, y), _ = group_by_seed([{**dict.fromkeys(keys), **record} for record in records])
     assert (x.settings, x.finished, x.unfinished, x.values["bleu"]) == ({"a": "x"}, 2, ["seed=2"], [1.0, 4.0])
     assert (y.finished, y.values["bleu"]) == (1, [])
     assert mean_and_deviation([1.0, 4.0]) == (2.5, pytest.approx(np.std([1, 4], ddof=1)))
