@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
 
-FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
+FRONT_MATTER = re.compile(r"(?:---\n.*?\n(?:---|\.\.\.)|\+\+\+\n.*?\n\+\+\+)\n", re.DOTALL)  # YAML, or TOML
+ALERT = re.compile(r"\[![A-Za-z]+\][ \t]*")  # the first line of a quotation that GitHub shows in a coloured box
 SOFT_BREAK = re.compile(r" *\n[ \t]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
@@ -94,8 +95,16 @@ class Markdown:
         for before, token in zip(tokens, tokens[1:], strict=False):
             if token.type != "inline" or token.map is None:
                 continue
-            parts = token.content.split("\n")
+            content = token.content
+            children = token.children or []
             top = token.map[0]
+            if ALERT.fullmatch(content.partition("\n")[0]):
+                content = content.partition("\n")[2]
+                if not content:
+                    continue
+                children = self._parser.parseInline(content, self._references)[0].children or []
+                top += 1
+            parts = content.split("\n")
             if before.type in ("td_open", "th_open"):
                 cell = parts[0].replace("|", r"\|")
                 columns = [lines[top].find(cell, end if top == row else 0)]
@@ -105,9 +114,9 @@ class Markdown:
                     columns = [-1]
             else:
                 columns = [line.rfind(part) for line, part in zip(lines[top:], parts, strict=False)]
-            fragment = _fragment(token.content, token.children or [])
+            fragment = _fragment(content, children)
             if fragment is None or min(columns) < 0:
-                if any(character.isalpha() for child in token.children or [] for character in child.content):
+                if any(character.isalpha() for child in children for character in child.content):
                     self._warn(starts[top], "its marks cannot be found again, such as an escaped | in a table")
                 continue
             if not any(map(str.isalpha, MARKUP.sub("", fragment[0]))):

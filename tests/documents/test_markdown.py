@@ -113,6 +113,9 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         ),
         ("a  \nb", "a<nmt-0/>b", "x<nmt-0/> 1. y", "x\\\n1\\. y"),
         ("a  \n\tb", "a<nmt-0/>b", "x<nmt-0/>y", "x\\\ny"),
+        ("> [!NOTE]\n> a *b*\n", "a <nmt-0>b</nmt-0>", "x <nmt-0>y</nmt-0>", "> [!NOTE]\n> x *y*\n"),
+        ("> [!TIP]\n>\n> a\n\n[!NOTE]", "a", "x", "> [!TIP]\n>\n> x\n\n[!NOTE]"),
+        ('+++\nt = "a"\n+++\na\n', "a", "x", '+++\nt = "a"\n+++\nx\n'),
         ("a[^b] [c]", "a<!nmt-0> [c]", "x<!nmt-0>.", "x[^b]."),
         ("- [x] a\n", "<!nmt-0>a", "<!nmt-0>1. x", "- [x] 1. x\n"),
         (
