@@ -188,7 +188,12 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
                 os.kill(moments.choice(workers), signal.SIGKILL)
                 killed += 1
         _, messages = process.communicate()
-    assert process.returncode == 0 and killed == kills, messages
+    if b"failed 3 times" in messages:  # the same lines, by chance: a new worker is killed while it starts
+        with start_translation(exported) as process:
+            process.communicate()
+    else:
+        assert killed == kills
+    assert process.returncode == 0, messages
     assert (work / "out.txt").read_bytes() == expected
     assert sorted(os.listdir()) == ["in.txt", "out.txt"]
     assert b"their worker was killed, probably because memory ran out; trying them again" in messages

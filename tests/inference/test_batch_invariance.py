@@ -58,7 +58,7 @@ SEARCHES = st.one_of(
 
 @dataclass
 class Differences:
-    """Hypotheses compared so far, those with other tokens, and the largest relative difference between two scores."""
+    """Hypotheses so far, those with other tokens, and the largest relative difference of the scores of all others."""
 
     hypotheses: int = 0
     tokens: int = 0
@@ -67,8 +67,10 @@ class Differences:
     def add(self, left: Translation, right: Translation) -> None:
         for one_best, other in zip(left.n_best or [left], right.n_best or [right], strict=True):
             self.hypotheses += 1
-            self.tokens += one_best.tokens != other.tokens
-            self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
+            if one_best.tokens != other.tokens:
+                self.tokens += 1
+            else:
+                self.score = max(self.score, abs(one_best.score - other.score) / max(abs(other.score), 1e-9))
 
 
 @pytest.fixture(
@@ -151,7 +153,10 @@ def test_translation_does_not_depend_on_its_batch(
         note(str(differences))
         trials.measure("hypotheses with other tokens", total.tokens)
         trials.measure("largest relative difference of scores", total.score)
-        assert differences.tokens == 0 and differences.score <= (TOLERANCE if engine == "torch" else 0)
+        assert differences.score <= (TOLERANCE if engine == "torch" else 0)
+        # Rarely, the last digit of torch's probabilities decides which piece a random number chooses.
+        assert differences.tokens == 0 or (engine == "torch" and options.temperature is not None)
 
     check()
+    assert total.tokens <= total.hypotheses // 100
     print(f"{engine}: {total}")
