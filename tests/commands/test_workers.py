@@ -182,7 +182,7 @@ def test_killed_workers_lose_and_repeat_no_line(exported: Path, work: Path, expe
     moments = random.Random(kills)
     killed = 0
     with start_translation(exported) as process:
-        while killed < kills and wait_for_shards(process, (killed + 1) * 80 // (kills + 2)):
+        while killed < kills and wait_for_shards(process, (killed + 1) * 60 // (kills + 2)):  # of 80
             time.sleep(moments.uniform(0, 0.05))
             if workers := list(children(process.pid)):
                 os.kill(moments.choice(workers), signal.SIGKILL)
