@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 MULTI30K = "data/multi30k/train.en.gz"
 TATOEBA = "data/tatoeba-de-en"
 TEST2016 = "data/multi30k/test2016.en.gz"
+TALKS = "data/iwslt15-en-vi/noapos"
 BABI = "data/babi-qa1-en-10k"
 REFERENCE = "runs/reference"
 GAP_MODELS = ("runs/memory_gap/memory-s1", "runs/memory_gap/bahdanau-s1")
@@ -71,6 +72,7 @@ ENTRIES = [
     Entry("lora", "papers.lora", 165, ("--data", TATOEBA, "data/multi30k"), needs=(f"{TATOEBA}/train.en.gz", MULTI30K)),
     Entry("lora_digits", "papers.lora_digits", 12, timing=True),
     Entry("memory_gap", "quality.memory_gap", 240, needs=(MULTI30K,)),
+    Entry(*("memory_gap_talks", "quality.memory_gap", 75), ("--corpus", "talks"), needs=(f"{TALKS}/train30k.en.gz",)),
     Entry("students", "quality.students", 110, needs=(MULTI30K,), timing=True),
     Entry(
         *("students_short", "quality.students", 50),
