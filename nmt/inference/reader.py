@@ -157,8 +157,9 @@ class TextCheck:
     def _judge_sample(self) -> None:
         """Find out whether the sample is text, and whether the other side's tokenizer reads it much better.
 
-        The other tokenizer must not be much larger. This takes 2 ms, as long as the translation of a line by a small
-        model. After calls of one line each, the sample is therefore judged only when it has doubled, or is full.
+        The other tokenizer must not be much larger. With two tokenizers, this takes 1 ms for 64 captions, half the time
+        in which a small model translates one. After calls of one line each, the sample is therefore judged only when it
+        has doubled, or is full.
         """
         lines = len(self._sample)
         if self._judged == lines or lines < min(2 * self._judged, SAMPLE):
