@@ -165,10 +165,15 @@ def main() -> None:
 def files(corpus: Corpus, data: Path) -> list[str]:
     """Return the settings that name the text."""
     return [
-        f"data.{part}.{side}={data / name}.{language}.gz"
+        f"data.{part}.{file}"
         for part, name in zip(("train", "valid", "test"), (corpus.train, *corpus.sets), strict=False)
-        for side, language in zip(("src", "tgt"), corpus.languages, strict=True)
+        for file in sides(corpus, data / name)
     ]
+
+
+def sides(corpus: Corpus, stem: Path) -> list[str]:
+    """Return the settings that name both files of a set."""
+    return [f"{side}={stem}.{language}.gz" for side, language in zip(("src", "tgt"), corpus.languages, strict=True)]
 
 
 def run_name(corpus: Corpus, cell: str, seed: int) -> str:
@@ -200,11 +205,8 @@ def evaluate_sets(corpus: Corpus, data: Path, model: Path) -> dict[str, Any]:
     """Return the BLEU of the model on each set."""
     result = {}
     for part in corpus.sets:
-        stem = data / part
-        words = [
-            f"{side}={stem}.{language}.gz" for side, language in zip(("src", "tgt"), corpus.languages, strict=True)
-        ]
-        words += [f"model={model}", "lowercase=true", "trust=[benchmarks]", f"search.beam_size={BEAM}"]
+        words = [f"model={model}", *sides(corpus, data / part), "lowercase=true", "trust=[benchmarks]"]
+        words.append(f"search.beam_size={BEAM}")
         result[part] = evaluate(*words)["bleu"]
     return result
 

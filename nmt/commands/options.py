@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -145,17 +145,28 @@ def require_attention(translator: Translator, setting: str) -> None:
 EMPTY = "its translation is empty"
 
 
-def warn_of_line(place: str, consequence: str, *, first: int = 0) -> Callable[[int, str], None]:
+def warn_of_line(place: str, consequence: str, *, first: int = 0, separator: str = ":") -> Callable[[int, str], None]:
     """Return a function of row and reason that prints a warning to stderr, such as ``on_failure``.
 
-    ``place`` is the file of the lines, ``first`` the number of lines before them.
+    ``place`` is the file of the lines, ``first`` the number of lines before them. ``separator`` stands between the file
+    and the number of the line.
     """
 
     def warn(row: int, reason: str) -> None:
         what = reason if reason == CUT else f"{reason}; {consequence}"
-        print_message(f"warning: {place}:{first + row + 1}: {what}")
+        print_message(f"warning: {place}{separator}{first + row + 1}: {what}")
 
     return warn
+
+
+def warn_of_cuts(groups: Iterable[list[Translation]], warn: Callable[[int, str], None]) -> Iterator[list[Translation]]:
+    """Yield the groups, and call ``warn`` for each translation in them that was cut."""
+    done = 0
+    for translations in groups:
+        for row, reason in cuts(translations, done):
+            warn(row, reason)
+        done += len(translations)
+        yield translations
 
 
 def translate_lines(
@@ -179,9 +190,7 @@ def translate_lines(
         groups, search, alignments=alignments, markup=markup, on_failure=on_failure
     )
     with closing(translated):  # ends the threads at once after an error
-        for group in translated:
-            for row, reason in cuts(group, len(translations)):
-                on_failure(row, reason)
+        for group in warn_of_cuts(translated, on_failure):
             translations += group
             progress.show(len(translations))
     progress.close()

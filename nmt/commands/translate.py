@@ -20,12 +20,13 @@ from nmt.commands.options import (
     refuse_both,
     require_attention,
     translate_lines,
+    warn_of_cuts,
     warn_of_line,
 )
 from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
-from nmt.inference.translation import CUT, Scores, alignment_lines, cuts, output_lines
+from nmt.inference.translation import Scores, alignment_lines, output_lines
 from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions
 from nmt.settings.bounds import AtLeast, AtMost
 from nmt.system.machine import usable_cores
@@ -265,11 +266,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     else:
         segments = split_text("\n".join(lines), "html")
     sources = segments.lines
-
-    def warn(row: int, reason: str) -> None:
-        what = reason if reason == CUT else f"{reason}; it stays as it is"
-        print_message(f"warning: {name}: sentence {row + 1}: {what}")
-
+    warn = warn_of_line(name, "it stays as it is", separator=": sentence ")
     translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]
     write(segments.fill(texts).removesuffix("\n").split("\n") if lines else [])
@@ -359,13 +356,8 @@ def _translation_groups(
     translated = translator.translate_groups(
         groups, options.search, prefixes=prefixes, alignments=alignments, on_failure=warn
     )
-    done = 0
     with closing(translated):
-        for translations in translated:
-            for row, reason in cuts(translations, done):
-                warn(row, reason)
-            done += len(translations)
-            yield translations
+        yield from warn_of_cuts(translated, warn)
 
 
 def _translate_memories(

@@ -156,7 +156,7 @@ class _Threads:
     """
 
     def __init__(self, number: int) -> None:
-        self.stop = Event()
+        self._stop = Event()
         self._jobs = SimpleQueue[_Job | None]()
         self._threads: list[Thread] = []
         for _ in range(number):
@@ -164,13 +164,14 @@ class _Threads:
             thread.start()
             self._threads.append(thread)
 
-    def submit(self, job: _Job) -> _Job:
+    def submit(self, decode: Decode, sources: Sources, rows: Sequence[int]) -> _Job:
+        job = _Job(partial(decode, sources, rows, self._stop))
         self._jobs.put(job)
         return job
 
     def close(self) -> None:
         """Stop the jobs that run, drop those that wait, and end the threads."""
-        self.stop.set()
+        self._stop.set()
         self._jobs.put(None)
         for thread in self._threads:
             thread.join()
@@ -178,7 +179,7 @@ class _Threads:
     def _work(self) -> None:
         while job := self._jobs.get():
             try:
-                job.end(Stopped() if self.stop.is_set() else job.run())
+                job.end(Stopped() if self._stop.is_set() else job.run())
             except BaseException as error:
                 job.end(error)
         self._jobs.put(None)  # for the other threads
@@ -245,7 +246,9 @@ class Bulk:
                 done += len(lines)
                 if not threads and self.workers > 1 and len(group.batches) > 1:
                     threads = _Threads(self.workers)
-                group.jobs = [self._submit(group.batch(rows), threads) for rows in group.batches]
+                group.jobs = [
+                    threads.submit(self.decode, *group.batch(rows)) if threads else None for rows in group.batches
+                ]
                 waiting.append(group)
                 while waiting and self._must_yield(waiting):
                     yield self._collect(waiting.popleft(), waiting)
@@ -256,9 +259,6 @@ class Bulk:
                 threads.close()
         if failure is not None:
             raise failure
-
-    def _submit(self, batch: tuple[Sources, list[int]], threads: _Threads | None) -> _Job | None:
-        return None if threads is None else threads.submit(_Job(partial(self.decode, *batch, threads.stop)))
 
     def _must_yield(self, waiting: deque[_Group]) -> bool:
         """Return whether the oldest group must be yielded before another group is taken."""
