@@ -635,18 +635,17 @@ class Translate:
             slots=slots,
             adapter=None if adapter is None else Path(adapter).absolute(),
         )
-        self._loaded: dict[int, Translator] = {}  # one of each process
+        self._loaded: tuple[int, Translator] | None = None  # the process that loaded it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": {}}
+        return {**self.__dict__, "_loaded": None}
 
     @property
     def translator(self) -> Translator:
         """The translator of this process, loaded on first use. A forked child loads it again: threads end in a fork."""
-        # A forked child also keeps its parent's translator: freeing it would wait for threads that the fork ended.
-        if (process := os.getpid()) not in self._loaded:
-            self._loaded[process] = Translator(load(self.model, self.settings))
-        return self._loaded[process]
+        if self._loaded is None or self._loaded[0] != os.getpid():
+            self._loaded = os.getpid(), Translator(load(self.model, self.settings))
+        return self._loaded[1]
 
     def __call__(self, batch: Any) -> dict[str, Any]:
         """Return the columns of ``batch`` and the new ones, as a dictionary.

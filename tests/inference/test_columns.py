@@ -177,20 +177,6 @@ def test_a_relative_folder_is_found_from_another_working_directory(
     assert len(translate({"text": ["a dog"]})["translation"]) == 1
 
 
-@pytest.mark.thorough
-def test_two_processes_of_hugging_face_datasets(
-    exported: Path, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
-    translate = Translate(model=exported, engine="onnx", threads=1, search=SEARCH)
-    rows = datasets.Dataset.from_dict({"text": LINES, "id": list(range(len(LINES)))})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries
-        result = rows.map(translate, batched=True, batch_size=4, num_proc=2)
-    assert result["translation"][:] == expected and result["id"][:] == list(range(len(LINES)))
-
-
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """The package ray, started once on this machine. Its processes have MARK in their environment."""

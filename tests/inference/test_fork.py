@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,30 @@ def asks_for_threads():
 
 in_child(asks_for_threads)
 """
+DROPPED = """
+import gc
+
+def drop_translator():
+    global translator
+    del translator
+    gc.collect()
+
+translator = Translator.load(folder, engine="onnx", threads=2)
+translator.texts(LINES, SEARCH)
+in_child(drop_translator)
+cycle = [translator]
+cycle.append(cycle)
+del translator, cycle  # the child collects it
+in_child(gc.collect)
+"""
+DATASETS = """
+import datasets
+expected = Translator.load(folder, engine="onnx", threads=2).texts(LINES, SEARCH)
+rows = datasets.Dataset.from_dict({"text": LINES, "id": [*range(len(LINES))]})
+translate = Translate(model=folder, engine="onnx", threads=1, search=SEARCH)
+result = rows.map(translate, batched=True, batch_size=4, num_proc=2)
+require(result["translation"][:] == expected and result["id"][:] == [*range(len(LINES))])
+"""
 GENERATOR = """
 translator = Translator.load(folder, engine="onnx", threads=2)
 groups = translator.translate_groups([LINES * 30, LINES * 30, LINES], SEARCH)
@@ -115,9 +140,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("code", [LOADED_BEFORE, LOADED_IN_CHILD, GENERATOR], ids=["before", "in child", "generator"])
-def test_forked_children_translate(run: Path, code: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)} | {"OMP_NUM_THREADS": "2"}
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(LOADED_BEFORE, id="before"),
+        pytest.param(LOADED_IN_CHILD, id="in child"),
+        pytest.param(GENERATOR, id="generator"),
+        pytest.param(DROPPED, id="dropped"),
+        pytest.param(
+            DATASETS, id="datasets", marks=pytest.mark.skipif(not find_spec("datasets"), reason="not installed")
+        ),
+    ],
+)
+def test_forked_children_translate(run: Path, code: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
     process = subprocess.run(
         [sys.executable, "-c", START + code, str(run)],
         env=environment,

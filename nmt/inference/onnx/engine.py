@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 import onnxruntime
@@ -18,6 +21,20 @@ from nmt.text.specials import PAD
 
 Fields = dict[str, np.ndarray]
 OUTPUT_LAYER = {OUTPUT_WEIGHT, OUTPUT_SCALE, OUTPUT_BIAS}
+_sessions = WeakSet[Any]()
+
+
+def _keep_sessions() -> None:
+    """Keep the parent's sessions in a forked child, even when it collects garbage or ends.
+
+    To free one is to wait for its threads, and a forked child does not have them.
+    """
+    for session in [*_sessions]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_sessions)
 
 
 class OnnxSource(NamedTuple):
@@ -142,8 +159,10 @@ def open_session(file: Path, threads: int | None) -> Any:
     try:
         # Without a fallback, because that one prints to stdout, among the translations.
         providers = ["CPUExecutionProvider"]
-        return onnxruntime.InferenceSession(str(file), options, providers=providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(str(file), options, providers=providers, enable_fallback=0)
     except Exception as error:  # onnxruntime's exceptions have no common base class
         raise UserError(
             f"{file}: cannot be read as a graph ({reason(error)}); write it again with nmt-export"
         ) from None
+    _sessions.add(session)
+    return session
