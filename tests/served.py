@@ -24,7 +24,7 @@ import uvicorn  # noqa: E402
 from nmt.commands.serve import listen  # noqa: E402
 from nmt.errors import UserError  # noqa: E402
 from nmt.inference.translation import NO_TRANSLATION, Translation  # noqa: E402
-from nmt.search.options import SearchOptions  # noqa: E402
+from nmt.search.options import MAX_LENGTH_CEILING, SearchOptions  # noqa: E402
 from nmt.server.app import Languages, Server  # noqa: E402
 from nmt.server.models import ServedModel  # noqa: E402
 from nmt.server.reading import Limits  # noqa: E402
@@ -33,7 +33,10 @@ LIMITS = Limits(max_characters=200, max_texts=5, max_alternatives=3)
 
 
 class Upper:
-    """Translates into capital letters, once it is ``released``. The n-th best translation has n exclamation marks."""
+    """Translates into capital letters, once it is ``released``. The n-th best translation has n exclamation marks.
+
+    It refuses the line "too long", and cuts the translation of "endless".
+    """
 
     runtime = None
     attention = SimpleNamespace(name="Upper", reads_source=True)
@@ -77,7 +80,8 @@ class Upper:
             on_failure(row, "a source of 9,999 pieces")
             return NO_TRANSLATION
         n_best = [Translation(line.upper() + "!" * rank, score=-1.0 - rank) for rank in range(options.n_best)]
-        return Translation(line.upper(), score=-1.0, n_best=n_best)
+        tokens = ["x"] * MAX_LENGTH_CEILING if line == "endless" else []
+        return Translation(line.upper(), score=-1.0, n_best=n_best, tokens=tokens)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
         return [Translation(target, log_prob=-float(len(target))) for _, target in pairs]

@@ -15,9 +15,11 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
+from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.server.reading import Refused
 
 END = "</s>"
+CUT = f"a translation was cut after {MAX_LENGTH_CEILING:,} pieces; send shorter sentences"
 DIGITS = 4  # of a weight
 MAX_WEIGHTS = 4_000_000  # of a request; a weight takes 32 bytes of RAM
 
@@ -102,6 +104,7 @@ def _described(translator: Translator, line: str, translation: Translation, deta
         "confidence": translation.confidence,
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
+        "cut": translation.is_cut,
     }
     if translation.alignment is None:
         return answer

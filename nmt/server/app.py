@@ -31,7 +31,7 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import LANGUAGE, SearchOptions
-from nmt.server.answers import MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
+from nmt.server.answers import CUT, MAX_WEIGHTS, Details, properties_of, require_few_weights, require_slots
 from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import OWN_FIELDS, describe
@@ -327,6 +327,9 @@ class Server:
                 for part, of_text in zip(segments, translations, strict=True)
             ]
             answer["alternatives"] = others if is_list else others[0]
+        cut = [row for row, of_text in enumerate(translations) if any(best.is_cut for best in of_text)]
+        if cut:
+            answer["warnings"] = [f"q[{row}]: {CUT}" if is_list else f"q: {CUT}" for row in cut]
         if detected is not None:
             answer["detectedLanguage"] = [detected] * len(texts) if is_list else detected
         return JSONResponse(answer)

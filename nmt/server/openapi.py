@@ -39,6 +39,7 @@ DETAILS = {
     "confidence": NUMBER,
     "source_tokens": _list(TEXT),
     "tokens": _list(TEXT),
+    "cut": {"type": "boolean"},
 }
 WORDS = {
     "source_words": _list({"type": "integer"}),
@@ -135,6 +136,7 @@ def _libretranslate(text: Schema, texts: Schema, languages: Schema, limits: Limi
                 translatedText=TEXTS,
                 alternatives=_list({"oneOf": [TEXT, _list(TEXT)]}),
                 detectedLanguage={"oneOf": [DETECTED, _list(DETECTED)]},
+                warnings=_list(TEXT),
             ),
         ),
         "/detect": _post("Identify the language of a text.", _object("q", q=text, api_key={}), _list(DETECTED)),

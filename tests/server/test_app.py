@@ -76,6 +76,15 @@ def test_alternatives_and_detected_language(client: Client) -> None:
     assert answer["alternatives"] == [["A!"], ["B!"]] and answer["detectedLanguage"] == [detected] * 2
 
 
+def test_cut_translations_are_named(client: Client) -> None:
+    cut = "a translation was cut after 1,000 pieces; send shorter sentences"
+    for q, warnings in (["a", "endless", "b"], [f"q[1]: {cut}"]), ("a\nendless", [f"q: {cut}"]), ("a", None):
+        status, answer = client.post("/translate", q=q, source="en", target="de")
+        assert status == 200 and answer.get("warnings") == warnings
+    status, answer = client.post("/v1/translate", q=["a", "endless"])
+    assert [best["cut"] for best in answer["translations"]] == [False, True]
+
+
 def test_own_interface(client: Client) -> None:
     pair = {"source": "en", "target": "de"}
     status, answer = client.post("/v1/translate", q="a", n_best=2, **pair)

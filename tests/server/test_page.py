@@ -173,6 +173,11 @@ def test_slots_colour_the_words_of_both_sides(browser: Browser, client: Client) 
         (b"one\n\n two \r\nthree", b"ONE\n\n TWO \r\nTHREE", "Done."),
         ("é\n" * 23, "É\n" * 23, "Done."),
         (b"a\ntoo long\n" + b"x" * 101 + b"\nb\n", b"A\n\n\nB\n", "could not be translated, and are empty: 2, 3"),
+        (
+            b"a\nendless\n",
+            b"A\nENDLESS\n",
+            "1 of the translations ended too early, as the longest that the server writes: 2",
+        ),
         (b"\xff\xfe\n", None, "not a text file in UTF-8"),
         (b"", b"", "Done."),
     ],
@@ -208,6 +213,9 @@ def test_mistakes_have_messages_in_plain_words(browser: Browser) -> None:
         browser.value("document.querySelector('#text').focus()")
         browser.type("y" * 100)
         assert message(browser).startswith("A line has 101 characters, and this server takes at most 100")
+        browser.value("document.querySelector('#text').value = 'endless'")
+        browser.value("document.querySelector('#text').dispatchEvent(new Event('input'))")
+        browser.wait("document.querySelector('.warning')?.textContent.startsWith('This translation ends too early')")
         choose(browser, "#text", "too long")
         browser.type("!")
         browser.value("document.querySelector('#text').value = 'too long'")
