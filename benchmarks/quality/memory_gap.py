@@ -27,6 +27,7 @@ HERE = "benchmarks.quality.memory_gap_kinds"
 MEMORY = ["attention=memory"]
 HEADS = ["attention=multi_head", "attention@attention.inner=memory"]
 FEED = ["decoder.input_feeding=true", "decoder.output_layer=direct"]
+TEACHER = "guide.model={runs}/bahdanau-s{seed}"  # the cell bahdanau, which has to be trained before
 
 
 def variant(name: str, attention: str = "memory") -> list[str]:
@@ -66,6 +67,8 @@ CELLS = {
     "content read only, softmax": [*variant("ContentOnlyRead"), "attention.read_score=softmax"],
     "content read, context fed": [*variant("ContentRead"), *FEED],
     "bahdanau, context fed": ["attention=bahdanau", *FEED],
+    "alignments of bahdanau": [*MEMORY, "guide=teacher", TEACHER],
+    "contexts of bahdanau": [*MEMORY, "guide=contexts", TEACHER],
     "two layers": [*MEMORY, "encoder.layers=2", "decoder.layers=2"],
     "bahdanau, two layers": ["attention=bahdanau", "encoder.layers=2", "decoder.layers=2"],
     "K = 8": [*MEMORY, "attention.slots=8"],
@@ -157,7 +160,8 @@ def main() -> None:
     common += [*files(corpus, data.resolve()), *corpus.settings]
     for seed in range(1, args.seeds + 1):
         for cell in [] if args.report_only else args.cells or corpus.cells:
-            runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *CELLS[cell]])
+            changes = [word.format(runs=args.runs.resolve(), seed=seed) for word in CELLS[cell]]
+            runs.train(run_name(corpus, cell, seed), [*common, f"seed={seed}", *changes])
             write_report(output, corpus, data, runs, args.epochs)
     write_report(output, corpus, data, runs, args.epochs)
 
