@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt.inference.markup import MARKUP, TAG
+from nmt.errors import UserError
+from nmt.inference.markup import MARKUP, TAG, untranslated_end
 
 Format = Literal["text", "html"]
 OPAQUE = {"script", "style", "pre", "textarea", "title", "svg", "math"}  # elements whose text is not translated
 INLINE = frozenset(  # elements within a sentence; all others end it
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q ruby s samp small span "
     "strike strong sub sup time tt u var wbr".split()
+)
+CHARSET = re.compile(
+    r"""<meta\s[^<>]*?charset\s*=\s*["']?([\w.:-]+)|<\?xml\s[^<>]*?encoding=["']([\w.:-]+)""", re.IGNORECASE
 )
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
@@ -61,25 +65,30 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 def _html_parts(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each part of an HTML text, and whether it is translated: with tags within sentences, and entities."""
-    start = 0
-    opaque = ""  # the element whose end is awaited
-    for match in MARKUP.finditer(text):
+    unclosed = set[str]()
+    start = end = 0
+    while match := MARKUP.search(text, end):
         tag = TAG.match(match[0])
         name = tag[2].lower() if tag else ""
-        if opaque:
-            if tag and tag[1] and name == opaque:
-                opaque = ""
-                yield text[start : match.end()], False
-                start = match.end()
-        elif name not in INLINE and not match[0].startswith("<!--"):
-            yield _sentence(text[start : match.start()])
-            start = match.start()
-            if tag and not tag[1] and name in OPAQUE and not match[0].endswith("/>"):
-                opaque = name
-            else:
-                yield match[0], False
-                start = match.end()
-    yield (text[start:], False) if opaque else _sentence(text[start:])
+        stop = untranslated_end(text, match, OPAQUE, unclosed)
+        end = stop or match.end()
+        if name in INLINE or match[0].startswith("<!--"):
+            continue
+        yield _sentence(text[start : match.start()])
+        if name in OPAQUE & unclosed:  # it goes up to the end of the text
+            end = len(text)
+        yield text[match.start() : end], False
+        start = end
+    yield _sentence(text[start:])
+
+
+def require_utf8(page: str, name: str) -> None:
+    """Raise UserError if an HTML page calls itself another charset than UTF-8, in which its translation is written."""
+    match = CHARSET.search(page)
+    charset = match and (match[1] or match[2])
+    if charset and charset.lower() not in ("utf-8", "utf8"):
+        fix = f"convert it: iconv -f {charset} -t UTF-8 {name} > NEW; and write charset=utf-8 there"
+        raise UserError(f"{name}: charset={charset}: the page must name UTF-8; {fix}")
 
 
 def _sentence(part: str) -> tuple[str, bool]:

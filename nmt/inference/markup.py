@@ -11,12 +11,19 @@ from typing import NamedTuple
 from nmt.inference.terms import Units, aligned_units, core_span, insertion_index
 from nmt.inference.translation import Translation
 
-# A comment, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
-MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>", re.DOTALL)
+# A comment, CDATA or PHP, which may lack its end, a declaration, or a tag, whose quoted attributes may hold ">".
+MARKUP = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?(?:php\b|=).*?(?:\?>|\Z)"
+    r"|<(?=[a-zA-Z/!?])(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
+    re.DOTALL,
+)
 TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
+KEPT = re.compile(
+    r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
+)
 
 
 class Part(NamedTuple):
@@ -28,33 +35,44 @@ class Part(NamedTuple):
     """The name of a tag, with / before the name of an end tag; empty if it is neither a start nor an end."""
 
 
+def untranslated_end(text: str, match: re.Match[str], names: Set[str], unclosed: set[str]) -> int | None:
+    """Return the end of an element that is not translated, whose start tag is ``match``; None for other markup.
+
+    It has one of the ``names``, ``translate="no"`` or the class ``notranslate``. The names of elements without an end
+    are added to ``unclosed``, and not searched again.
+    """
+    tag = TAG.match(match[0])
+    name = tag[2].lower() if tag else ""
+    is_kept = name in names or (name not in VOID and KEPT.search(match[0]))
+    if not tag or tag[1] or not is_kept or match[0].endswith("/>") or name in unclosed:
+        return None
+    depth = 1
+    for other in re.compile(rf"<(/?){name}(?=[\s/>])[^<>]*>", re.IGNORECASE).finditer(text, match.end()):
+        if other[1]:
+            depth -= 1
+        elif name not in names or name == "svg":  # others do not nest, and a script is not markup
+            depth += not other[0].endswith("/>")
+        if not depth:
+            return other.end()
+    unclosed.add(name)
+    return None
+
+
 def fragment_parts(fragment: str) -> Iterator[Part]:
     """Yield the parts of a fragment of HTML in order."""
-    lower = fragment.lower()
-    last_ends = {name: lower.rfind(f"</{name}") for name in OPAQUE}
+    unclosed = set[str]()
     end = 0
-    start = 0
-    opaque = ""  # the element whose end is awaited
-    for match in MARKUP.finditer(fragment):
-        tag = TAG.match(match[0])
-        name = tag[1] + tag[2].lower() if tag else ""
-        if opaque:
-            if name == f"/{opaque}":
-                yield Part("opaque", fragment[start : match.end()])
-                opaque = ""
-                end = match.end()
-            continue
+    while match := MARKUP.search(fragment, end):
         if match.start() > end:
             yield Part("text", _text(fragment[end : match.start()]))
-        end = match.end()
-        if last_ends.get(name, -1) >= end and not match[0].endswith("/>"):
-            opaque = name
-            start = match.start()
+        tag = TAG.match(match[0])
+        name = tag[1] + tag[2].lower() if tag else ""
+        if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
+            yield Part("opaque", fragment[match.start() : stop])
         else:
             yield Part("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
-    if opaque:  # its end tag is inside a comment
-        yield Part("opaque", fragment[start:])
-    elif end < len(fragment):
+        end = stop or match.end()
+    if end < len(fragment):
         yield Part("text", _text(fragment[end:]))
 
 

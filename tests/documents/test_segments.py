@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.documents.segments import split_text
+from nmt.documents.segments import require_utf8, split_text
+from nmt.errors import UserError
 
 
 @given(st.text(st.sampled_from("ab <>&;/'\"=\n\t\r\x0b\u2028é")))
@@ -27,6 +28,20 @@ def test_unchanged_lines_give_the_text_back(text: str) -> None:
         ("<ul>\n  <li>one\n  two</li>\n  <li> <img> </li></ul>", ["one\n  two"]),
         ("no markup, 1 <2 and a <3 b &amp;", ["no markup, 1 <2 and a <3 b &amp;"]),
         ("<td>&nbsp;</td>", []),
+        # A script ends at its end tag, whatever is inside.
+        ("<script>s = \"<!--\"; i<n; // don't</script><p title='x'>yes</p>", ["yes"]),
+        ("<SCRIPT>s = '<script>'</Script >yes", ["yes"]),
+        ("<svg><svg/><svg><a></svg>no</svg>yes", ["yes"]),
+        # Parts of a page that are not for translation.
+        (
+            'a <span translate="no">b<br><SPAN>c</span> d</span> e',
+            ['a <span translate="no">b<br><SPAN>c</span> d</span> e'],
+        ),
+        ("<div class='x notranslate'><div>no</div>no</div>yes", ["yes"]),
+        ("<P translate=no>no</P><p class=notranslated>yes", ["yes"]),
+        ("<p translate=no>its end is missing<p>yes", ["its end is missing", "yes"]),
+        ("a <?php if ($a->b > 1) { ?> b <?= $c ?> d", ["a", "b", "d"]),
+        ("a<![CDATA[ <b>no</b> ]]>yes<?php f(); // to the end", ["a", "yes"]),
         ("<textarea>x", []),
         ("", []),
     ],
@@ -37,13 +52,35 @@ def test_sentences_of_html_hold_inline_tags_only(page: str, lines: list[str]) ->
     assert segments.fill(lines) == page
 
 
+@pytest.mark.parametrize(
+    "head", ["<meta charset='{}'>", '<META content="text/html; charset={}" />', '<?xml encoding="{}"?>']
+)
+def test_pages_name_the_charset_of_their_translation(head: str) -> None:
+    require_utf8(head.format("UTF-8") + "<p>charset=x", "a.html")
+    with pytest.raises(
+        UserError, match=r"^a\.html: charset=latin1: the page must name UTF-8; convert it: iconv -f latin1 "
+    ):
+        require_utf8(head.format("latin1"), "a.html")
+
+
 @given(st.text(st.sampled_from("ab <>&;/'\"=\n-!p")))
 def test_unchanged_sentences_give_the_page_back(page: str) -> None:
     segments = split_text(page, "html")
     assert segments.fill(segments.lines) == page
 
 
-@pytest.mark.parametrize("text", ["<" * 50_000, '<a "' * 10_000, "<!--" * 100_000, "&amp" * 20_000, "<pre>" * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<" * 50_000,
+        '<a "' * 10_000,
+        "<!--" * 100_000,
+        "&amp" * 20_000,
+        "<pre>" * 20_000,
+        "<p translate=no>" * 20_000,
+        "<?=" * 20_000,
+    ],
+)
 def test_hostile_markup_is_split_in_linear_time(text: str) -> None:
     """A quadratic pattern would take minutes here."""
     segments = split_text(text, "html")

@@ -135,6 +135,12 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
         ("dog <img>", "Hund", "0-0", "Hund <img>"),
         ("3 &lt; 4 &amp; <i>x</i>", "3 < 4 & y", "0-0 1-1 2-2 3-3 4-4", "3 &lt; 4 &amp; <i>y</i>"),
         ("run <code>a &lt; b</code> now", "jetzt 1 laufen", "0-2 1-1 2-0", "jetzt <code>a &lt; b</code> laufen"),
+        (
+            'run <b class="notranslate">a<b>b</b> c</b> now',
+            "jetzt 1 laufen",
+            "0-2 1-1 2-0",
+            'jetzt <b class="notranslate">a<b>b</b> c</b> laufen',
+        ),
         ("a <b>dog</i> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</i> läuft"),
         ("<b>1</b><img>", "", "", "<b></b><img>"),
     ],
@@ -147,7 +153,9 @@ def test_tags_stand_where_the_alignment_says(line: str, output: str, links: str,
     assert translated(line, output, weights) == expected
 
 
-@pytest.mark.parametrize("line", ["<b>" * 3000, "<code>" * 3000, "<!--" * 3000, "a <b" * 3000, "<b>a</b>" * 300])
+@pytest.mark.parametrize(
+    "line", ["<b>" * 3000, "<code>" * 3000, "<!--" * 3000, "a <b" * 3000, "<b>a</b>" * 300, "<b translate=no>" * 3000]
+)
 def test_hostile_markup_takes_little_time(line: str) -> None:
     assert translated(line, "x y", np.ones((2, 4000))).count("<b>") == line.count("<b>")
 
