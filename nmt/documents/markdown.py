@@ -11,11 +11,19 @@ from typing import Any, NamedTuple
 from nmt.errors import UserError, print_message
 from nmt.inference.markup import MARKUP
 
-FRONT_MATTER = re.compile(r"(?:---\n.*?\n(?:---|\.\.\.)|\+\+\+\n.*?\n\+\+\+)\n", re.DOTALL)  # YAML, or TOML
+FRONT_MATTER = re.compile(  # YAML, or TOML
+    r"(?:---[ \t]*\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\n.*?\n\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
+# Lines of other programs, such as ::: note, !!! note, {% include x %}, {{< figure >}}, {: .class}, [TOC] or a formula
+DIRECTIVE = re.compile(
+    r"(?:::|!!!|\?\?\?).*|(?:\{%[^{}]*\}|\{\{[^{}]*\}\}|\{:[^{}]*\}|\[\[?_?TOC_?\]\]?)[ \t]*|\$\$[^$]*(?:\$\$)?"
+)
 ALERT = re.compile(r"\[![A-Za-z]+\][ \t]*")  # the first line of a quotation that GitHub shows in a coloured box
 SOFT_BREAK = re.compile(r" *\n[ \t]*")
 HARD_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\](:[ \t]*)?")
+DEFINITION = re.compile(r":[ \t]+")  # the text of a term, which is the line before
+FIELD = re.compile(r"\{[#.:][^{}\n]*\}|\{%[^{}\n]*\}|\{\{[^{}\n]*\}\}")  # of a heading, or of a template
 TASK = re.compile(r"\[[ xX]\][ \t]+")
 ADDRESS = re.compile(
     rf"{MARKUP.pattern}|(?P<address>(?<!\w)(?:https?://|www\.)(?:[^\s<>\"'`&]|&amp;)*[\w/])", re.DOTALL
@@ -92,9 +100,15 @@ class Markdown:
         starts = [*accumulate((len(line) + 1 for line in lines), initial=first)]
         tokens = self._parser.parse(self._text[first:], self._references)
         row = end = -1
+        is_note = False
         for before, token in zip(tokens, tokens[1:], strict=False):
+            if token.type == "code_block" and is_note and token.map:
+                self._warn(starts[token.map[0]], "an indented paragraph of a note is read as code")
+            if token.type == "directive":
+                is_note = True
             if token.type != "inline" or token.map is None:
                 continue
+            is_note = bool((match := FOOTNOTE.match(token.content)) and match[1])
             content = token.content
             children = token.children or []
             top = token.map[0]
@@ -164,20 +178,38 @@ def _parser() -> Any:
 
     def footnote(state: Any, start: int, stop: int, silent: bool) -> bool:
         """Read the text of a footnote as a paragraph, which ends the one before."""
-        match = FOOTNOTE.match(state.src, state.bMarks[start] + state.tShift[start])
-        if state.is_code_block(start) or not match or not match[1]:
+        at = state.bMarks[start] + state.tShift[start]
+        match = FOOTNOTE.match(state.src, at)
+        if state.is_code_block(start) or not ((match and match[1]) or DEFINITION.match(state.src, at)):
             return False
         return silent or paragraph(state, start, stop, silent)
 
+    def directive(state: Any, start: int, stop: int, silent: bool) -> bool:
+        """Read a line for another program, or a formula up to its last line, which ends a paragraph."""
+        line = state.getLines(start, start + 1, state.blkIndent, False).strip()
+        if state.is_code_block(start) or not DIRECTIVE.fullmatch(line):
+            return False
+        end = start + 1
+        if line.count("$$") == 1:
+            close = state.src.find("$$", state.eMarks[start])
+            end = next((row + 1 for row in range(end, stop) if 0 <= close < state.eMarks[row]), end)
+        if not silent:
+            state.push("directive", "", 0).map = [start, end]
+            state.line = end
+        return True
+
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
     parser.block.ruler.before("reference", "footnote", footnote, {"alt": ["paragraph", "reference"]})
+    parser.block.ruler.before("footnote", "directive", directive, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("link", "footnote", _read_mark)
     return parser
 
 
 def _read_mark(state: Any, silent: bool) -> bool:
-    """Read the mark of a footnote, such as [^1], or of a task at the start of a list item, [ ] or [x]."""
-    match = FOOTNOTE.match(state.src, state.pos) or (TASK.match(state.src) if state.pos == 0 else None)
+    """Read a mark without words: of a footnote, such as [^1], a field, or at the start of a task or a definition."""
+    match = FOOTNOTE.match(state.src, state.pos) or FIELD.match(state.src, state.pos)
+    if state.pos == 0:
+        match = match or TASK.match(state.src) or DEFINITION.match(state.src)
     if match is None:
         return False
     if not silent:

@@ -116,6 +116,9 @@ def test_code_and_links_stay_and_marks_are_balanced(block: str, parts: list[str]
         ("> [!NOTE]\n> a *b*\n", "a <nmt-0>b</nmt-0>", "x <nmt-0>y</nmt-0>", "> [!NOTE]\n> x *y*\n"),
         ("> [!TIP]\n>\n> a\n\n[!NOTE]", "a", "x", "> [!TIP]\n>\n> x\n\n[!NOTE]"),
         ('+++\nt = "a"\n+++\na\n', "a", "x", '+++\nt = "a"\n+++\nx\n'),
+        ("--- \nt: a\n---\t\na\n", "a", "x", "--- \nt: a\n---\t\nx\n"),
+        ("# a {#b}\n", "a <!nmt-0>", "x<!nmt-0>", "# x{#b}\n"),
+        ("a {{ b.c }} {% d %}", "a <!nmt-0> <!nmt-1>", "x<!nmt-1><!nmt-0>", "x{% d %}{{ b.c }}"),
         ("a[^b] [c]", "a<!nmt-0> [c]", "x<!nmt-0>.", "x[^b]."),
         ("- [x] a\n", "<!nmt-0>a", "<!nmt-0>1. x", "- [x] 1. x\n"),
         (
@@ -159,6 +162,44 @@ def test_footnotes_are_paragraphs_even_without_blank_lines() -> None:
     assert filled == "x[^1]\n[^1]: y\n[^2]: z\n\n    [^3]: code\n"
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        ":::note A b\n",
+        "::: a\n",
+        '!!! a "b"\n',
+        '??? a "b"\n',
+        "{% a b %}\n",
+        '{{< a b="c" >}}\n',
+        "{: .a }\n",
+        "[TOC]\n",
+    ]
+    + ["[[_TOC_]]\n", "$$ a b $$\n", "$$\na b\n\nc\n$$\n", "$$ a\nb $$\n"],
+)
+def test_lines_of_other_programs_stay_and_end_a_paragraph(block: str) -> None:
+    document = Markdown(f"a\nb\n{block}c\n", "a.md")
+    assert document.lines == ["a b", "c"]
+    assert document.fill(["x", "y"]) == f"x\n{block}y\n"
+
+
+def test_definitions_stay_beside_their_term() -> None:
+    document = Markdown("a dog\n:   b\n: c\n  d\n\n$$ a: is\nb {.\n", "a.md")
+    assert document.lines == ["a dog", "<!nmt-0>b", "<!nmt-0>c d", "b {."]
+    assert document.fill(["v", "<!nmt-0>w", "<!nmt-0>x", "y"]) == "v\n:   w\n: x\n\n$$ a: is\ny\n"
+
+
+@pytest.mark.parametrize("text", ["---\na: b\nc: d\n---", "---\na: b\n--- \n", "+++\na\n+++"])
+def test_a_file_of_front_matter_stays(text: str) -> None:
+    assert Markdown(text, "a.md").lines == []
+
+
+@pytest.mark.parametrize("note", ["[^1]: a", "!!! note"])
+def test_an_indented_paragraph_of_a_note_is_named(note: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Markdown(f"a [^1]\n\n    code\n\n{note}\n\n    b\n\nc\n\n    code\n", "a.md")
+    problem = "an indented paragraph of a note is read as code"
+    assert capsys.readouterr().err == f"warning: a.md:7: {problem}; it stays as it is\n"
+
+
 def test_text_that_stays_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     document = Markdown("---\nx: y\n---\na\0b\n\n| c \\| d | 1 |\n|---|---|\n\ne <i>\n", "a.md")
     assert "a.md:4: its marks" in (message := capsys.readouterr().err) and "a.md:6: its marks" in message
@@ -178,6 +219,11 @@ def test_text_that_stays_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         "![" * 2000,
         "<b" * 3000,
         "_a" * 3000,
+        "$$a\n" * 2000,
+        "$$a\n" + "$\n" * 2000,
+        "{{" * 3000,
+        "{%" * 3000,
+        "{#" * 3000,
     ],
 )
 def test_hostile_marks_take_little_time(text: str) -> None:
