@@ -11,8 +11,18 @@ from typing import Any
 from nmt.documents.segments import Segments, split_text
 from nmt.errors import UserError, reason
 
+# An escape that polib would write as a backslash and a letter, so that no program would find the message.
+ESCAPE = re.compile(r'(?:msg[^"\n]*)?"(?:[^\\]|\\[bfnrtv"\\])*(\\[^bfnrtv"\\])')
 CHARSET = re.compile(r"(?<=charset=)[^;\s]*")
+PLURALS = re.compile(r"nplurals=\s*(\d{1,2}\b|INTEGER)")  # msginit replaces the word of a template
 NO_CHARSET = ("", "CHARSET", "ASCII", "US-ASCII")  # xgettext writes the second one into templates
+
+
+class _Text(str):
+    """A text whose lines end at line feeds only, for polib: messages may hold U+2028."""
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        return self.split("\n")
 
 
 class Catalogue:
@@ -29,15 +39,24 @@ class Catalogue:
             fix = "install the extra: pip install 'nmt-memory-attention[po]'"
             raise UserError(f"format=po: the package polib is not installed; {fix}") from None
         try:
-            self._file = polib.pofile(f"{text}\n")  # without a line break, it could be the name of a file
+            self._file = polib.pofile(_Text(f"{text}\n"))  # without a line break, it could be the name of a file
         except (OSError, UnicodeError, ValueError) as error:
             line = re.search(r"line (\d+)", str(error))
             place = f"{name}:{line[1]}" if line else name
             raise UserError(f"{place}: not a file of gettext ({reason(error)}); see msgfmt -c {name}") from None
+        for row, message in enumerate(text.split("\n"), start=1):
+            if escape := ESCAPE.match(message):
+                fix = f"write the character itself, such as msgcat {name} > NEW does for most"
+                raise UserError(f"{name}:{row}: {escape[1]}: an escape that cannot be kept; {fix}")
         self._name_charset(name)
+        forms = PLURALS.search(self._file.metadata.get("Plural-Forms", ""))
+        self._forms = range(int(forms[1]) if forms and forms[1] != "INTEGER" else 0)
         self._messages: list[tuple[Any, list[Segments]]] = []
         for entry in self._file:
             if not entry.obsolete and not entry.msgstr and not any(entry.msgstr_plural.values()):
+                if entry.msgid_plural and forms and not self._forms:
+                    fix = f"make a catalogue of the target language, such as msginit -i {name} -l de"
+                    raise UserError(f"{name}: nplurals={forms[1]}: a template without a number of plural forms; {fix}")
                 texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
                 self._messages.append((entry, [*map(_segments, texts)]))
 
@@ -52,7 +71,7 @@ class Catalogue:
         for entry, segments in self._messages:
             texts = [part.fill([next(remaining) for _ in part.places]) for part in segments]
             if entry.msgid_plural:
-                numbers = sorted(entry.msgstr_plural) or [0]
+                numbers = sorted({*entry.msgstr_plural, *self._forms}) or [0]
                 entry.msgstr_plural = {number: texts[len(numbers) == 1 or number > 0] for number in numbers}
             else:
                 entry.msgstr = texts[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,35 @@ def test_only_messages_without_a_translation_change() -> None:
         [],
     ]
     assert Catalogue(str(after), "a.po").lines == []
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0c", "\x1c"])
+def test_lines_end_at_line_feeds_only(separator: str, tmp_path: Path) -> None:
+    polib = pytest.importorskip("polib")
+    catalogue = Catalogue(f'msgid "a{separator}b"\nmsgstr ""\n\nmsgid "c"\nmsgstr "d{separator}e"\n', "a.po")
+    (tmp_path / "b.po").write_text(catalogue.fill(["x"]), "utf-8")
+    filled = [(entry.msgid, entry.msgstr) for entry in polib.pofile(str(tmp_path / "b.po"), encoding="utf-8")]
+    assert filled == [(f"a{separator}b", "x"), ("c", f"d{separator}e")]
+
+
+@pytest.mark.parametrize("escape", ["a", "x41", "033", "?"])
+def test_escapes_that_polib_would_change_are_refused(escape: str) -> None:
+    pytest.importorskip("polib")
+    text = '# C:\\a\nmsgid ""\n"b\\\\a\\"c{}"\nmsgstr ""\n'
+    Catalogue(text.format("\\n"), "a.po")
+    with pytest.raises(UserError, match=rf"^a\.po:3: \\{re.escape(escape[0])}: an escape that cannot be kept; write "):
+        Catalogue(text.format(f"\\{escape}"), "a.po")
+
+
+def test_all_plural_forms_of_the_header_are_filled() -> None:
+    pytest.importorskip("polib")
+    header = 'msgid ""\nmsgstr "Plural-Forms: nplurals={}; plural=n;\\n"\n\n'
+    message = 'msgid "dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    filled = Catalogue(header.format(" 3") + message, "a.po").fill(["pes", "psy"])
+    assert re.findall(r"msgstr\[(\d)\] (.*)", filled) == [("0", '"pes"'), ("1", '"psy"'), ("2", '"psy"')]
+    Catalogue(f'{header.format("INTEGER")}msgid "a"\nmsgstr ""', "a.pot")
+    with pytest.raises(UserError, match=r"^a\.pot: nplurals=INTEGER: a template .*; make .* msginit -i a\.pot -l de$"):
+        Catalogue(header.format("INTEGER") + message, "a.pot")
 
 
 def test_the_only_plural_form_is_the_plural() -> None:
