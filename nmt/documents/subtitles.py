@@ -15,6 +15,8 @@ TIMES = re.compile(rf"{TIME}\s*-->{TIME}(\s.*)?")
 STYLE = re.compile(r"\{\\[^{}<>\"']*\}")  # a tag of SubStation Alpha, which players read too: {\an8} is at the top
 STYLE_TAG = re.compile(rf"<nmt-({STYLE.pattern})/>")
 WORD = re.compile(rf"(?:{MARKUP.pattern}|{STYLE.pattern}|[^ \t\r\n\f])+", re.DOTALL)
+OTHER = re.compile(r"WEBVTT\b|\[Script Info\]|\{\d+\}\{\d+\}")  # first line of WebVTT, SubStation Alpha, MicroDVD
+SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{[^{}]*\})*[-‐–—]\s*")  # before the text of each speaker
 WIDTH = 42  # characters of a line, as most broadcasters set it
 
 
@@ -35,16 +37,29 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             (row, lines[row].strip().isdecimal(), "a number of a cue, such as 1"),
             (row + 1, row + 1 < len(lines) and TIMES.fullmatch(lines[row + 1]), "times, 00:00:01,000 --> 00:00:02,500"),
         ):
+            if not is_right and at == 0 and OTHER.match(lines[at]):
+                raise UserError(
+                    f"{name}: subtitles of another format than SubRip; convert it: ffmpeg -i {name} NEW.srt"
+                )
             if not is_right:
                 shown = lines[at] if at < len(lines) else ""
                 raise UserError(f"{name}:{at + 1}: {shown!r:.80}: not part of a subtitle file; write {fix}")
         stop = next((end for end in range(row + 2, len(lines)) if _ends_cue(lines, end)), len(lines))
         parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
-        if stop > row + 2:
-            places.append(len(parts))
+        texts = list[str]()
+        for line in lines[row + 2 : stop]:
+            if texts and not (SPEAKER.match(line) and SPEAKER.match(texts[0])):
+                texts[-1] += f" {line}"
+            else:
+                texts.append(line)
+        for text in texts:
+            speaker = SPEAKER.match(text) if len(texts) > 1 else None
+            start = speaker.end() if speaker else 0
             # Subtitles have tags, but no entities.
-            cue = " ".join(" ".join(lines[row + 2 : stop]).split()).replace("&", "&amp;")
-            parts += [STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
+            cue = " ".join(text[start:].split()).replace("&", "&amp;")
+            if cue:
+                places.append(len(parts) + 1)
+            parts += [text[:start], STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
         row = stop
     return Segments(parts, places, wrap)
 

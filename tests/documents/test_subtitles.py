@@ -35,13 +35,13 @@ def test_cues_are_lines_of_html() -> None:
     assert filled == expected.replace("Yes", "Ja")
 
 
-@given(st.lists(st.lists(st.text(st.sampled_from("ab &<>;é"), min_size=1).filter(str.strip), max_size=3), max_size=4))
+@given(st.lists(st.lists(st.text(st.sampled_from("ab &<>;é–"), min_size=1).filter(str.strip), max_size=3), max_size=4))
 def test_all_words_and_times_stay(cues: list[list[str]]) -> None:
     lines = []
     for number, cue in enumerate(cues, 1):
         lines += [str(number), f"00:00:0{number},000 --> 00:00:0{number},900", *cue, ""]
     segments = split_subtitles(lines, "a.srt")
-    assert len(segments.lines) == sum(bool(cue) for cue in cues)
+    assert "–" in "".join(lines) or len(segments.lines) == sum(bool(cue) for cue in cues)
     filled = segments.fill(segments.lines)
     assert "".join(filled.split()).replace("&amp;", "&") == "".join("".join(lines).split()).replace("&amp;", "&")
     assert re.findall("^.*-->.*$", filled, re.M) == [line for line in lines if "-->" in line]
@@ -53,6 +53,21 @@ def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
     assert segments.lines == split_subtitles(FILE.splitlines(), "a.srt").lines
     filled = segments.fill(segments.lines)
     assert re.findall(r"^\d+\n.*-->.*$", filled, re.M) == re.findall(r"^\d+\n.*-->.*$", FILE, re.M)
+
+
+def test_speakers_of_a_cue_keep_their_lines() -> None:
+    times = FILE.splitlines()[:2]
+    cue = ["<i>- Two", "dogs.</i>", "– A & b"]
+    segments = split_subtitles([*times, *cue], "a.srt")
+    assert segments.lines == ["Two dogs.</i>", "A &amp; b"]
+    assert segments.fill(["Zwei Hunde.</i>", "x"]).splitlines()[2:] == ["<i>- Zwei Hunde.</i>", "– x"]
+    assert split_subtitles([*times, "A dog", "- and a cat -"], "a.srt").lines == ["A dog - and a cat -"]
+
+
+@pytest.mark.parametrize("first", ["WEBVTT", "WEBVTT - a", "[Script Info]", "{0}{25}a"])
+def test_other_formats_are_named(first: str) -> None:
+    with pytest.raises(UserError, match=r"^a\.vtt: subtitles of another .*; convert it: ffmpeg -i a\.vtt NEW\.srt$"):
+        split_subtitles([first, "", "1"], "a.vtt")
 
 
 @pytest.mark.parametrize("width", range(0, 60, 7))
