@@ -65,6 +65,8 @@ gives several output lines, best first, in the format of Moses: `input line, fro
 
 
 MEMORIES = 64  # memories loaded and translated together: one covariance matrix of 512 × 512 takes 1 MB
+FORMATS = {".md": "markdown", ".markdown": "markdown", ".srt": "srt", ".po": "po", ".pot": "po"}
+FORMATS |= dict.fromkeys((".html", ".htm", ".xhtml"), "html")
 WorkerCount = Annotated[int, AtLeast(1), AtMost(4096)]
 
 
@@ -100,6 +102,9 @@ def _require_consistent(options: Translate) -> None:
     _require_different_files(options)
     if options.format != "text":
         _require_plain_output(options)
+    form = FORMATS.get(Path(options.input or "").suffix.lower(), options.format)
+    if form != options.format:
+        print_message(f"warning: {options.input}: read with format={options.format}; its name needs format={form}")
     refuse_both(options, "memory", "input")
     if options.memory is not None and options.engine not in ("auto", "torch"):
         raise UserError(f"engine={options.engine}: stored memories need engine=torch; remove engine={options.engine}")
@@ -249,7 +254,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     """Translate a document, such as a page or subtitles. A sentence that cannot be translated stays as it is."""
     from nmt.documents.catalogue import Catalogue
     from nmt.documents.markdown import Markdown
-    from nmt.documents.segments import Segments, split_text
+    from nmt.documents.segments import Segments, require_utf8, split_text
     from nmt.documents.subtitles import split_subtitles
 
     name = options.input or STDIN
@@ -264,8 +269,11 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
     elif options.format == "srt":
         segments = split_subtitles(lines, name)
     else:
-        segments = split_text("\n".join(lines), "html")
+        require_utf8(page := "\n".join(lines), name)
+        segments = split_text(page, "html")
     sources = segments.lines
+    if lines and not sources:
+        print_message(f"warning: {name}: nothing to translate with format={options.format}; the output is a copy")
     warn = warn_of_line(name, "it stays as it is", separator=": sentence ")
     translations = translate_lines(translator, sources, search, markup=True, on_failure=warn, unit="sentence")
     texts = [best.text or source for best, source in zip(translations, sources, strict=True)]

@@ -14,7 +14,7 @@ from builders import write_lines
 from commands.processes import MAIN, finish, start
 from commands.texts import Call, Printed
 
-from nmt.commands.translate import describe_scores, translate
+from nmt.commands.translate import FORMATS, describe_scores, translate
 from nmt.errors import UserError
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
@@ -88,6 +88,24 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     notes = call(translate, f"model={model}", "format=markdown", stdin=b"# the **dog**\n\n```\na cat\n```\n").lines
     assert notes[0].startswith("# ") and notes[0] != "# the **dog**" and notes[1:] == ["", "```", "a cat", "```"]
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.MD", "a.srt", "a.pot"])
+def test_a_document_that_is_read_as_text_is_named(name: str, model: Path, files: Path, call: Call) -> None:
+    form = FORMATS[Path(name).suffix.lower()]
+    write_lines(name, [""])
+    error = call(translate, f"model={model}", f"input={name}").error
+    assert f"warning: {name}: read with format=text; its name needs format={form}\n" in error
+    assert "warning" not in call(translate, f"model={model}", f"format={form}", "input=-", stdin=b"").error
+
+
+@pytest.mark.parametrize("words", [["format=markdown"], ["format=html"], ["format=srt"]])
+def test_a_document_without_text_is_named(words: list[str], model: Path, call: Call) -> None:
+    (line,), error = call(translate, f"model={model}", *words, stdin=b"<pre>\n" if "srt" not in words[0] else b"\n")
+    assert (
+        line in ("<pre>", "")
+        and f"warning: <stdin>: nothing to translate with {words[0]}; the output is a copy" in error
+    )
 
 
 @pytest.mark.parametrize(
