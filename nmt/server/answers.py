@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.alignment.word_weights import argmax_links, display_slots, display_weights, word_weights
-from nmt.errors import UserError
+from nmt.errors import UserError, counted
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.onnx.model import OnnxModel
 from nmt.inference.translation import Translation
@@ -19,7 +19,7 @@ from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.server.reading import Refused
 
 END = "</s>"
-CUT = f"a translation was cut after {MAX_LENGTH_CEILING:,} pieces; send shorter sentences"
+CUT = f"a translation was cut after {counted(MAX_LENGTH_CEILING, 'piece')}; send shorter sentences"
 DIGITS = 4  # of a weight
 MAX_WEIGHTS = 4_000_000  # of a request; a weight takes 32 bytes of RAM
 
