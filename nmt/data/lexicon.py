@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -14,6 +15,7 @@ from nmt.data.text_files import read_lines
 from nmt.data.words import count_words, split_words
 from nmt.errors import UserError
 
+QUOTED = re.compile(r'\s*"[^\t]+"\t"[^\t]+"\s*')
 Entry = Callable[[str, str], tuple[str, str] | None]
 
 
@@ -41,15 +43,22 @@ def read_entries(path: str | Path, entry: Entry, form: str, content: Callable[[d
 @lru_cache(maxsize=2)
 def _read(path: str, changed: int | None, entry: Entry, form: str, content: Callable[[dict[str, str]], Any]) -> Any:
     targets: dict[str, str] = {}
+    separators = set(",;=|")  # of a file without tabs, where each line would be a term to keep
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
+        separators &= set(line) if "\t" not in line else set()
+        if QUOTED.fullmatch(line):
+            raise UserError(f"{path}:{number}: {line!r:.80}: quoted as in CSV; remove the quotation marks")
         source, _, target = line.partition("\t")
         sides = None if "\t" in target else entry(source, target)
         if sides is None:
             raise UserError(f"{path}:{number}: {line!r:.80}: write {form}")
         if targets.setdefault(*sides) != sides[1]:
             raise UserError(f"{path}:{number}: {line!r:.80}: has another target above; keep one of them")
+    if separators and targets:
+        fix = f"write {form}, and a tab behind a term without one"
+        raise UserError(f"{path}: each line has {min(separators)!r} and no line has a tab; {fix}")
     return content(targets)
 
 

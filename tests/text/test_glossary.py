@@ -107,6 +107,7 @@ def test_file_is_read_and_read_again_if_it_changes(tmp_path: Path) -> None:
         ("\tx", "write a source term, a tab and its target"),
         ("*\tx", "write a source term"),
         ("a\tb\tc", "write a source term"),
+        ('"big dog"\t"x"', "quoted as in CSV; remove the quotation marks"),
         ("dog\tKöter", "has another target above; keep one of them"),
         ("New - York", "has another target above; keep one of them"),
         ("u\u0308b*\tx", "has another target above; keep one of them"),
@@ -118,3 +119,16 @@ def test_wrong_lines_are_refused(line: str, problem: str, tmp_path: Path) -> Non
     with pytest.raises(UserError) as caught:
         read_glossary(file)
     assert str(caught.value).startswith(f"{file}:4: {line!r}: {problem}")
+
+
+@pytest.mark.parametrize("separator", [",", " ; ", " = ", "|"])
+def test_a_file_with_other_separators_than_tabs_is_refused(separator: str, tmp_path: Path) -> None:
+    file = tmp_path / "terms.csv"
+    file.write_text(f"dog{separator}Hund\n\nbig cat{separator}Katze\n", "utf-8")
+    with pytest.raises(
+        UserError, match=rf"terms\.csv: each line has '\{separator.strip()}' and no line has a tab; write "
+    ):
+        read_glossary(file)
+    for other in ("New York\n", "dog\tHund\n", f"big cat{separator}Katze\t\n"):
+        file.write_text(f"dog{separator}Hund\n{other}", "utf-8")
+        assert len(read_glossary(file).targets) == 2
