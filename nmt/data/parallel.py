@@ -83,6 +83,9 @@ class ParallelFiles:
                 if not os.path.isfile(file := self.folder / name):  # unlike Path.is_file, also for names of any length
                     kind = "a folder, not a file" if os.path.isdir(file) else "no such file"
                     yield f"data.{part}.{key}={file}: {kind}"
+        paths = [[os.path.realpath(self.folder / name) for name in names[key]] for key in ("src", "tgt")]
+        if paths[0] and paths[0] == paths[1]:  # one of several may be, as a text that the model learns to copy
+            yield f"data.{part}.tgt={files['tgt']}: is the source too; give the file of the translations"
         sources = len(names["src"])
         weights = files.get("weights")
         if sources != len(names["tgt"]):

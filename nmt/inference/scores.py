@@ -203,6 +203,8 @@ QUOTES = str.maketrans({**dict.fromkeys("‘’‚‛ʼ´`′", "'"), **dict.fro
 WIDE = re.compile("[\u3000\uff00-\uffef]+")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\r]")
 APOSTROPHE = re.compile(r"\s*'\s*")
+COLUMNS = re.compile(r"\A(?:[A-Z]-\d+\t)?(?:-?[\d.]+(?:e-?\d+)?\t)+|\A\d+ \|\|\| (.*?) \|\|\| .*")
+SPACED = re.compile(r"\w [.,](?:\s|$)")
 IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 
 
@@ -241,6 +243,11 @@ DIFFERENCES = (
     Difference("quotation marks (curly or straight)", lambda line: line.translate(QUOTES), "use the same marks"),
     Difference("width of characters (full or half)", _same_width, "convert both, as with uconv -x fullwidth-halfwidth"),
     Difference("invisible characters", lambda line: INVISIBLE.sub("", line), "remove them from both"),
+    Difference(
+        "columns (such as a score before a tab, or |||)",
+        lambda line: COLUMNS.sub(r"\1", line),
+        "keep the translations only, as with cut -f2-",
+    ),
     Difference("subword pieces (@@ or ▁)", _joined_pieces, "join the pieces to words"),
     Difference("word tokenization (such as don 't or @-@)", _joined_words, "detokenize both"),
     Difference("case", str.lower, IGNORE_CASE, 0.5),
@@ -289,6 +296,10 @@ def _lines(
     empty = sum(not line.strip() for line in hypotheses)
     empty -= sum(not line.strip() and not other.strip() for line, other in zip(hypotheses, expected, strict=True))
     unknown = sum("<unk>" in line or "⁇" in line for line in references)
+    spaced = [sum(map(bool, map(SPACED.search, lines))) for lines in (hypotheses, references)]
+    if abs(spaced[0] - spaced[1]) > 0.5 * count:
+        sides = f"{counted(spaced[0], 'translation')} and {counted(spaced[1], 'reference')}"
+        yield f"{sides} have a space before a full stop or comma, which TER counts; detokenize both"
     if blank:
         yield f"{blank:,} of {counted(count, 'reference')} {_are(blank)} blank; remove these lines from all files"
     if empty > 0.1 * count:
@@ -343,6 +354,22 @@ def _differences(
             )
 
 
+def _shifted(
+    hypotheses: Sequence[str], references: Sequence[str], bleu: Callable[[Sequence[str], Sequence[str]], float]
+) -> Iterator[str]:
+    """Yield that the translations belong to neighbouring lines, from the start or from the middle of the file on."""
+    half = min(SAMPLE, len(references) // 2)
+    for which, lines in (("", slice(SAMPLE)), (f"last {half:,} ", slice(-half, None))):
+        texts, others = hypotheses[lines], references[lines]
+        for where, pair in (("next", (texts[:-1], others[1:])), ("previous", (texts[1:], others[:-1]))):
+            if (score := bleu(texts, others)) < SHIFTED / 3 and (shifted := bleu(*pair)) > SHIFTED:
+                yield (
+                    f"the {which}translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
+                    f"(BLEU {score:.1f}); look for a missing or additional line before them in a file"
+                )
+                return
+
+
 def _other_files(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -351,8 +378,11 @@ def _other_files(
     tokenize: Any,
     tokenizer: str,
 ) -> Iterator[str]:
-    """Yield that the files do not belong together: exchanged sides, shifted lines, another language."""
+    """Yield that the files do not belong together: shifted lines, exchanged sides, another language."""
     if len(references) < FEW:
+        return
+    if shifted := [*_shifted(hypotheses, references, bleu)]:
+        yield from shifted
         return
     texts = hypotheses[:SAMPLE]
     others = references[:SAMPLE]
@@ -367,13 +397,6 @@ def _other_files(
             yield (
                 f"the translations resemble the sources (BLEU {like:.1f}) more than the references (BLEU {score:.1f}): "
                 "the model copies, or src= and tgt= are exchanged"
-            )
-            return
-    for where, pair in (("next", (texts[:-1], others[1:])), ("previous", (texts[1:], others[:-1]))):
-        if score < SHIFTED / 3 and (shifted := bleu(*pair)) > SHIFTED:
-            yield (
-                f"the translations fit the {where} reference (BLEU {shifted:.1f}) better than their own "
-                f"(BLEU {score:.1f}); look for a missing or additional line at the start of a file"
             )
             return
     least = 4 if tokenizer in BY_WORDS else 1  # letters: languages share short words

@@ -18,6 +18,7 @@ from nmt.text.account import Account
 from nmt.text.corpus import Corpus, write_corpus
 from nmt.text.coverage import are_exchanged, problems, splits_to_letters
 from nmt.text.duplicates import Overlap, without_duplicates
+from nmt.text.mixed_up import mixed_up
 from nmt.text.prepared_settings import (
     FIX,
     PARTS,
@@ -125,7 +126,7 @@ def piece_lines(prepared: Prepared) -> list[str]:
 
 
 def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[str]:
-    """Return a warning for each side and part that a tokenizer cannot read, with the fix.
+    """Return a warning for each side and part that a tokenizer cannot read, and for mixed-up files, with the fix.
 
     ``given`` is the setting that named the tokenizers, if they were not trained on this text, such as ``init_from=``.
     """
@@ -141,7 +142,7 @@ def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[st
                 many = f"{counts.tokens_per_word:.1f} tokens per word, almost one per letter"
                 reasons = [f"{many}; {advice}, if this is another language than it was made for"]
             warnings += [f"{part} {side}: {reason}" for reason in reasons]
-    return warnings
+    return [*warnings, *mixed_up(prepared.corpora)]
 
 
 def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:

@@ -51,7 +51,7 @@ def made(files: Path) -> Path:
 def test_output_can_be_opened_and_every_pair_is_counted(files: Path, call: Call) -> None:
     Path("a.en.gz").write_bytes(gzip.compress(Path("a.en").read_bytes()))
     lines, error = call(prepare, *TRAIN, *VALID, "data.train.src=a.en.gz", "data.max_length=40")
-    assert error == ""
+    assert error == "warning: valid: 1 of 2 pairs have an empty side; they lower its scores\n"
     assert lines[0].startswith("train: 3 of 5 pairs kept: ")
     assert set(lines[1:3]) == {"train: 1 dropped: empty source", "train: 1 dropped: longer than 40 pieces"}
     assert lines[3].startswith("valid: 2 of 2 pairs kept: ")  # only training pairs are dropped

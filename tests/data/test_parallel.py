@@ -65,6 +65,7 @@ def test_several_files_are_prepared(folder: Path, capsys: pytest.CaptureFixture[
     [
         (["data.train.tgt=a.de"], "data.train.tgt: 1 file, data.train.src has 2; give equally many"),
         (["data.train.tgt=[a.de,x.de]"], "data.train.tgt=x.de: no such file"),
+        (["data.train.tgt=[a.en,./b.en]"], "data.train.tgt=['a.en', './b.en']: is the source too; give the file"),
         (
             ["data.train.weights=[1]"],
             "data.train.weights=[1]: must be one weight per file of data.train.src, which has 2",

@@ -42,6 +42,9 @@ CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "curly": (lambda line: line.replace("'", "’").replace('"', "“"), "the same quotation marks"),
     "wide": (lambda line: line.replace("o", "\uff4f").replace(" ", "\u3000"), "the same width of characters"),
     "soft hyphens": (lambda line: line.replace("a", "a\u00ad"), "the same invisible characters"),
+    "score": (lambda line: f"-1.5e-05\t0.25\t{line}", "the same columns"),
+    "fairseq": (lambda line: f"H-12\t-0.5\t{line}", "the same columns"),
+    "Moses list": (lambda line: f"7 ||| {line} ||| -0.5", "the same columns"),
     "pieces": (lambda line: line.replace("s", "s@@ "), "the same subword pieces"),
     "SentencePiece": (lambda line: "▁" + line.replace(" ", " ▁").replace("s", "s "), "the same subword pieces"),
     "Moses": (lambda line: line.replace("'", " '").replace("-", " @-@ "), "the same word tokenization"),
@@ -95,6 +98,8 @@ def test_files_that_do_not_belong_together_are_named(capsys: pytest.CaptureFixtu
     assert "fit the next reference (BLEU" not in hints(noisy(references), references, capsys)
     assert "fit the previous reference" in hints(["x", *noisy(references)[:-1]], references, capsys)
     assert "missing or additional line" in hints(shifted, references, capsys)
+    later = [*noisy(references)[:28], *shifted[28:]]
+    assert "warning: the last 30 translations fit the next reference (BLEU" in hints(later, references, capsys)
     copied = hints(noisy(sources), references, capsys, sources=sources)
     assert "resemble the sources" in copied and "exchanged" in copied
     assert "60 of 60 references equal their source" in hints(noisy(references), sources, capsys, sources=sources)
@@ -113,6 +118,7 @@ def test_files_that_do_not_belong_together_are_named(capsys: pytest.CaptureFixtu
         (["a b c d"] * 9, ["a b <unk> d"] * 9, "9 of 9 references are cut by <unk>"),
         (["a b c"] * 9, ["a b c"] * 9, "no translation has four tokens, so BLEU"),
         (["a b c d"], ["a b c d"], "1 sentence: BLEU is meant for a test set"),
+        (["a b c d."] * 10, ["a b c d ."] * 10, "0 translations and 10 references have a space before a full stop"),
         (["a b c d"] * 10, ["a b c d"] * 7 + ["今天天气很好"] * 3, "3 of 10 references have no spaces between words"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,8 @@ def test_the_setting_reaches_the_tokenizer(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("".join(f"{line}\n" for line in [*TEXT, *FORMS]), encoding="utf-8")
-    files = ["data.train.src=a.en", "data.train.tgt=a.en"]
+    shutil.copy("a.en", "a.de")
+    files = ["data.train.src=a.en", "data.train.tgt=a.de"]
     prepare_command([*files, "tokenizer.normalisation=nfkc", "tokenizer.vocab_size=300", "output=out"])
     assert f"train: {len(FORMS)} normalised" in capsys.readouterr().out.splitlines()
     assert open_prepared(Path("out")).source.normalises

@@ -1,0 +1,93 @@
+"""Files that were mixed up give a warning, and right ones do not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from sharded import SETTINGS
+
+from nmt.data.filters import Filters
+from nmt.data.pair import Pair
+from nmt.text.prepare import prepare, reading_problems
+from nmt.text.shards import Sharding
+
+WORDS = (
+    "dog man cat runs sees big small house a the".split(),
+    "hund mann katze läuft sieht gross klein haus ein der".split(),
+)
+
+
+def pairs(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
+    """Return sentences of 6 to 30 words, and their translations word by word."""
+    generator = random.Random(seed)
+    rows = [[generator.randrange(10) for _ in range(generator.randint(6, 30))] for _ in range(count)]
+    source, target = ([" ".join(words[i] for i in row) for row in rows] for words in WORDS)
+    return source, target
+
+
+def warnings(
+    folder: Path, train: Sequence[list[str]], valid: Sequence[list[str]], *, shards: bool = False
+) -> list[str]:
+    parts = {name: [*map(Pair, *sides)] for name, sides in (("train", train), ("valid", valid))}
+    sharding = Sharding(600 if shards else 10_000)
+    return reading_problems(prepare(parts, Filters(), SETTINGS, folder, sharding=sharding))
+
+
+TRAIN, VALID = pairs(2500), pairs(120, seed=2)
+SHUFFLED = random.Random(3).sample(TRAIN[1], len(TRAIN[1]))
+SORTED = [sorted(side, key=len) for side in TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "problem"),
+    [
+        (TRAIN, VALID, None),
+        (SORTED, VALID, None),  # neighbours have one length
+        (TRAIN, pairs(3, seed=4), None),
+        (TRAIN, ([line.upper() for line in VALID[0]], VALID[1]), None),  # words that neither side has
+        (TRAIN, VALID[::-1], "valid: its source and its target seem exchanged, compared with train; exchange them "),
+        (TRAIN[::-1], VALID, "valid: its source and its target seem exchanged"),
+        (
+            TRAIN,
+            (VALID[0], VALID[0]),
+            "valid target: 100 % of its words are in the sources of train, 0 % in its targets; ",
+        ),
+        (
+            TRAIN,
+            (VALID[1], VALID[1]),
+            "valid source: 0 % of its words are in the sources of train, 100 % in its targets; ",
+        ),
+        (
+            TRAIN,
+            (VALID[0], ["", " ", *VALID[1][2:]]),
+            "valid: 2 of 120 pairs have an empty side; they lower its scores",
+        ),
+        (
+            (TRAIN[0], TRAIN[1][1:] + ["ein hund"]),
+            VALID,
+            "train: near pair 1, sources fit the targets 1 line above better ",
+        ),
+        (
+            (TRAIN[0], TRAIN[1][:1000] + ["ein", "hund", *TRAIN[1][1000:-2]]),
+            VALID,
+            "train: near pair 1,001, sources fit the targets 2 lines below better than their own (cor",
+        ),
+        (TRAIN, (VALID[0], VALID[1][1:] + ["ein hund"]), "valid: near pair 1, sources fit the targets 1 line above "),
+        ((TRAIN[0], SHUFFLED), VALID, "train: the lengths of its sources and targets are unrelated (correlation "),
+        (
+            (TRAIN[0], [line.replace(" ", "\t", 1) for line in TRAIN[1]]),
+            VALID,
+            "train: 2,500 of 2,500 pairs have a tab; ",
+        ),
+    ],
+)
+def test_mixed_up_files_are_named(
+    train: Sequence[list[str]], valid: Sequence[list[str]], problem: str | None, tmp_path: Path
+) -> None:
+    messages = [line for line in warnings(tmp_path / "a", train, valid) if "tokens" not in line]
+    assert len(messages) == (problem is not None) and all(line.startswith(problem or "") for line in messages)
+    if problem and "of 2,500" not in problem and "1,001" not in problem:  # of the first shard
+        assert warnings(tmp_path / "b", train, valid, shards=True)[-1].split(" (")[0] == messages[0].split(" (")[0]
