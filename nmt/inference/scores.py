@@ -360,7 +360,8 @@ def _shifted(
     """Yield that the translations belong to neighbouring lines, from the start or from the middle of the file on."""
     half = min(SAMPLE, len(references) // 2)
     for which, lines in (("", slice(SAMPLE)), (f"last {half:,} ", slice(-half, None))):
-        texts, others = hypotheses[lines], references[lines]
+        texts = hypotheses[lines]
+        others = references[lines]
         for where, pair in (("next", (texts[:-1], others[1:])), ("previous", (texts[1:], others[:-1]))):
             if (score := bleu(texts, others)) < SHIFTED / 3 and (shifted := bleu(*pair)) > SHIFTED:
                 yield (
