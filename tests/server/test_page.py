@@ -154,11 +154,14 @@ def test_slots_colour_the_words_of_both_sides(browser: Browser, client: Client) 
     strips = "document.querySelectorAll('.words span[style*=gradient]').length"
     [answer] = client.post("/v1/translate", q=LINE, weights=True, slots=True)[1]["translations"]
     assert browser.value(strips) == sum(len(answer["weights"][side]) for side in ("source", "target"))
-    browser.point(".slots button:nth-child(3)", click=True)
     shades = "[...document.querySelectorAll('.words.source')][0].querySelectorAll('span')"
-    alphas = browser.value(f"[...{shades}].map(word => +/[\\d.]+(?=\\))/.exec(word.style.backgroundColor)[0])")
     third = [row[2] for row in answer["slots"]["source"]]
-    assert alphas == pytest.approx([0.6 * weight / max(third) for weight in third], abs=0.01)
+    for click in (False, True):
+        browser.point(".slots button:nth-child(3)", click=click)
+        alphas = browser.value(f"[...{shades}].map(word => +/[\\d.]+(?=\\))/.exec(word.style.backgroundColor)?.[0])")
+        assert alphas == pytest.approx([0.6 * weight / max(third) for weight in third], abs=0.01)
+        browser.point("h1")
+        assert (browser.value(strips) == 0) == click  # only a click keeps the slot
     choose(browser, "#model", "1")  # Bahdanau has no slots, and memory stands beside it
     browser.wait("document.querySelector('.slots').hidden && document.querySelectorAll('.words.target').length === 2")
     choose(browser, "#second", "")
