@@ -37,22 +37,40 @@ class Details(NamedTuple):
         return self.alignments or self.weights or self.slots
 
 
-def described(translator: Translator, line: str, best: Translation, details: Details) -> dict[str, Any]:
-    """Return the best translation of a line as JSON, with an ``n_best`` list if ``details`` ask for one.
+def translation_json(translator: Translator, line: str, translation: Translation, details: Details) -> dict[str, Any]:
+    """Return a translation of a line as JSON, with an ``n_best`` list if ``details`` ask for one.
 
     Raises UserError if ``details`` ask for slots that this model does not have.
     """
-    answer = _described(translator, line, best, details)
+    answer: dict[str, Any] = {
+        "text": translation.text,
+        "score": _finite(translation.score),
+        "log_prob": _finite(translation.log_prob),
+        "confidence": translation.confidence,
+        "source_tokens": translation.source_tokens,
+        "tokens": translation.tokens,
+        "cut": translation.is_cut,
+    }
     if details.n_best > 1:
-        answer["n_best"] = [
-            _described(translator, line, translation, details)
-            for translation in (best.n_best or [best])[: details.n_best]
-        ]
+        single = details._replace(n_best=1)
+        best = (translation.n_best or [translation])[: details.n_best]
+        answer["n_best"] = [translation_json(translator, line, other, single) for other in best]
+    if translation.alignment is None:
+        return answer
+    answer["source_words"] = [*translation.source_words]
+    answer["target_words"] = [*translation.target_words]
+    answer["word_confidences"] = [_finite(confidence) for confidence in translation.word_confidences]
+    answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
+    if details.weights:
+        display = display_weights(translation, translator.change_text(line), translation.text)
+        answer["weights"] = {"source": display.source, "target": display.target, "values": _rounded(display.weights)}
+    if details.slots:
+        answer["slots"] = _slots(translator, line, translation)
     return answer
 
 
 def properties_of(translator: Translator) -> dict[str, Any]:
-    """Return the attention of a model, and the parts of an answer that it can give."""
+    """Return the name of a model's attention, and which parts of an answer the model can give."""
     attention = translator.attention
     return {
         "attention": attention.name,
@@ -67,7 +85,7 @@ def torch_problem(translator: Translator) -> str | None:
     if isinstance(translator.runtime, Ensemble):
         return "this model is an ensemble; use a single one"
     if isinstance(translator.runtime, OnnxModel):
-        return "this model runs ONNX graphs; let the operator set engine=torch"
+        return "this model runs ONNX graphs; ask the operator to set engine=torch"
     return None
 
 
@@ -92,32 +110,8 @@ def require_few_weights(texts: Sequence[str], details: Details) -> None:
     count = details.n_best * sum(len(text) ** 2 for text in texts)
     if (details.weights or details.slots) and count > MAX_WEIGHTS:
         field = "weights" if details.weights else "slots"
-        most = f"n_best times the squared characters of all texts may be at most {MAX_WEIGHTS:,}"
-        raise Refused(400, f"{field}: {count:,} are too many ({most}); send shorter texts, or remove {field}")
-
-
-def _described(translator: Translator, line: str, translation: Translation, details: Details) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "text": translation.text,
-        "score": _finite(translation.score),
-        "log_prob": _finite(translation.log_prob),
-        "confidence": translation.confidence,
-        "source_tokens": translation.source_tokens,
-        "tokens": translation.tokens,
-        "cut": translation.is_cut,
-    }
-    if translation.alignment is None:
-        return answer
-    answer["source_words"] = [*translation.source_words]
-    answer["target_words"] = [*translation.target_words]
-    answer["word_confidences"] = [_finite(confidence) for confidence in translation.word_confidences]
-    answer["links"] = [list(link) for link in sorted(argmax_links(word_weights(translation)))]
-    if details.weights:
-        display = display_weights(translation, translator.change_text(line), translation.text)
-        answer["weights"] = {"source": display.source, "target": display.target, "values": _rounded(display.weights)}
-    if details.slots:
-        answer["slots"] = _slots(translator, line, translation)
-    return answer
+        size = f"the texts are too long: n_best times the sum of their squared characters is {count:,}"
+        raise Refused(400, f"{field}: {size}, above {MAX_WEIGHTS:,}; send shorter texts, or remove {field}")
 
 
 def _slots(translator: Translator, line: str, translation: Translation) -> dict[str, Any]:

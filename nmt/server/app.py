@@ -36,7 +36,7 @@ from nmt.server.memories import Memories, StoredMemory, encode
 from nmt.server.models import Overloaded, ServedModel, Work
 from nmt.server.openapi import OWN_FIELDS, describe
 from nmt.server.page import translation_page
-from nmt.server.reading import Limits, Refused, number_of, read_fields, terms_of, text_of, texts_of, truth_of
+from nmt.server.reading import Limits, Refused, bool_of, number_of, read_fields, terms_of, text_of, texts_of
 from nmt.server.streams import EventStream
 from nmt.settings.arguments import suggestion
 
@@ -132,7 +132,7 @@ class Server:
             "/v1/translate": self.translate_in_detail,
             "/v1/score": self.score,
             "/v1/align": self.align,
-            "/v1/memories": self.remember,
+            "/v1/memories": self.store_memory,
         }
         gets = {
             "/": self.page,
@@ -147,7 +147,8 @@ class Server:
             Route(path, self.answering(handler, limited=True), methods=["POST"]) for path, handler in posts.items()
         ]
         routes += [Route(path, self.answering(handler), methods=["GET"]) for path, handler in gets.items()]
-        routes.append(Route("/v1/memories/{memory}", self.answering(self.forget, limited=True), methods=["DELETE"]))
+        drop = self.answering(self.drop_memory, limited=True)
+        routes.append(Route("/v1/memories/{memory}", drop, methods=["DELETE"]))
         cors = Middleware(CORSMiddleware, allow_origins=self.origins, allow_headers=["*"])
         return Starlette(
             routes=routes,
@@ -171,7 +172,7 @@ class Server:
         print_message(f"models: {sum(reloaded)} of {len(reloaded)} loaded again")
 
     def answering(self, handler: Handler, *, limited: bool = False) -> Handler:
-        """Return a handler whose errors are answers, and which is measured and, if ``log``, named on stderr."""
+        """Return a handler that turns exceptions into error answers, and records each request."""
 
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
@@ -197,7 +198,7 @@ class Server:
         return answer
 
     def record(self, request: Request, status: int, started: float) -> None:
-        """Count an answer, and name it on stderr if ``log``."""
+        """Count and time an answer, and log it on stderr if ``log``."""
         elapsed = time.perf_counter() - started
         path = request.scope["route"].path  # of a memory: without its id
         self.requests.labels(path, status).inc()
@@ -238,7 +239,7 @@ class Server:
         return fields
 
     async def wait_for(self, future: Future[Any], request: Request) -> Any:
-        """Return the result of a future. Raises Refused if the client leaves, or if it takes too long."""
+        """Return the result of a future. Raises Refused if the client disconnects, or if it takes too long."""
         waited = asyncio.wrap_future(future)
         end = time.monotonic() + self.timeout_s
         try:
@@ -273,7 +274,7 @@ class Server:
         try:
             shares = identify(text, sources)
         except ImportError:
-            fix = "name the source language, or let the operator install nmt-memory-attention[langid]"
+            fix = "name the source language, or ask the operator to install nmt-memory-attention[langid]"
             raise Refused(400, f"source=auto: this server cannot identify languages; {fix}") from None
         except KeyError as error:
             raise Refused(400, f"source=auto: {error.args[0]} cannot be identified; name the source language") from None
@@ -311,7 +312,7 @@ class Server:
         form = text_of(fields, "format", "text")
         if form not in ("text", "html"):
             raise Refused(400, f"format={form}: must be text or html")
-        count = number_of(fields, "alternatives", most=self.limits.max_alternatives)
+        count = number_of(fields, "alternatives", maximum=self.limits.max_alternatives)
         segments = [split_text(text, form) for text in texts]  # type: ignore[arg-type]
         model, source, detected = self.model_of(fields, lines_of(segments))
         options = self.languages.options_of(source, best=count + 1, sentences=self.languages.sentences)
@@ -339,12 +340,12 @@ class Server:
         fields = await self.fields(request)
         memory = self.memory_of(fields)
         details = Details(
-            max(1, number_of(fields, "n_best", most=self.limits.max_alternatives + 1)),
-            alignments=truth_of(fields, "alignments", default=memory is None or memory.aligned),
-            weights=truth_of(fields, "weights", default=False),
-            slots=truth_of(fields, "slots", default=False),
+            max(1, number_of(fields, "n_best", maximum=self.limits.max_alternatives + 1)),
+            alignments=bool_of(fields, "alignments", default=memory is None or memory.aligned),
+            weights=bool_of(fields, "weights"),
+            slots=bool_of(fields, "slots"),
         )
-        stream = truth_of(fields, "stream", default=False)
+        stream = bool_of(fields, "stream")
         prefix = ""
         if fields.get("prefix"):
             [prefix], _ = texts_of({"prefix": text_of(fields, "prefix")}, self.limits, "prefix")
@@ -355,9 +356,9 @@ class Server:
             if stream:
                 raise Refused(400, "stream=true: a memory is translated at once; remove stream")
             if prefix:
-                raise Refused(400, "prefix: stored memories are translated without one; remove it")
+                raise Refused(400, "prefix: stored memories are translated without one; remove prefix")
             if terms:
-                raise Refused(400, "glossary: a memory does not keep the words of its text; remove it, or send q")
+                raise Refused(400, "glossary: a memory does not keep the words of its text; remove glossary, or send q")
             answers = memory.model.call(partial(memory.translate, work=work), lines=len(memory.texts))
             return JSONResponse({"translations": await self.wait_for(answers, request)})
         texts, _ = texts_of(fields, self.limits)
@@ -368,7 +369,7 @@ class Server:
         if details.slots:
             require_slots(model.translator)
         if terms and not model.translator.attention.reads_source:
-            raise Refused(400, "glossary: the model has no attention, which places terms; remove it")
+            raise Refused(400, "glossary: the model has no attention, which places terms; remove glossary")
         if terms and prefix:
             raise Refused(400, "glossary: may change words of the prefix; remove one of them")
         if prefix:
@@ -382,12 +383,12 @@ class Server:
     def sentences_of(self, fields: Mapping[str, Any], *, prefix: str, memory: StoredMemory | None) -> bool:
         """Return whether each sentence is translated on its own. Raises Refused if that is impossible."""
         is_whole = bool(prefix) or memory is not None
-        sentences = truth_of(fields, "sentences", default=self.languages.sentences and not is_whole)
+        sentences = bool_of(fields, "sentences", default=self.languages.sentences and not is_whole)
         if sentences and not self.languages.sentences:
-            raise Refused(400, "sentences=true: this server splits no lines; let the operator set sentences=true")
+            raise Refused(400, "sentences=true: this server splits no lines; ask the operator to set sentences=true")
         if sentences and is_whole:
             field = "prefix" if prefix else "memory"
-            raise Refused(400, f"sentences=true: the {field} is of a whole text; remove one of them")
+            raise Refused(400, f"sentences=true: the {field} belongs to a whole text; remove one of them")
         return sentences
 
     async def score(self, request: Request) -> Response:
@@ -421,13 +422,13 @@ class Server:
             raise Refused(400, "translations: an ensemble only translates; name a single model")
         return list(zip(sources, targets, strict=True)), model
 
-    async def remember(self, request: Request) -> Response:
+    async def store_memory(self, request: Request) -> Response:
         """Our own /v1/memories: encode texts once, and answer later requests from their memories."""
         fields = await self.fields(request)
         if not self.memories.limit:
-            raise Refused(400, "memories: this server stores none; let the operator raise max_memories")
+            raise Refused(400, "memories: this server stores none; ask the operator to raise max_memories")
         texts, _ = texts_of(fields, self.limits)
-        aligned = truth_of(fields, "alignments", default=False)
+        aligned = bool_of(fields, "alignments")
         model, _, detected = self.model_of(fields, texts)
         encoding = partial(encode, model, texts=texts, aligned=aligned, max_bytes=self.memories.max_bytes)
         encoded = model.call(encoding, lines=len(texts))
@@ -435,13 +436,13 @@ class Server:
         answer = {"id": self.memories.add(memory), "texts": len(texts), "bytes": memory.size}
         return JSONResponse(with_detected({**answer, "minutes": self.memories.minutes}, detected))
 
-    async def forget(self, request: Request) -> Response:
+    async def drop_memory(self, request: Request) -> Response:
         await self.fields(request)
         self.memories.remove(request.path_params["memory"])
         return JSONResponse({"status": "ok"})
 
     def memory_of(self, fields: Mapping[str, Any]) -> StoredMemory | None:
-        """Return the stored memory that a request names, if it names one, instead of text, languages and model."""
+        """Return the stored memory that a request names, or None. Raises Refused if it also names a text or a model."""
         if "memory" not in fields:
             return None
         memory = self.memories.get(text_of(fields, "memory"))
@@ -467,10 +468,9 @@ class Server:
             for (source, target), of_pair in self.languages.models.items()
             for name, model in of_pair.items()
         ]
-        most = min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models))
         limits = {
             "characters": self.limits.max_characters,
-            "texts": most,
+            "texts": min(self.limits.max_texts, *(model.max_waiting for model in self.languages.all_models)),
             "n_best": self.limits.max_alternatives + 1,
             "weights": MAX_WEIGHTS,
         }
@@ -531,7 +531,7 @@ def lines_of(texts: Sequence[Segments]) -> list[str]:
 
 
 def alternatives(segments: Segments, translations: Sequence[Translation], count: int) -> list[str]:
-    """Return up to ``count`` further translations of a text: its n-th one is made of the n-th of each line."""
+    """Return up to ``count`` further translations of a text: the n-th joins the n-th translations of its lines."""
     first = segments.fill([best.text for best in translations])
     texts = [
         segments.fill(

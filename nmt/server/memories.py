@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
 from nmt.inference.translator import Translator
-from nmt.server.answers import Details, described, torch_problem
+from nmt.server.answers import Details, torch_problem, translation_json
 from nmt.server.models import ServedModel, Work
 from nmt.server.reading import Refused
 
@@ -35,7 +35,7 @@ class StoredMemory(NamedTuple):
         """Return the translations of the texts as JSON. Raises Refused if one fails."""
         from nmt.inference.memories import translate_encoded
 
-        self._require(translator)
+        self._require_same(translator)
         details = work.details or Details()
         if details.weights or details.slots:
             field = "weights" if details.weights else "slots"
@@ -55,18 +55,18 @@ class StoredMemory(NamedTuple):
             raise Refused(400, f"memory: {error}") from None
         if failures:
             raise Refused(400, f"memory: {failures[0]}")
-        return [described(translator, "", translation, details) for translation in translations]
+        return [translation_json(translator, "", translation, details) for translation in translations]
 
     def score(self, translator: Translator, targets: Sequence[str]) -> list[float]:
         """Return the log-probability of one given translation for each text."""
         from nmt.inference.memories import score_encoded
 
-        self._require(translator)
+        self._require_same(translator)
         return score_encoded(translator, self.texts, targets)
 
-    def _require(self, translator: Translator) -> None:
+    def _require_same(self, translator: Translator) -> None:
         if self.translator() is not translator:
-            raise unknown()
+            raise unknown_memory()
 
 
 class Memories:
@@ -104,7 +104,7 @@ class Memories:
         """Return a memory, and count it as used now. Raises Refused if it is not stored."""
         self.drop_expired()
         if name not in self._stored:
-            raise unknown()
+            raise unknown_memory()
         memory, _ = self._stored.pop(name)
         self._stored[name] = memory, time.monotonic()
         return memory
@@ -112,7 +112,7 @@ class Memories:
     def remove(self, name: str) -> None:
         """Drop a memory. Raises Refused if it is not stored."""
         if self._stored.pop(name, None) is None:
-            raise unknown()
+            raise unknown_memory()
 
     def drop_expired(self) -> None:
         oldest = time.monotonic() - 60 * self.minutes
@@ -120,7 +120,7 @@ class Memories:
             del self._stored[name]
 
 
-def unknown() -> Refused:
+def unknown_memory() -> Refused:
     return Refused(
         404, "memory: unknown; it expired, or the server dropped it for others or started again; store it again"
     )
@@ -129,14 +129,14 @@ def unknown() -> Refused:
 def require_room(size: int, max_bytes: int) -> None:
     """Raise Refused if a memory of ``size`` bytes cannot be stored."""
     if size > max_bytes:
-        fix = "send less text at once, or let the operator raise max_memories_mb"
+        fix = "send less text at once, or ask the operator to raise max_memories_mb"
         raise Refused(413, f"q: its memory has {size:,} bytes, more than this server stores; {fix}")
 
 
 def encode(
     model: ServedModel, translator: Translator, texts: Sequence[str], *, aligned: bool, max_bytes: int
 ) -> StoredMemory:
-    """Return the memories of these texts. Raises Refused if the model cannot hold a text, or the server all of them."""
+    """Return the memories of these texts. Raises Refused if a text is too long for the model, or all for the server."""
     if problem := torch_problem(translator):
         raise Refused(400, f"memories: {problem}")
     from nmt.inference.memories import encode_line, ram_bytes

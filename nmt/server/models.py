@@ -14,9 +14,9 @@ from nmt.inference.bulk import Failure
 from nmt.inference.translation import Translation
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
-from nmt.server.answers import Details, described
+from nmt.server.answers import Details, translation_json
 
-LINES_AT_ONCE = 64  # at most; those that wait longer fill the next batch
+LINES_AT_ONCE = 64  # maximum of a batch; further lines wait for the next one
 LINES_OF_A_REQUEST = 16  # in one batch while others wait, so that a long request does not delay the short ones
 
 Result = Translation | dict[str, Any] | Failure
@@ -40,8 +40,8 @@ class Work(NamedTuple):
 
 
 @dataclass(eq=False)
-class Request:
-    """Lines that wait for their translations, or, with ``call``, one call of the translator."""
+class WaitingRequest:
+    """Lines of a request that wait for their translations, or, with ``call``, one call of the translator."""
 
     lines: Sequence[str]
     work: Work | None = None
@@ -61,7 +61,7 @@ class ServedModel:
         self.max_waiting = max_waiting
         self.waiting = 0  # lines
         self.translated = 0  # lines since the start
-        self._requests: deque[Request] = deque()
+        self._requests: deque[WaitingRequest] = deque()
         self._changed = threading.Condition()
         self._ends = False
         self._thread = threading.Thread(target=self._run, name="translate", daemon=True)
@@ -72,16 +72,16 @@ class ServedModel:
 
         This model's thread calls ``on_results`` with those of each batch.
         """
-        return self._add(Request(lines, work=work, on_results=on_results))
+        return self._add(WaitingRequest(lines, work=work, on_results=on_results))
 
     def call(self, function: Callable[[Translator], Any], *, lines: int) -> Future[Any]:
         """Return the future result of ``function``, which counts as this number of ``lines``."""
-        return self._add(Request([""] * lines, call=function))
+        return self._add(WaitingRequest([""] * lines, call=function))
 
     def reload(self) -> bool:
-        """Load the model again, and return whether it was loaded. The old one answers requests until then.
+        """Load the model again, and return whether that succeeded. The old one answers requests until then.
 
-        A model that cannot be loaded is a message on stderr, and the old one stays.
+        If loading fails, a message on stderr gives the reason, and the old model stays.
         """
         try:
             self.translator = self._load()
@@ -97,7 +97,7 @@ class ServedModel:
             self._changed.notify()
         self._thread.join()
 
-    def _add(self, request: Request) -> Future[Any]:
+    def _add(self, request: WaitingRequest) -> Future[Any]:
         with self._changed:
             if self._ends or self.waiting + len(request.lines) > self.max_waiting:
                 raise Overloaded
@@ -114,13 +114,13 @@ class ServedModel:
                     _finish(request, request.call(self.translator))
                 else:
                     self._translate(batch)
-            except BaseException as error:  # of a library: the server goes on
+            except BaseException as error:  # such as a defect of a library: the thread must go on
                 for request, _ in batch:
                     _fail(request, error)
         for request in self._requests:
             request.future.cancel()
 
-    def _next_batch(self) -> list[tuple[Request, Sequence[str]]]:
+    def _next_batch(self) -> list[tuple[WaitingRequest, Sequence[str]]]:
         """Wait for requests, and return the next lines of some of them; an empty list ends the thread."""
         with self._changed:
             while True:
@@ -130,7 +130,7 @@ class ServedModel:
                 if batch := [*self._take()]:
                     return batch
 
-    def _take(self) -> Iterator[tuple[Request, Sequence[str]]]:
+    def _take(self) -> Iterator[tuple[WaitingRequest, Sequence[str]]]:
         """Take lines of the requests in turn, as long as they share their work with the first."""
         room = LINES_AT_ONCE
         work: Work | None = None
@@ -140,7 +140,7 @@ class ServedModel:
                 return
             self._requests.popleft()
             left = request.lines[request.taken :]
-            if request.future.done():  # also if it was cancelled
+            if request.future.done():  # failed in an earlier batch, or cancelled
                 self.waiting -= len(left)
                 continue
             shares = self._requests or request.on_results is not None
@@ -155,7 +155,7 @@ class ServedModel:
                 return
             work = request.work
 
-    def _translate(self, batch: Sequence[tuple[Request, Sequence[str]]]) -> None:
+    def _translate(self, batch: Sequence[tuple[WaitingRequest, Sequence[str]]]) -> None:
         work = batch[0][0].work
         assert work is not None
         lines = [line for _, of_request in batch for line in of_request]
@@ -189,16 +189,16 @@ def _result(translator: Translator, line: str, translation: Translation, work: W
     if work.details is None:
         return translation
     try:
-        return described(translator, line, translation, work.details)
+        return translation_json(translator, line, translation, work.details)
     except UserError as error:
         return Failure(str(error))
 
 
-def _finish(request: Request, result: Any) -> None:
+def _finish(request: WaitingRequest, result: Any) -> None:
     if request.future.set_running_or_notify_cancel():
         request.future.set_result(result)
 
 
-def _fail(request: Request, error: BaseException) -> None:
+def _fail(request: WaitingRequest, error: BaseException) -> None:
     if not request.future.done() and request.future.set_running_or_notify_cancel():
         request.future.set_exception(error)

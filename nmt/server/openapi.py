@@ -12,12 +12,12 @@ Schema = dict[str, Any]
 
 
 def _object(required: str = "", /, **properties: Schema) -> Schema:
-    """Return the schema of an object; ``required`` names its necessary properties."""
+    """Return the schema of an object; ``required`` names its required properties, with spaces between them."""
     return {"type": "object", "properties": properties, **({"required": required.split()} if required else {})}
 
 
 def _body(required: str = "", /, **properties: Schema) -> Schema:
-    """Return the schema of a request that has no other properties."""
+    """Return the schema of a request that may have these properties only."""
     return {**_object(required, **properties), "additionalProperties": False}
 
 
@@ -75,8 +75,8 @@ ERRORS = {
 }
 
 
-def _answer(about: str, schema: Schema) -> Schema:
-    return {"description": about, "content": {"application/json": {"schema": schema}}}
+def _answer(description: str, schema: Schema) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 def _responses(answer: Schema) -> Schema:
@@ -141,7 +141,7 @@ def _libretranslate(text: Schema, texts: Schema, languages: Schema, limits: Limi
         ),
         "/detect": _post("Identify the language of a text.", _object("q", q=text, api_key={}), _list(DETECTED)),
         "/languages": _get("List languages.", _list(_object(code=TEXT, name=TEXT, targets=_list(TEXT)))),
-        "/health": _get("Tell that the server runs.", _object(status=TEXT)),
+        "/health": _get("Check that the server runs.", _object(status=TEXT)),
         "/frontend/settings": _get("Settings for LibreTranslate's clients.", {"type": "object"}),
     }
 

@@ -1,4 +1,4 @@
-"""The page that the server serves: it needs no other file and no other host."""
+"""The web page of the server, which needs no other file and no other host."""
 
 from __future__ import annotations
 

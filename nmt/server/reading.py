@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, reason
 from nmt.text.glossary import combined_glossary
 
 MAX_BYTES = 4 << 20  # of a body
@@ -51,7 +51,7 @@ async def read_fields(request: Request) -> dict[str, Any]:
             return {**request.query_params, **_multipart(request.headers["content-type"], body)}
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body cannot be read: {_short(error)}; send JSON in UTF-8, or a form") from None
+        raise Refused(400, f"the body cannot be read: {reason(error)}; send JSON in UTF-8, or a form") from None
     if not isinstance(fields, dict):
         raise Refused(400, 'the body is not a JSON object; send {"q": …, "source": …, "target": …}')
     return fields
@@ -82,10 +82,6 @@ def _multipart(content_type: str, body: bytes) -> dict[str, Any]:
     return fields
 
 
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Sizes that a request may have; None: unlimited."""
@@ -96,7 +92,7 @@ class Limits:
 
 
 def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple[list[str], bool]:
-    """Return the texts in the field ``q``, and whether it is a list. Raises Refused without texts, or with too many."""
+    """Return the texts of a field, and whether it is a list. Raises Refused for no texts, and for too many or long."""
     value = fields.get(key)
     texts = [value] if isinstance(value, str) else value
     if value is None or value == "" or value == []:
@@ -113,7 +109,7 @@ def texts_of(fields: Mapping[str, Any], limits: Limits, key: str = "q") -> tuple
 
 
 def require_unicode(text: str, key: str) -> None:
-    """Raise Refused if a text has a half of a character, which JSON can spell."""
+    """Raise Refused if a text has a lone surrogate, which JSON can spell and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -160,23 +156,23 @@ def text_of(fields: Mapping[str, Any], key: str, default: str | None = None) -> 
     """Return a text field. Raises Refused if it is missing and has no default, or is not a text."""
     value = fields.get(key, default)
     if value is None or value == "":
-        raise Refused(400, f"{key}: missing")
+        raise Refused(400, f"{key}: missing; send a text")
     if not isinstance(value, str):
-        raise Refused(400, f"{key}: not a text")
+        raise Refused(400, f"{key}: not a text; send a string")
     return value
 
 
-def truth_of(fields: Mapping[str, Any], key: str, *, default: bool) -> bool:
+def bool_of(fields: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
     """Return true or false, which a form sends as text."""
     value = fields.get(key, default)
     value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
     if not isinstance(value, bool):
-        raise Refused(400, f"{key}: not true or false")
+        raise Refused(400, f"{key}: must be true or false")
     return value
 
 
-def number_of(fields: Mapping[str, Any], key: str, *, most: int) -> int:
-    """Return a whole number from 0 to ``most``, which a form sends as text; 0 if it is missing."""
+def number_of(fields: Mapping[str, Any], key: str, *, maximum: int) -> int:
+    """Return a whole number from 0 to ``maximum``, which a form sends as text; 0 if it is missing."""
     value = fields.get(key, 0)
     try:
         is_float = isinstance(value, float) and value.is_integer()  # JSON may write 2.0
@@ -184,7 +180,7 @@ def number_of(fields: Mapping[str, Any], key: str, *, most: int) -> int:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ValueError
     except ValueError:
-        raise Refused(400, f"{key}: not a whole number from 0 to {most}") from None
-    if number > most:
-        raise Refused(400, f"{key}={number}: must be at most {most}")
+        raise Refused(400, f"{key}: not a whole number from 0 to {maximum}") from None
+    if number > maximum:
+        raise Refused(400, f"{key}={number}: must be at most {maximum}")
     return number

@@ -1,4 +1,4 @@
-"""Translations as server-sent events: those of a batch are sent as soon as the batch is translated."""
+"""Translations as server-sent events, sent as soon as their batch is translated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # nginx woul
 class EventStream(StreamingResponse):
     """One event ``translation`` or ``error`` per line, each with its ``index``, and at the end the event ``done``.
 
-    An ``error`` without an index ends the stream. If the client leaves, the lines that wait are dropped.
+    An ``error`` without an index ends the stream. If the client disconnects, the lines that wait are dropped.
     """
 
     def __init__(

@@ -162,8 +162,8 @@ def test_glossary_is_refused_where_it_has_no_effect(client: Client, monkeypatch:
     status, answer = client.post("/v1/translate", q="a", prefix="x", glossary=glossary)
     assert (status, answer["error"]) == (400, "glossary: may change words of the prefix; remove one of them")
     monkeypatch.setattr(client.translator.attention, "reads_source", False)
-    status, answer = client.post("/v1/translate", q="a", glossary=glossary)
-    assert (status, answer["error"]) == (400, "glossary: the model has no attention, which places terms; remove it")
+    message = "glossary: the model has no attention, which places terms; remove glossary"
+    assert client.post("/v1/translate", q="a", glossary=glossary) == (400, {"error": message})
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,6 @@ def test_mistakes_are_named(client: Client, fields: dict[str, Any], status: int,
         (b"", "q: missing"),
         (b"{", "cannot be read"),
         (b"[1]", "not a JSON object"),
-        (b'{"q": "\xff"}', "cannot be read"),
         (b"[" * 100_000, "cannot be read"),
     ],
 )
@@ -228,14 +227,13 @@ def test_body_above_the_limit_is_refused_before_it_is_read(client: Client) -> No
         assert b" 413 " in connection.recv(100)
 
 
-@pytest.mark.parametrize("header", [b"Content-Length: %d" % (10 << 20), b"Transfer-Encoding: chunked"])
-def test_body_of_10_megabytes_is_refused_and_the_server_goes_on(client: Client, header: bytes) -> None:
+def test_body_without_a_length_is_refused_above_the_limit(client: Client) -> None:
     part = b"x" * (1 << 20)
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+        connection.sendall(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         with contextlib.suppress(ConnectionError):  # the server need not read all of it
             for _ in range(10):
-                connection.sendall(b"%x\r\n%b\r\n" % (len(part), part) if b"chunked" in header else part)
+                connection.sendall(b"%x\r\n%b\r\n" % (len(part), part))
         assert b" 413 " in connection.recv(100)
     assert client.translate("a") == "A"
 

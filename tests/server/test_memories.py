@@ -20,7 +20,7 @@ from nmt.inference.ensemble import Ensemble
 from nmt.inference.translator import Translator
 from nmt.search.options import SearchOptions
 from nmt.server import answers
-from nmt.server.answers import Details, described
+from nmt.server.answers import Details, translation_json
 from nmt.server.memories import Memories
 from nmt.server.reading import Limits, Refused
 
@@ -187,7 +187,8 @@ def test_weights_of_long_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
         for fields, status in (({"q": "a dog sees", "n_best": 1}, 200), ({"q": "a dog sees", "n_best": 2}, 400)):
             assert client.post("/v1/translate", **fields, weights=True)[0] == status
         answer = client.post("/v1/translate", q=["a dog"] * 5, slots=True)[1]
-        assert answer["error"].startswith("slots: 125 are too many (n_best times the squared characters of all texts")
+        assert answer["error"].startswith("slots: the texts are too long: n_best times the sum of")
+        assert "is 125, above 100; send shorter texts, or remove slots" in answer["error"]
         assert client.post("/v1/translate", q="a dog sees red houses")[0] == 200
 
 
@@ -196,7 +197,7 @@ def test_slots_are_those_of_the_pieces_that_were_read() -> None:
     translator = tiny_translator("MemoryAttention")
     line = "a {name} dog sees {count} cats"
     [best] = translator.translate([line], SearchOptions(keep_placeholders=True))
-    answer = described(translator, line, best, Details(alignments=True, weights=True, slots=True))
+    answer = translation_json(translator, line, best, Details(alignments=True, weights=True, slots=True))
     write, read = (np.array(answer["slots"][side]) for side in ("source", "target"))
     shares = read @ write.T
     raw = word_weights(best)

@@ -79,14 +79,14 @@ def test_a_request_may_translate_whole_lines(client: Client) -> None:
 def test_what_cannot_be_split_is_refused(client: Client) -> None:
     stored = client.post("/v1/memories", q=FIRST)[1]["id"]
     for fields, words in (
-        ({"q": FIRST, "prefix": "a"}, "sentences=true: the prefix is of a whole text; remove one of them"),
-        ({"memory": stored}, "sentences=true: the memory is of a whole text; remove one of them"),
+        ({"q": FIRST, "prefix": "a"}, "sentences=true: the prefix belongs to a whole text; remove one of them"),
+        ({"memory": stored}, "sentences=true: the memory belongs to a whole text; remove one of them"),
     ):
         assert client.post("/v1/translate", sentences=True, **fields) == (400, {"error": words})
     assert client.post("/v1/translate", memory=stored)[0] == 200
     with serving() as other:
         status, answer = other.post("/v1/translate", q="a", sentences=True)
-        assert status == 400 and answer["error"].startswith("sentences=true: this server splits no lines; let the")
+        assert status == 400 and answer["error"].startswith("sentences=true: this server splits no lines; ask the")
         assert other.translate("a. b.") == "A. B."
 
 
