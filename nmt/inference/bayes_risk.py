@@ -13,10 +13,10 @@ from nmt.inference.translation import Translation
 
 
 def by_mean_chrf(translations: Sequence[Translation]) -> list[Translation]:
-    """Return the different translations, those first whose text has the highest mean chrF against all others.
+    """Return the translations with different texts, sorted by the mean chrF of a text against all others.
 
-    Equal texts count as often as they are given, and only the best-scored one is returned. A text is compared with
-    every other, so the time is quadratic in the number of different texts.
+    A text counts as often as it occurs in ``translations``, and its first translation is returned. The time is
+    quadratic in the number of different texts.
     """
     chrf = sentence_chrf()
     counts = Counter(translation.text for translation in translations)

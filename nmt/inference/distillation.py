@@ -21,7 +21,8 @@ class Distillation:
     """Chooses the target of each pair, and counts the choices.
 
     A translation is rejected if it is empty, if its score is below ``min_score``, or if its chrF against the reference
-    is below ``min_chrf``, without case if ``lowercase`` is set. ``rejected`` says what then becomes of the pair.
+    is below ``min_chrf``, without case if ``lowercase`` is set. ``rejected`` then keeps the reference or drops the
+    pair.
     """
 
     min_score: float | None = None
@@ -29,7 +30,7 @@ class Distillation:
     rejected: Literal["reference", "drop"] = "reference"
     lowercase: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of pairs for each reason to reject their translations, and of those with that of the teacher."""
+    """Number of pairs for each reason of a rejection, and for ``TEACHER``: pairs that keep their translation."""
 
     def target(self, reference: str, line: str) -> str | None:
         """Return the target of a pair, or None if the pair is dropped.
@@ -46,7 +47,7 @@ class Distillation:
         return reference if self.rejected == "reference" else None
 
     def _reason(self, reference: str, translation: str, score: re.Match[str] | None) -> str | None:
-        """Return why a translation is rejected, or None."""
+        """Return the reason to reject a translation, or None."""
         if not translation.strip():
             return "empty translation"
         if self.min_score is not None:
@@ -70,7 +71,7 @@ class Distillation:
         return self.counts.total()
 
     def lines(self) -> Iterator[str]:
-        """Yield lines that say where the targets come from, most frequent reason to reject a translation first."""
+        """Yield a line for the translations that were kept, then one for each reason of a rejection."""
         yield f"{self.counts[TEACHER]:,} of {counted(self.total, 'pair')}: {TEACHER}"
         fate = "reference kept" if self.rejected == "reference" else "dropped"
         for reason, count in self.counts.most_common():

@@ -1,4 +1,4 @@
-"""Engines that can run a trained model: their names and files, how to load a model, the interface of a loaded one.
+"""Engines that can run a trained model: names, files, the settings to load one, the interface of a loaded model.
 
 Nothing here imports torch.
 """

@@ -99,7 +99,7 @@ def _results(
     failed: Result,
     on_failure: OnFailure | None,
 ) -> list[Result]:
-    """Return what ``convert`` makes of the row and the decoding of each pair, and ``failed`` for failures."""
+    """Return ``convert(row, decoding)`` for each pair, or ``failed`` for failures."""
     sources, targets = text_list(sources, "sources"), text_list(targets, "targets")
     if len(sources) != len(targets):
         raise ValueError(
@@ -164,9 +164,9 @@ def read_targets(trained: TrainedModel, source: Source, target: torch.Tensor) ->
 
 @torch.inference_mode()
 def slot_weights(translator: Reader, source: str | Sequence[str], target: str | Sequence[str]) -> Slots | None:
-    """Return what is written and read when the target is force-decoded; both are a text, or pieces with ``</s>``.
+    """Return the slot weights of a force-decoded target. ``source`` and ``target`` are texts, or pieces with ``</s>``.
 
-    None if each slot holds one source state: then the read weights are the alignment, and nothing else is written.
+    Returns None if each slot holds one source state: then the read weights are the alignment.
     """
     trained = translator.trained
     model = trained.model

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> Runtime:
     """Load the model of a run's folder, or of a deployment, for the engine that ``settings`` select.
 
-    Several folders are an ensemble.
-    An adapter, or a folder that holds one, needs torch. Raises UserError if the folder holds no model for this engine,
-    or if the engine does not support the other settings.
+    Several folders are an ensemble. An adapter, or a folder that holds one, needs torch. Raises UserError if the folder
+    holds no model for this engine, or if the engine does not support the other settings.
     """
     if not isinstance(folder, str | Path):
         from nmt.inference.ensemble import combine
@@ -34,7 +33,7 @@ def load(folder: str | Path | Sequence[str | Path], settings: LoadSettings) -> R
     if engine not in get_args(EngineName):
         raise UserError(f"engine={engine}: must be {' | '.join(get_args(EngineName))}")
     if settings.threads is not None and settings.threads < 1:
-        raise UserError(f"threads={settings.threads}: must be at least 1; remove it to use all cores")
+        raise UserError(f"threads={settings.threads}: must be at least 1; remove threads= to use all cores")
     if slots is not None and (engine.startswith("onnx") or is_deployment(folder)):
         raise UserError(
             f"slots={slots}: the number of slots of exported graphs is fixed; use engine=torch, "

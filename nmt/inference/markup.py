@@ -1,4 +1,4 @@
-"""Inline markup of HTML and XML: tags leave a sentence before its translation, and return around the aligned words."""
+"""Inline markup of HTML: tags are removed from a sentence before its translation, and put around the aligned words."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _text(escaped: str) -> str:
     return SPACES.sub(" ", html.unescape(escaped))
 
 
-class Mark(NamedTuple):
-    """A tag, and the index in the plain text before which it stands."""
+class Tag(NamedTuple):
+    """A tag or comment, and the index in the plain text before which it stands."""
 
     at: int
     text: str
@@ -90,15 +90,15 @@ class Mark(NamedTuple):
 
 @dataclass
 class _Element:
-    """The numbers of its first and last mark, which are equal for a single tag, and the elements within it."""
+    """An HTML element: the numbers of its start and end tag, equal for a single tag, and the elements within it."""
 
     first: int
     last: int
     inside: list[_Element] = field(default_factory=list)
 
 
-def _tree(marks: Sequence[Mark]) -> list[_Element]:
-    """Return the outer elements. A tag without a partner is single."""
+def _tree(tags: Sequence[Tag]) -> list[_Element]:
+    """Return the outermost elements. A start or end tag without its counterpart is an element without content."""
     stack = [_Element(-1, -1)]
 
     def close() -> _Element:
@@ -108,15 +108,15 @@ def _tree(marks: Sequence[Mark]) -> list[_Element]:
         element.inside = []
         return element
 
-    for number, mark in enumerate(marks):
-        opened = [marks[element.first].name for element in stack[1:]]
-        if mark.name.startswith("/") and mark.name[1:] in opened:
-            while marks[stack[-1].first].name != mark.name[1:]:
+    for number, tag in enumerate(tags):
+        opened = [tags[element.first].name for element in stack[1:]]
+        if tag.name.startswith("/") and tag.name[1:] in opened:
+            while tags[stack[-1].first].name != tag.name[1:]:
                 close()
             stack.pop().last = number
         else:
             stack[-1].inside.append(_Element(number, number))
-            if mark.name and not mark.name.startswith("/"):
+            if tag.name and not tag.name.startswith("/"):
                 stack.append(stack[-1].inside[-1])
     while len(stack) > 1:
         close()
@@ -125,9 +125,9 @@ def _tree(marks: Sequence[Mark]) -> list[_Element]:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Finds the places of marks in an aligned translation."""
+    """Finds the places of tags in an aligned translation."""
 
-    marks: Sequence[Mark]
+    tags: Sequence[Tag]
     source: str
     text: str
     units: Units
@@ -136,9 +136,9 @@ class _Placement:
     def place(
         self, elements: Sequence[_Element], low: int, high: int, around: Sequence[int]
     ) -> Iterator[tuple[int, str]]:
-        """Yield position and text of the marks of elements between the target units ``low`` and ``high``.
+        """Yield position and text of the tags of elements between the target units ``low`` and ``high``.
 
-        ``around`` are the source units of their parent. Elements do not overlap, in whatever order they now are.
+        ``around`` are the source units of their parent. Elements may change their order, but never overlap.
         """
         taken = set[int]()
         placed: list[tuple[int, bool, int, _Element, int]] = []
@@ -155,15 +155,15 @@ class _Placement:
             taken.update(range(*run))
             placed.append((run[0], True, element.first, element, run[1]))
         for element in points:
-            at = min(max(self._index(self.marks[element.first].at), low), high)
+            at = min(max(self._index(self.tags[element.first].at), low), high)
             at = max([at, *(stop for start, _, _, _, stop in placed if start < at < stop)])
             placed.append((at, False, element.first, element, at))
         for start, _, _, element, stop in sorted(placed, key=lambda item: item[:3]):
             yield from self._with_inside(element, start, stop)
 
     def _with_inside(self, element: _Element, start: int, stop: int) -> Iterator[tuple[int, str]]:
-        first = self.marks[element.first]
-        last = self.marks[element.last]
+        first = self.tags[element.first]
+        last = self.tags[element.last]
         covered = self._covered(element)
         if start == stop:
             at, before, after = self._point(first.at, start)
@@ -182,13 +182,16 @@ class _Placement:
         yield closing, last.text
 
     def _covered(self, element: _Element) -> list[int]:
-        start = self.marks[element.first].at
-        stop = self.marks[element.last].at
+        start = self.tags[element.first].at
+        stop = self.tags[element.last].at
         units = enumerate(self.units.source) if start < stop else ()
         return [i for i, unit in units if unit[0] < stop and start < unit[1]]
 
     def _run(self, inside: Sequence[bool], taken: Set[int], low: int) -> tuple[int, int]:
-        """Return the part with the most units inside minus those that are not; taken units are in no part."""
+        """Return the run of units from ``low`` with the largest number of ``inside`` units minus others.
+
+        No run contains ``taken`` units.
+        """
         best = (0, low, low)
         start, total = low, 0
         for j, is_inside in enumerate(inside, low):
@@ -201,14 +204,14 @@ class _Placement:
         return best[1], best[2]
 
     def _index(self, at: int) -> int:
-        """Return before which target unit a mark belongs that stands at this index of the source."""
+        """Return the target unit before which a tag at this index of the source belongs."""
         before = sum(start < at for start, _ in self.units.source)
         if before in (0, len(self.units.source)):
             return 0 if before == 0 else len(self.units.target)
         return insertion_index(self.links, before, before)
 
     def _point(self, at: int, index: int) -> tuple[int, str, str]:
-        """Return the position before the target unit ``index``, and spaces before and after a single mark."""
+        """Return the position before the target unit ``index``, and spaces before and after a single tag."""
         left = self.source[:at][-1:]
         right = self.source[at:][:1]
         spaced = " " if left.isspace() and (right.isspace() or not right) else ""
@@ -217,15 +220,15 @@ class _Placement:
         return (self.units.target[index][0] if self.units.target else 0), "", spaced and right
 
 
-def place_marks(translation: Translation, source: str, marks: Sequence[Mark]) -> Iterator[tuple[int, str]]:
-    """Yield position in the translation and text of each mark of ``source``, in the order of their positions.
+def place_tags(translation: Translation, source: str, tags: Sequence[Tag]) -> Iterator[tuple[int, str]]:
+    """Yield each tag of ``source`` with its position in the translation, in order of position.
 
-    An element stands around the words that are aligned to its content, or is empty beside the translation of its
-    neighbours. Elements remain within their parents.
+    An element stands around the words that are aligned to its content. If no words are, it is empty and stands beside
+    the translation of its neighbours. Elements stay within their parents.
     """
     units = aligned_units(translation, source)
-    placement = _Placement(marks=marks, source=source, text=translation.text, units=units, links=units.links())
+    placement = _Placement(tags=tags, source=source, text=translation.text, units=units, links=units.links())
     end = 0
-    for position, text in placement.place(_tree(marks), 0, len(units.target), [*range(len(units.source))]):
-        end = max(end, position)  # around one word, an inner mark may stand outside its punctuation
+    for position, text in placement.place(_tree(tags), 0, len(units.target), [*range(len(units.source))]):
+        end = max(end, position)  # around one word, an inner tag may stand outside its punctuation
         yield end, text

@@ -1,4 +1,4 @@
-"""Which pieces may follow so that a translation begins with a given text, also if that text ends within a word."""
+"""Prefixes: the pieces that may follow so that a translation begins with a given text, which may end within a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt.search.options import MAX_LENGTH_CEILING
 from nmt.text.specials import EOS, UNK
 from nmt.text.tokenizer import Tokenizer
 
-OPEN_PIECES = 3  # at most, of the last word: more ways to spell it cost time and are never likely
+OPEN_PIECES = 3  # maximum of the last word: more ways to spell it cost time and are never likely
 
 
 class PrefixReader:

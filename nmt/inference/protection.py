@@ -1,4 +1,4 @@
-"""Lines with text that their translation must contain: what the model reads, and what must stay."""
+"""Protected text of a line: replace it before the model reads the line, and write it into the translation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from nmt.data.words import WORD, PieceWords, last_words
-from nmt.inference.markup import Mark, fragment_parts, place_marks
+from nmt.inference.markup import Tag, fragment_parts, place_tags
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
@@ -66,10 +66,10 @@ class Protected:
 
 
 class Fragment(NamedTuple):
-    """A line of HTML: its tags, the elements that are not translated by their stand-ins, and its text with these."""
+    """A line of HTML: its tags, its text with a stand-in for each untranslated element, and these elements."""
 
     line: str
-    marks: Sequence[Mark]
+    tags: Sequence[Tag]
     elements: Mapping[str, str]
     protected: Protected
 
@@ -89,8 +89,8 @@ class Fragment(NamedTuple):
             return replace(translation, text=self.line.strip())
         text = ""
         end = 0
-        for position, mark in place_marks(translation, self.protected.line, self.marks):
-            text += html.escape(translation.text[end:position], quote=False) + mark
+        for position, tag in place_tags(translation, self.protected.line, self.tags):
+            text += html.escape(translation.text[end:position], quote=False) + tag
             end = position
         text += html.escape(translation.text[end:], quote=False)
         for stand_in, element in self.elements.items():
@@ -100,7 +100,7 @@ class Fragment(NamedTuple):
 
 @dataclass(frozen=True)
 class Protection:
-    """Finds the terms of a glossary and, with ``placeholders``, text that is not translated."""
+    """Finds the terms of a glossary in a line and, with ``placeholders``, the text that must not be translated."""
 
     glossary: Glossary | None
     placeholders: bool
@@ -108,30 +108,30 @@ class Protection:
     """Whether lines are HTML."""
 
     def protect(self, line: str) -> Protected | Fragment:
-        """Return a line as the model reads it, and what its translation must contain."""
+        """Return a line as the model reads it, and the text that its translation must contain."""
         if not self.markup:
             return self._protect(line)
         text = ""
-        marks = list[Mark]()
+        tags = list[Tag]()
         elements = dict[str, str]()
         unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
         for part in fragment_parts(line):
             if part.kind == "tag":
                 if not part.name and not part.text.startswith("<!") and text and not text[-1].isspace():
                     text += " "  # the image between two words
-                marks.append(Mark(len(text), part.text, part.name))
+                tags.append(Tag(len(text), part.text, part.name))
             elif part.kind == "opaque":
                 elements[stand_in := next(unused)] = part.text
                 text += stand_in
             else:
                 text += part.text
-        return Fragment(line, marks, elements, self._protect(text))
+        return Fragment(line, tags, elements, self._protect(text))
 
     def _protect(self, line: str) -> Protected:
-        """Return a line with stand-ins for placeholders, and what its translation must contain.
+        """Return a line with stand-ins for placeholders, and the text that its translation must contain.
 
-        Numbers remain: models copy them, or know their words. A line without words beside its placeholders is empty,
-        because it needs no translation.
+        Numbers stay: models copy them, or know their words. A line with placeholders only becomes empty, because it
+        needs no translation.
         """
         pattern = PLACEHOLDER if self.placeholders else ELEMENT
         changes = self.placeholders or self.markup

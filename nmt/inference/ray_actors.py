@@ -26,8 +26,8 @@ class ShardActor:
 class RayWorkers:
     """Up to ``count`` actors (``nmt.system.processes.Workers``) with ``threads`` CPUs each.
 
-    ``address`` is that of a cluster; None starts Ray on this machine. A process that uses Ray already keeps its
-    connection. Raises UserError if Ray is not installed, or if there is no cluster at the address.
+    ``address`` is that of a cluster; None starts Ray on this machine. A process that is connected to Ray keeps its
+    connection. Raises UserError if Ray is not installed, or if no cluster answers at the address.
     """
 
     def __init__(self, job: Job, count: int, *, threads: int, address: str | None) -> None:

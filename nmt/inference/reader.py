@@ -1,4 +1,4 @@
-"""Read lines as ids, and warn once about a text that the tokenizer cannot read, such as one in another script."""
+"""Turn lines into piece ids, and warn once if the tokenizer cannot read a text, such as one in another script."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER_SIDE = 0.7  # share of the tokens that the other side's tokenizer needs, i
 
 
 class Reader:
-    """Reads lines with the tokenizers of a trained model, as forced decoding and every way of translating need them."""
+    """The tokenizers of a trained model, its limits, and its checks of the text: the base class of ``Translator``."""
 
     def __init__(self, runtime: Runtime, *, check_text: bool = True) -> None:
         self.runtime = runtime
@@ -93,7 +93,8 @@ def _change_text(invisible: Invisible | None, lowercase: bool, line: str) -> str
 class TextCheck:
     """Counts the lines that a tokenizer reads, over all calls of a model, and warns at most once.
 
-    ``side`` names it in the warning. ``other`` is the tokenizer of the other side, which shows exchanged texts.
+    ``side`` names it in the warning. ``other`` is the tokenizer of the other side: if it reads the text better, the
+    texts may be exchanged.
     """
 
     def __init__(self, side: str, tokenizer: Tokenizer, other: Tokenizer) -> None:
@@ -158,8 +159,8 @@ class TextCheck:
         """Find out whether the sample is text, and whether the other side's tokenizer reads it much better.
 
         The other tokenizer must not be much larger. With two tokenizers, this takes 1 ms for 64 captions, half the time
-        in which a small model translates one. After calls of one line each, the sample is therefore judged only when it
-        has doubled, or is full.
+        in which a small model translates one. Calls may have one line each, so the sample is judged only when it has
+        doubled or is full.
         """
         lines = len(self._sample)
         if self._judged == lines or lines < min(2 * self._judged, SAMPLE):

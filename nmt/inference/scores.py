@@ -50,7 +50,7 @@ class EvaluationSettings:
 
 
 class Choice(NamedTuple):
-    """The tokenizer of BLEU, and the message that explains it; None where nobody would expect another one."""
+    """The tokenizer of BLEU, and a message with the reason of this choice, or None if it needs no explanation."""
 
     tokenizer: str
     reason: str | None = None
@@ -211,7 +211,7 @@ IGNORE_CASE = "ignore it with lowercase=true, or restore it"
 class Difference(NamedTuple):
     """How two texts can differ: ``remove`` makes lines equal that differ in nothing else.
 
-    ``least``: difference between the shares of lines that it changes, from which BLEU is computed again.
+    BLEU is computed again if the shares of lines that it changes differ by ``least`` between the texts.
     """
 
     name: str
@@ -264,9 +264,9 @@ def print_hints(
     lowercase: bool = False,
     finished: bool = True,
 ) -> None:
-    """Print why this tokenizer was chosen, and what is unusual in the texts.
+    """Print the reason for the tokenizer, and a warning for each unusual property of the texts.
 
-    ``finished``: false for a model in training, whose translations may be anything.
+    ``finished`` is false for a model in training, whose translations may be anything.
     """
     if choice.reason is not None:
         print_message(choice.reason)
@@ -289,7 +289,7 @@ def print_hints(
 def _lines(
     hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] | None, tokenize: Any
 ) -> Iterator[str]:
-    """Yield what is unusual about single lines."""
+    """Yield hints about unusual lines, such as blank ones."""
     count = len(references)
     blank = sum(not line.strip() for line in references)
     expected = references if sources is None else sources
@@ -317,7 +317,7 @@ def _are(number: int) -> str:
 
 
 def _mixed_writing(references: Sequence[str], tokenizer: str) -> Iterator[str]:
-    """Yield that a smaller part of the references has no spaces, which a tokenizer of words leaves whole."""
+    """Yield a hint if some references have no spaces between words, so that a tokenizer leaves each as one word."""
     if tokenizer not in BY_WORDS:
         return
     kinds = [writing_of([line]).kind for line in references if not line.isascii()]
@@ -336,7 +336,7 @@ def _differences(
     known: Sequence[Difference],
     bleu: Callable[[Sequence[str], Sequence[str]], float],
 ) -> Iterator[str]:
-    """Yield each of the ``known`` differences without which BLEU is higher."""
+    """Yield a hint for each of the ``known`` differences that lowers BLEU."""
     before = None
     count = len(references)
     for name, remove, fix, least in known:
@@ -379,7 +379,7 @@ def _other_files(
     tokenize: Any,
     tokenizer: str,
 ) -> Iterator[str]:
-    """Yield that the files do not belong together: shifted lines, exchanged sides, another language."""
+    """Yield hints that the files do not belong together: shifted lines, exchanged sides, another language."""
     if len(references) < FEW:
         return
     if shifted := [*_shifted(hypotheses, references, bleu)]:

@@ -1,6 +1,6 @@
-"""Sentences of a line, which a model translates one by one, and the translation of the line that they make.
+"""Split a line into sentences, which a model translates one by one, and join their translations.
 
-The package sentencex finds their ends, by rules for the language and lists of its abbreviations.
+The package sentencex finds the ends of sentences, by rules and abbreviations of the language.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Sentences(NamedTuple):
 
     @property
     def parts(self) -> list[str]:
-        """The sentences. A text with at most one is a part as it is."""
+        """The sentences. A text with at most one sentence is one part, unchanged."""
         return [self.text[start:stop] for start, stop in self.spans]
 
     def join(self, results: Sequence[Translation | Failure]) -> Translation | Failure:
-        """Return the translation of the text, from those of its sentences, or a failure if one of them has failed.
+        """Return the translation of the text, joined from those of its sentences, or the failure of a sentence.
 
-        Its n-th best translation is made of the n-th of each sentence, or of the last one of a sentence with fewer.
-        Scores and log-probabilities are sums. The alignment has a block for each sentence, and zeros between them.
+        The n-th best translation joins the n-th of each sentence, or the last one of a sentence with fewer. Scores and
+        log-probabilities are sums. The alignment has a block for each sentence, and zeros elsewhere.
         """
         if len(results) == 1:
             return results[0]
@@ -86,15 +86,15 @@ class Sentences(NamedTuple):
 
 
 def keep_whole(text: str) -> Sentences:
-    """Return a text that is not split."""
+    """Return a text as one part."""
     return Sentences(text, [(0, len(text))])
 
 
 def splitter(language: str) -> Callable[[str], Sentences]:
     """Return the function that splits a text of this language, given by a code such as ``en`` or ``pt-BR``.
 
-    A sentence does not go over a line break. A part without letters, such as ``1.``, belongs to the sentence behind it,
-    or at the end of a line to the one before. Raises UserError if sentencex is not installed.
+    A line break ends a sentence. A part without letters, such as ``1.``, belongs to the next sentence, or at the end of
+    a line to the one before. Raises UserError if sentencex is not installed.
     """
     try:
         from sentencex import segment
@@ -130,12 +130,12 @@ def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _space(before: str, after: str) -> str:
-    """Return the blank between translations of sentences without one, as Chinese has them."""
+    """Return the blank between two translations whose sources have none between them, as in Chinese."""
     return "" if not before or not after or UNSPACED.match(after) else " "
 
 
 def _size_problem(parts: Sequence[Translation]) -> str | None:
-    """Return why the alignment of these parts would take too much RAM, if it would."""
+    """Return an error message if the alignment of these parts would take too much RAM."""
     aligned = [part.alignment for part in parts if part.alignment is not None]
     rows, columns = (sum(alignment.shape[axis] for alignment in aligned) for axis in (0, 1))
     if rows * columns <= MAX_WEIGHTS:
@@ -145,9 +145,9 @@ def _size_problem(parts: Sequence[Translation]) -> str | None:
 
 
 def _join_words(text: str, starts: Sequence[int], parts: Iterable[tuple[Sequence[int], int]]) -> PieceWords:
-    """Return the word of ``text`` of each token of its parts, which begin at ``starts``.
+    """Return the word of ``text`` that each token belongs to. The parts of the text begin at ``starts``.
 
-    A part has the words of its tokens, which end before ``</s>``, and the number of its tokens.
+    A part is the words of its tokens, without that of ``</s>``, and the number of its tokens.
     """
     begins = [match.start() for match in WORD.finditer(text)]
     first = list[int]()

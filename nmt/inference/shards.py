@@ -1,7 +1,7 @@
-"""Translate a large text in shards: parts of its lines that several workers translate, and that survive a stop.
+"""Translate a large text in shards of consecutive lines, with several workers, and continue after a stop.
 
-The finished shards are kept in a folder beside the output, which is deleted when the output is complete.
-``settings.json`` says which call wrote the shards. A shard of other lines of the input counts as missing.
+The finished shards are kept in a folder beside the output, which is deleted when the output is complete. Its file
+``settings.json`` has the settings of the call that wrote them. A shard whose lines have changed counts as missing.
 """
 
 from __future__ import annotations
@@ -125,13 +125,13 @@ class TranslateShard:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return what the translation of a line depends on, as plain data."""
+        """Return everything that the translation of a line depends on, as plain data."""
         settings = self.settings
         return {
             "version": __version__,
             "model": self.fingerprint,
             **{name: getattr(settings, name) for name in ("engine", "shortlist", "slots")},
-            # A shortlist depends on the batch, and this on the number of threads.
+            # A shortlist depends on the batch, and the batch on the number of threads.
             "threads": settings.threads if settings.shortlist else None,
             "scores": self.scores,
             "alignments": self.alignments,

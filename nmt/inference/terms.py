@@ -1,7 +1,7 @@
 """Text that a translation must contain: glossary terms and placeholders.
 
-``required_texts`` is for a search that writes them. ``write_terms`` writes those that are missing into a finished
-translation, where attention says, so it works with every search and engine.
+``required_texts`` prepares them for a search that writes them. ``write_terms`` writes missing ones into a finished
+translation, at the place that attention gives, so it works with every search and engine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Edit(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The units of a source and its translation: words, or in scripts without spaces tokens."""
+    """The units of a source and its translation: words, or tokens in scripts without spaces."""
 
     source: list[tuple[int, int]]
     """Start and end of each unit."""
@@ -79,7 +79,7 @@ def aligned_units(translation: Translation, source: str) -> Units:
 
 
 def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list[tuple[int, int]], PieceWords]:
-    """Return where the units of a text start and end, and the unit of each piece."""
+    """Return the spans of the units of a text, and the unit of each piece."""
     spans = [match.span(1) for match in WORD.finditer(text)]
     if UNSPACED.search(text):
         labels, numbers = split_unspaced([text[start:stop] for start, stop in spans], pieces, words)
@@ -98,10 +98,10 @@ def _units(text: str, pieces: Sequence[str], words: Sequence[int]) -> tuple[list
 def required_texts(
     required: Sequence[Required], tokenizer: Tokenizer, change: Callable[[str], str]
 ) -> RequiredTexts | None:
-    """Return the texts for the search; None if it cannot write them.
+    """Return the texts for the search, or None if it cannot write them.
 
-    They may have too many pieces, characters that the tokenizer cannot spell, or a script without spaces, in which
-    texts are not words. ``change`` returns a text as the model writes it, such as in lower case.
+    It cannot if they have too many pieces, characters that the tokenizer cannot spell, or a script without spaces.
+    ``change`` returns a text as the model writes it, such as in lower case.
     """
     spellings = []
     for item in required:
@@ -124,39 +124,39 @@ def write_terms(translation: Translation, source: str, required: Sequence[Requir
     text = translation.text
     units = aligned_units(translation, source)
     links = units.links()
-    free = _Free(text, units.target)
+    editor = _Editor(text, units.target)
     # The longest text first: "York" must not take the end of "New York".
     for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
         columns = [i for i, (start, stop) in enumerate(units.source) if start < item.stop and item.start < stop]
         strength = units.weights[:, columns].sum(axis=1)
         aligned = [j for j, i in enumerate(links) if i in columns]
-        span = free.occurrence(item.stand_in or item.text, strength) or free.run(aligned, strength)
+        span = editor.occurrence(item.stand_in or item.text, strength) or editor.run(aligned, strength)
         if span is None:
-            at, new = free.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
-            free.change(Edit(at, at, new, columns))
+            at, new = editor.insertion(item.text, insertion_index(links, columns[0], columns[-1] + 1))
+            editor.change(Edit(at, at, new, columns))
         else:
             is_first = not any(map(str.isalnum, text[: span[0]]))
             new = item.text[0].upper() + item.text[1:] if item.capital and is_first else item.text
-            free.change(Edit(*span, new))
+            editor.change(Edit(*span, new))
     for stand_in in {item.stand_in for item in required} - {""}:
-        while span := free.occurrence(stand_in, np.zeros(len(links))):
-            free.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
-    return apply_edits(translation, units, free.edits)
+        while span := editor.occurrence(stand_in, np.zeros(len(links))):
+            editor.change(Edit(len(text[: span[0]].rstrip()), span[1], ""))
+    return apply_edits(translation, units, editor.edits)
 
 
 def lacks(text: str, required: Sequence[Required]) -> bool:
     """Return whether a translation does not have all ``required`` texts, each as often as it is required."""
-    free = _Free(text, [])
+    editor = _Editor(text, [])
     for item in sorted(required, key=lambda item: -len(item.stand_in or item.text)):
-        span = free.occurrence(item.stand_in or item.text, np.zeros(0))
+        span = editor.occurrence(item.stand_in or item.text, np.zeros(0))
         if span is None:
             return True
-        free.change(Edit(*span, ""))
+        editor.change(Edit(*span, ""))
     return False
 
 
-class _Free:
-    """A translation, its units, and the edits that its text has so far."""
+class _Editor:
+    """A translation, its units and its edits so far. Text that no edit has changed is free for further ones."""
 
     def __init__(self, text: str, units: Sequence[tuple[int, int]]) -> None:
         self.text = text
@@ -171,14 +171,15 @@ class _Free:
         self._changed[edit.start : edit.stop] = b"\1" * (edit.stop - edit.start)
         self._inserted[edit.start] |= edit.start == edit.stop
 
-    def has(self, start: int, stop: int) -> bool:
+    def is_free(self, start: int, stop: int) -> bool:
         """Return whether no edit has changed these characters."""
         return not any(self._changed[start:stop]) and not any(self._inserted[start + 1 : stop])
 
     def occurrence(self, words: str, strength: np.ndarray) -> tuple[int, int] | None:
-        """Return where ``words`` stand in the text, in any case: the strongest occurrence that is not changed."""
+        """Return the span of ``words`` in the text, in any case: the strongest occurrence that is not changed."""
         pattern = _boundary(words[0], "(?<!%s)") + re.escape(words) + _boundary(words[-1], "(?!%s)")
-        spans = [match.span() for match in re.finditer(pattern, self.text, re.IGNORECASE) if self.has(*match.span())]
+        matches = re.finditer(pattern, self.text, re.IGNORECASE)
+        spans = [match.span() for match in matches if self.is_free(*match.span())]
 
         def strongest(span: tuple[int, int]) -> float:
             first = bisect_right(self.units, span[0], key=lambda unit: unit[1])
@@ -189,10 +190,10 @@ class _Free:
 
     def run(self, aligned: Sequence[int], strength: np.ndarray) -> tuple[int, int] | None:
         """Return the neighbouring ``aligned`` units with the most strength, without punctuation at their ends."""
-        spans = {j: core for j in aligned if (core := core_span(self.text, *self.units[j])) and self.has(*core)}
+        spans = {j: core for j in aligned if (core := core_span(self.text, *self.units[j])) and self.is_free(*core)}
         runs = list[list[int]]()
         for j in spans:
-            if runs and runs[-1][-1] == j - 1 and self.has(spans[j - 1][1], spans[j][0]):
+            if runs and runs[-1][-1] == j - 1 and self.is_free(spans[j - 1][1], spans[j][0]):
                 runs[-1].append(j)
             else:
                 runs.append([j])
@@ -200,7 +201,7 @@ class _Free:
         return None if best is None else (spans[best[0]][0], spans[best[-1]][1])
 
     def insertion(self, new: str, index: int) -> tuple[int, str]:
-        """Return where to insert a text before the unit ``index``, and the text with a space."""
+        """Return the position at which to insert a text before the unit ``index``, and the text with a space."""
         while 0 < index == len(self.units) and not core_span(self.text, *self.units[index - 1]):
             index -= 1  # before the full stop
         if index == 0:
@@ -219,7 +220,7 @@ def _boundary(edge: str, lookaround: str) -> str:
 
 
 def core_span(text: str, start: int, stop: int) -> tuple[int, int] | None:
-    """Return where the first and the last letter or digit stand in a part of a text; None without any."""
+    """Return the span from the first to the last letter or digit of a part of a text; None without any."""
     inside = [at for at in range(start, stop) if text[at].isalnum()]
     return (inside[0], inside[-1] + 1) if inside else None
 
@@ -229,9 +230,9 @@ def _space(left: str, right: str) -> str:
 
 
 def insertion_index(links: Sequence[int], start: int, stop: int) -> int:
-    """Return before which target unit the translation of the source units ``start`` to ``stop`` belongs.
+    """Return the target unit before which the translation of the source units ``start`` to ``stop`` belongs.
 
-    Their nearest neighbour with a translation decides.
+    It stands beside the translation of their nearest neighbour that has one.
     """
     linked = {*links}
     for distance in range(max(start, max(links, default=0) + 1 - stop)):
@@ -243,7 +244,7 @@ def insertion_index(links: Sequence[int], start: int, stop: int) -> int:
 
 
 class _Edited:
-    """A text after edits, which are sorted and do not overlap, and where the parts of the old text are in it."""
+    """A text after edits, which are sorted and do not overlap. Maps positions of the old text to the new one."""
 
     def __init__(self, text: str, edits: Sequence[Edit]) -> None:
         self.edits = edits
@@ -264,7 +265,7 @@ class _Edited:
         return (first, last) if start < stop and first <= last else (-1, -1)
 
     def moved(self, start: int, stop: int) -> tuple[int, int]:
-        """Return where a part of the old text is in the new one. A replaced end grows or shrinks with its edit."""
+        """Return start and end in the new text of a part of the old one. If an edit changes its end, it follows."""
         # Text that is inserted before the full stop of a word is another word.
         stop = min([stop, *(edit.start for edit in self.edits if edit.source and start < edit.start < stop)])
         before = bisect_right(self.edits, start, key=lambda edit: edit.stop)

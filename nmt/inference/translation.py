@@ -68,7 +68,7 @@ class Translation:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it, or a sentence of it, reached the maximum number of pieces of any translation before its end."""
+        """Whether it, or one of its sentences, was cut at ``MAX_LENGTH_CEILING`` pieces."""
         if len(self.tokens) < MAX_LENGTH_CEILING:
             return False
         ends = [at for at, token in enumerate(self.tokens) if token == "</s>"]

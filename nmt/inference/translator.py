@@ -91,6 +91,7 @@ class Translator(Reader):
 
         Several folders are an ensemble: models of one vocabulary, whose log-probabilities are averaged. Its alignments
         are those of the first model.
+
         ``onnx`` and ``onnx-int8`` run on the CPU and need the graphs that nmt-export writes; ``auto`` selects ``onnx``
         if the folder has its graphs, as nmt-translate does, and warns about graphs that it cannot use.
         ``threads`` is the number of CPU threads; torch has one such number for the whole process. ``shortlist`` applies
@@ -396,7 +397,7 @@ class Translator(Reader):
     ) -> Translation:
         """Convert the hypotheses of one line, best first, into its translation.
 
-        Of the hypotheses that spell the same text in different pieces, the best one is kept; samples are all kept.
+        If hypotheses spell the same text in different pieces, the best one is kept; samples are all kept.
 
         ``source`` holds the line's piece ids. If it is None, the translation has no source tokens. The words of the
         source depend on the line; ``with_source_words`` adds them. Raises UserError if there are no hypotheses, because
@@ -460,7 +461,7 @@ class Translator(Reader):
         (source word, target word), a line in Pharaoh format, or a ``Links``. ``lowercase`` ignores case. By default,
         case is ignored if the model was trained on lower-cased text. ``tokenizer`` is the setting evaluation.tokenizer:
         one of sacrebleu's, by default that of the run, or one that fits the script of the references. The signatures
-        record both. What is unusual in the texts is printed on stderr.
+        record both. Warnings about unusual texts go to stderr.
         """
         from nmt.alignment.aer import AER_METHOD, alignment_error_rate
         from nmt.inference.scores import choose_tokenizer, corpus_scores, ignore_case, print_hints
@@ -499,7 +500,7 @@ class Translator(Reader):
         links: Links | Iterable[Link] | str | None = None,
         granularity: Literal["word", "piece"] = "word",
     ) -> Heatmap:
-        """Return what the model attends to when it produces ``target``, or its own translation of ``source``.
+        """Return the heatmap of a given ``target``, or of the model's own translation of ``source``.
 
         ``links`` are the gold links of this pair, which are outlined: pairs of (source word, target word) or a line in
         Pharaoh format. They need a given ``target`` and ``granularity="word"``.
@@ -567,7 +568,7 @@ def with_source_words(translation: Translation, words: PieceWords) -> Translatio
 
 
 def _checked(groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the groups as lists. Raise TypeError for a group that is one string, and for a line that is not one."""
+    """Yield the groups as lists. Raise TypeError for a group that is a string, and for a line that is not."""
     done = 0
     for number, group in enumerate(groups):
         rows = enumerate(iterable(group, f"groups[{number}]", what="lines"), done)

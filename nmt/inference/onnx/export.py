@@ -90,7 +90,7 @@ def write_export(
     """Write the graphs of ``trained`` for these engines, its tokenizers and ``about.json`` into the empty ``folder``.
 
     ``lists`` holds ``best`` and ``frequent`` of a shortlist; with them, graphs that use the shortlist are written too.
-    An attention that writes one source state after the other has no encoder graph: torch encodes instead. Raises
+    An attention that writes the source states one by one has no encoder graph: torch encodes instead. Raises
     UserError if the encoder or decoder cannot be exported.
     """
     check_exportable(trained.model)

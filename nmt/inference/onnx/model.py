@@ -65,7 +65,7 @@ class About(Properties):
     model: str
     """The fingerprint of the exported model."""
     encoder: Literal["onnx", "torch"]
-    """``torch`` if torch encodes the sources, because the attention writes one source state after the other."""
+    """``torch`` if torch encodes the sources, because the attention writes the source states one by one."""
     checksums: dict[str, int]
 
 

@@ -91,7 +91,7 @@ def _with_another_row(node: NodeProto, rank: int) -> Iterator[NodeProto]:
 
 
 def _row_constants(rank: int) -> dict[str, TensorProto]:
-    """Return how many rows to add to a tensor of this rank, and where the result is cut: start, end and axis."""
+    """Return the constants for a tensor of this rank: the rows to add, and start, end and axis of the cut after it."""
     pads = np.zeros(2 * rank, dtype=np.int64)
     pads[-2] = 1
     constants = {f"rows.pads{rank}": pads, "rows.start": [0], "rows.end": [-1], "rows.axis": [-2]}
