@@ -23,12 +23,13 @@ HELP = """nmt-align: write the word links of sentence pairs, one line per pair, 
   paste test.en test.de | nmt-align model=runs/demo > out.links
   nmt-align model=runs/demo src=train.en tgt=train.de lexicon=en-de.tsv > train.links
 
-Without src= and tgt=, reads pairs from stdin: source, a tab, translation. i-j links source word i to target word j,
-counted from 0. Each target word gets one link, to the source word with the largest weight when the model is forced to
-decode the translation. A pair with an empty side gives an empty line. A source that is too long for the model or the
-machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links.
-lexicon=FILE writes each source word, a tab and the target word that it is linked to most, at least lexicon_min_count=
-times. nmt-translate search.replace_unknown=true search.lexicon=FILE reads it."""
+Without src= and tgt=, the command reads pairs from stdin: source, a tab, translation. i-j links source word i to target
+word j, counted from 0. Each target word gets one link, to the source word with the largest weight when the model is
+forced to decode the translation. A pair with an empty side gives an empty line. A source that is too long for the model
+or the machine gives an empty line and a warning on stderr. nmt-evaluate scores the links against gold links.
+lexicon=FILE gets a line for each source word that is linked to a target word at least lexicon_min_count= times: the
+word, a tab and its most frequent target word.
+nmt-translate search.replace_unknown=true search.lexicon=FILE uses it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ def align(options: Align) -> None:
 
 @contextmanager
 def _lexicon(options: Align) -> Iterator[LinkCounts | None]:
-    """Yield the counts of links whose lexicon is written at the end; None without ``lexicon``."""
+    """Yield the counts of links, and write their lexicon at the end; yield None without ``lexicon``."""
     if options.lexicon is None:
         yield None
         return
@@ -88,7 +89,7 @@ def _lexicon(options: Align) -> Iterator[LinkCounts | None]:
 
 
 def _pair_groups(options: Align) -> Iterator[tuple[list[str], list[str]]]:
-    """Return an iterator of sources and translations in groups. Files are read at once, so that errors come first."""
+    """Return an iterator of sources and translations in groups. Files are read before it, so that errors come first."""
     if options.src is None or options.tgt is None:
         return _stdin_groups()
     from nmt.data.text_files import read_pairs

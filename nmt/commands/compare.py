@@ -47,7 +47,7 @@ SHARED = ("name", "runs", "device", "threads", "trust", "evaluation")  # setting
 EQUAL_BUDGET = "training.patience=null"
 
 
-@command(HELP, lambda arguments: arguments)  # it reads them twice: as its own settings, and as those of training
+@command(HELP, lambda arguments: arguments)  # read twice: its own settings, and those of training
 def compare(arguments: list[str]) -> None:
     """Train the runs that are missing, measure all, and write the report."""
     words = [word for word in join_options(arguments) if word not in ("-m", "--multirun")]
@@ -67,12 +67,12 @@ def compare(arguments: list[str]) -> None:
 
 
 def _group(word: str) -> str:
-    """Return the key of the setting, or the group that holds it."""
+    """Return the first part of the setting's key, such as ``attention`` for ``attention.slots=8``."""
     return key_of(word).partition(".")[0]
 
 
 class _Selection(NamedTuple):
-    """The runs to compare, and the folders of the others, which have not finished."""
+    """The runs to compare, and the folders of runs that have not finished."""
 
     runs: list[Run]
     missing: list[Path]
@@ -82,7 +82,7 @@ class _Selection(NamedTuple):
 def _given_runs(options: Compare, training: Sequence[str]) -> _Selection:
     assert options.models is not None
     if training:
-        raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove it")
+        raise UserError(f"{training[0]}: has no effect with models=, which trains nothing; remove {training[0]}")
     if any((options.folder / name).exists() for name in (CONFIG_FILE, SUMMARY_FILE)):
         raise UserError(f"name={options.name}: {options.folder} is a training run; choose another name=")
     require_own(options.folder)
@@ -119,7 +119,7 @@ def _trained_runs(options: Compare, training: Sequence[str], shared: Sequence[st
         words.append(EQUAL_BUDGET)
     jobs = read_multirun(words).jobs
     if jobs is None:
-        raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove it")
+        raise UserError("hydra/sweeper: not supported by nmt-compare, which needs fixed settings; remove hydra/sweeper")
     labels = list(dict.fromkeys(folder_label(job.folder.name) for job in jobs))
     folders = [job.folder for job in jobs]
     baselines = [folder for folder in folders if names_model(options.baseline, folder_label(folder.name), [folder])]

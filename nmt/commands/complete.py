@@ -58,11 +58,14 @@ def complete(arguments: list[str]) -> None:
         case [shell] if shell in SCRIPTS:
             print(SCRIPTS[shell].lstrip("\n"))
         case _:
-            raise UserError(f"{' '.join(arguments) or 'nmt-complete'}: no such shell; give {', '.join(SCRIPTS)}")
+            raise UserError(f"{' '.join(arguments) or 'nmt-complete'}: not a shell; give one of {', '.join(SCRIPTS)}")
 
 
 def completions(command: str, others: Sequence[str], word: str) -> list[str]:
-    """Return the settings of ``command`` that begin with ``word``; ``others`` are words that choose files of groups."""
+    """Return the settings of ``command`` that begin with ``word``.
+
+    ``others`` are the other words of the line. They may choose a file of a group, such as ``attention=luong``.
+    """
     file = config_dir() / f"{command}.yaml"
     if not file.is_file():
         return []

@@ -35,9 +35,9 @@ HELP = """nmt-distill: let a teacher translate the training text, so that a smal
   nmt-distill translations=out.txt src=train.en tgt=train.de min_chrf=30 output=distilled
                                              filter finished translations, of any program
 
-Writes train.src and train.tgt into the new folder output, and prints where their targets come from. Train on them with
-data.train.src= and data.train.tgt=, and keep your own validation and test sets. A call that is stopped continues with
-the same command: finished lines are kept in OUTPUT.shards.
+Writes train.src and train.tgt into the new folder OUTPUT, and prints where their targets come from. Train on them with
+data.train.src= and data.train.tgt=, and keep your own validation and test sets. If the command is stopped, repeat it to
+continue: finished lines are kept in OUTPUT.shards.
 Sequence-level distillation: Kim & Rush (2016)."""
 
 FILES = ("train.src", "train.tgt")
@@ -102,7 +102,7 @@ def _finished(options: Distill) -> Iterator[tuple[Pair, str]]:
 
 def _translated(options: Distill, translator: Translator, shards: ExitStack) -> Iterator[tuple[Pair, str]]:
     """Return an iterator over the pairs, each with its score, a tab and its translation, from workers."""
-    waiting = deque[list[Pair]]()  # groups whose translations are not there yet
+    waiting = deque[list[Pair]]()  # groups that are being translated
 
     def groups() -> Iterator[list[str]]:
         pairs = iterate_pairs(options.src, options.tgt)
@@ -140,7 +140,7 @@ def _write(rows: Iterator[tuple[Pair, str]], distillation: Distillation, folder:
 
 
 def _summary(distillation: Distillation, written: int, options: Distill, *, lowercase: bool) -> Iterator[str]:
-    """Yield where the targets come from, the number of pairs, and the command that trains on them."""
+    """Yield the origins of the targets, the number of pairs, and the command that trains on them."""
     yield from distillation.lines()
     if options.add_original:
         yield f"{counted(distillation.total, 'original pair')} added"

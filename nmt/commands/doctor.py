@@ -33,7 +33,7 @@ HELP = """nmt-doctor: describe this installation and machine, and say what would
   nmt-doctor
   nmt-doctor model=runs/demo                 also: which engines can run this model
 
-Send its output along when you report a problem. It names no file besides those of the model."""
+Add its output to a report of a problem. It names no file except those of the model."""
 
 PACKAGE = "nmt-memory-attention"
 LIBRARIES = ("torch", "onnxruntime", "pytorch-lightning", "sentencepiece", "numpy")
@@ -108,7 +108,7 @@ def _free(folder: str) -> float:
 
 
 def _kernels() -> Iterator[tuple[str, str]]:
-    """Describe what only torch knows: its devices, and the fast paths of the CPU."""
+    """Describe the GPUs that torch finds, and whether the fast paths of the CPU are on."""
     if installed("torch") is None:
         return
     import torch

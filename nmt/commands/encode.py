@@ -23,9 +23,9 @@ HELP = """nmt-encode: encode each line once and store its memory, to translate i
   nmt-encode model=runs/stream input=book.txt output=memories piece_length=1000
 
 A line that is too long for the model or the machine gets an empty memory and a warning on stderr. With piece_length, a
-line of any length fits. This needs a model with encoder=lstm and an attention that can be written in parts: none, abc,
-covariance, gated_covariance, general_covariance, delta, gated_delta, mesa, kernel, low_rank up to its longest source,
-memory or nested_memory with attention.position_encoding=false, or heads of these."""
+line of any length fits. This needs a model with encoder=lstm or encoder=gru, and an attention that reads the source in
+parts: none, abc, covariance, gated_covariance, general_covariance, delta, gated_delta, mesa, kernel, low_rank up to its
+longest source, memory or nested_memory with attention.position_encoding=false, or multi_head of these."""
 
 
 @dataclass(frozen=True, kw_only=True)

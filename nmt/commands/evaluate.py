@@ -46,8 +46,8 @@ prints precision, recall and AER, all between 0 and 1; the links are those that 
 With model= and at least 20 lines, the last line says how well confidence predicts the chrF of a line.
 A model that was trained on lower-cased text is scored without case: its signatures say case:lc. lowercase=false counts
 case.
-BLEU counts the tokens of evaluation.tokenizer=. By default, it is that of the model's run, or the script of the
-references chooses it: 13a for languages with spaces between words."""
+BLEU counts the tokens of evaluation.tokenizer=. By default, it is that of the model's run. If the run has none, it
+depends on the script of the references: 13a for languages with spaces between words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Evaluate(ModelOptions):
                 " or alignments=FILE"
             )
         if self.hypotheses is not None and self.src is not None:
-            raise UserError(f"src={self.src}: hypotheses={self.hypotheses} needs no source text; remove it")
+            raise UserError(f"src={self.src}: hypotheses={self.hypotheses} needs no source text; remove src=")
         if self.tgt is None:
             raise UserError("tgt=null: no references; add tgt=FILE")
 
@@ -180,7 +180,7 @@ def _score_texts(options: Evaluate) -> tuple[list[str], dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Texts:
-    """Translations, their unchanged references, how to score them, and scores of links and confidences, if any."""
+    """Translations with their references, how to score them, and the scores of links and confidences, if any."""
 
     hypotheses: list[str]
     references: list[str]
@@ -214,7 +214,7 @@ def _load_or_translate(options: Evaluate) -> _Texts:
     translator = load_model(options.model, options.load_settings(engine=options.engine, slots=options.slots))
     if golds is not None:
         require_attention(translator, f"links={options.links}")
-        _ = translator.trained  # links need torch; its errors come before the translations
+        _ = translator.trained  # links need torch: if it is missing, the error comes before the translations
     sources = [pair.source for pair in pairs]
     warn = warn_of_line(options.src, EMPTY)
     translations = translate_lines(translator, sources, options.search, on_failure=warn)

@@ -33,8 +33,8 @@ HELP = """nmt-export: write a model's ONNX graphs into its folder, so that nmt-t
   nmt-export model=runs/demo adapter=runs/b output=deployed  merges an adapter that nmt-train adapt=lora has trained
   nmt-translate model=deployed < in.txt                      needs only the packages in deployed/requirements.txt
 
-Attentions that write one source state after the other (delta, gated_delta, general_covariance with recall=true) still
-need torch to encode the source, so they have no output= folder."""
+Attentions that write the source states one by one (delta, gated_delta, general_covariance with recall=true) still need
+torch to encode the source, so output= refuses them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def export(options: Export) -> None:
 
 
 def _write(options: Export, deployment: Path | None = None) -> Path:
-    """Write the graphs into the run's folder, or all that nmt-translate needs into ``deployment``, and return where."""
+    """Write the graphs into the run's folder, or a complete ``deployment``. Return the folder that was written."""
     from nmt.inference.model_folder import model_fingerprint
 
     # Taken before loading: if the model is replaced during the export, the graphs must not count as its graphs.
@@ -107,7 +107,7 @@ def _print_files(folder: Path) -> None:
 
 
 def _shortlist(trained: TrainedModel, options: Export) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the shortlist to write: the one of the last export, a new one, or none."""
+    """Return the shortlist to write: that of the last export, a new one, or None."""
     from nmt.inference.onnx.model import stored_lists
 
     if options.shortlist is None:

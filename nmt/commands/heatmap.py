@@ -130,8 +130,8 @@ def heatmap(options: Heatmap) -> None:
 def _read(options: Heatmap) -> tuple[list[str], list[str] | None, list[Links] | None]:
     """Return the first ``limit`` sources, targets and gold links (sure and possible); None for files not given.
 
-    Source and target are read to the end, so that files of unequal length are an error whatever the limit. Links are
-    needed for these lines only.
+    Source and target are read to the end, so that files of unequal length are always an error. Links are needed for
+    the first ``limit`` lines only.
     """
     from nmt.data.text_files import read_lines, read_pairs
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def command(
     help_text: str, schema: type[Options] | Callable[[list[str]], Options]
 ) -> Callable[[Callable[[Options], None]], Command]:
-    """Return a decorator that makes a command, which takes its arguments, of a function that takes its settings.
+    """Return a decorator that turns a function of settings into a function of command-line arguments.
 
-    ``schema`` is the dataclass of the settings in the YAML file of the command, or a function that reads the arguments.
+    ``schema`` is the dataclass of the settings in the command's YAML file, or a function that reads the arguments.
     The command raises UserError for errors the user can fix.
     """
 
@@ -146,7 +146,7 @@ EMPTY = "its translation is empty"
 
 
 def warn_of_line(place: str, consequence: str, *, first: int = 0, separator: str = ":") -> Callable[[int, str], None]:
-    """Return a function of row and reason that prints a warning to stderr, such as ``on_failure``.
+    """Return a function for ``on_failure``, which gets a row and a reason, and prints a warning to stderr.
 
     ``place`` is the file of the lines, ``first`` the number of lines before them. ``separator`` stands between the file
     and the number of the line.
@@ -179,9 +179,9 @@ def translate_lines(
     markup: bool = False,
     unit: str = "line",
 ) -> list[Translation]:
-    """Translate the lines, and show progress; see ``Translator.translate``. Messages call a line a ``unit``.
+    """Translate the lines, and show progress in this ``unit``; see ``Translator.translate``.
 
-    A translation that was cut calls ``on_failure`` too.
+    ``on_failure`` is also called for translations that were cut.
     """
     progress = Progress(unit, total=lambda: len(lines))
     translations: list[Translation] = []
@@ -199,7 +199,7 @@ def translate_lines(
 
 @contextmanager
 def output_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes ``path`` when the block succeeds; if a signal stops it, say how to go on.
+    """Yield a temporary folder that becomes ``path`` when the block succeeds; if a signal stops it, print a message.
 
     Raises UserError if ``path`` exists or cannot be written.
     """

@@ -36,7 +36,7 @@ HELP = """nmt-prepare: train tokenizers and write corpora once, for any number o
   nmt-prepare … workers=8                                      write large corpora with eight processes
 
 Text files have one sentence per line, plain, .gz, .xz or .bz2. The command prints how many pairs it kept, and how many
-it dropped and why; only training pairs are filtered. A call that is killed continues with the same command.
+it dropped and why; only training pairs are filtered. If the command is killed, repeat it to continue.
 To train on the folder: nmt-train data=prepared data.folder=data/mine"""
 
 
@@ -117,7 +117,7 @@ def _prepare_into(folder: Path, options: Prepare) -> list[str]:
 
 
 def _job(options: Prepare, surveyed: Survey) -> dict[str, Any]:
-    """Return what the shards depend on: a later call may continue only with the same."""
+    """Return everything that the shards depend on. Another call continues them only if it has the same."""
     models = [options.tokenizer[key] for key in ("source_model", "target_model")]
     shared = DataSettings.shared_keys()
     return {

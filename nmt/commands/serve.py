@@ -33,7 +33,7 @@ HELP = """nmt-serve: a translation server, with a web page, LibreTranslate's int
   curl -d q='a small test .' -d source=en -d target=de http://127.0.0.1:8000/translate
 
 It needs the extra serve: pip install 'nmt-memory-attention[serve]'. /openapi.json describes all paths. SIGHUP loads the
-models again; Ctrl-C or SIGTERM finishes the requests that have arrived, and ends."""
+models again. After Ctrl-C or SIGTERM, the server finishes the requests that have arrived, and ends."""
 
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)")
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")

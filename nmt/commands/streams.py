@@ -189,7 +189,7 @@ def _keep(file: BinaryIO, path: str) -> str:
 
 
 def _is_stdout(path: str) -> bool:
-    """Return whether ``path``, such as ``/dev/stdout``, is the file of stdout: a new file would lose what it holds."""
+    """Return whether ``path``, such as ``/dev/stdout``, is the file of stdout, which a new file would replace."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or stdout is closed or replaced

@@ -85,7 +85,7 @@ def sweep(arguments: Sequence[str], train: TrainJob, *, needed: Sequence[str] = 
 
 
 def _check(multirun: Multirun, needed: Sequence[str]) -> None:
-    """Raise UserError with the problems of all jobs, as far as they are known before the sweep."""
+    """Raise UserError with the problems of all jobs that can be found before the sweep."""
     folder = multirun.folder
     if any((folder / file).is_file() for file in RUN_FILES):
         raise UserError(f"name={folder.name}: {folder} is a single run, not a sweep; choose another name=")
@@ -190,7 +190,7 @@ def _results(job: Job, train: TrainJob) -> dict[str, Any]:
 
 
 def _other_version(summary_file: Path) -> str:
-    """Return the version that has trained a finished run, as the end of a phrase; empty for the present version."""
+    """Return a phrase that names the version that trained a finished run; empty for the present version."""
     version = (read_json(summary_file).get("toolkit") or {}).get("version")
     return (
         "" if version in (None, toolkit_version()) else f", trained by version {version} (this is {toolkit_version()})"

@@ -122,7 +122,7 @@ def _require_consistent(options: Translate) -> None:
 
 
 def _require_plain_output(options: Translate) -> None:
-    """Raise UserError if settings exclude a document as the output."""
+    """Raise UserError for settings that plain text has and a document has not."""
     for name, value in (
         ("workers", options.workers),
         ("memory", options.memory),
@@ -220,7 +220,7 @@ def describe_scores(search: SearchOptions, scores: Scores = True) -> str:
         )
     if beta:
         formula += f", plus the coverage penalty (search.coverage_penalty={beta:g})"
-    return formula if search.sentences is None else f"{formula}; of a line, the sum over its sentences"
+    return formula if search.sentences is None else f"{formula}; a line has the sum over its sentences"
 
 
 def _translate_all(
@@ -281,7 +281,7 @@ def _translate_document(translator: Translator, options: Translate, write: Calla
 
 
 def _total(options: Translate) -> Callable[[], float | None]:
-    """Return the function that returns the number of lines or memories to translate, if it can be known."""
+    """Return a function that returns the number of lines or memories to translate, or None if it is unknown."""
     if options.memory is None:
         return line_counter(options.input)
     from nmt.inference.memories import memory_files

@@ -62,5 +62,5 @@ def test_bash_completes_behind_the_equals_sign(tmp_path: Path) -> None:
 def test_shells_and_errors(call: Call) -> None:
     assert "complete -o default" in "\n".join(call(complete, "bash").lines)
     for words in ([], ["tcsh"], ["words"]):
-        with pytest.raises(UserError, match="no such shell; give bash, zsh, fish$"):
+        with pytest.raises(UserError, match="not a shell; give one of bash, zsh, fish$"):
             call(complete, *words)

@@ -34,7 +34,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL device=gpu", "device=gpu: must be auto | cpu | cuda"),
         ("model=MODEL device=cuda:99", "device=cuda:99: not available"),
         ("model=nowhere output=.", ".: cannot write: Is a directory"),  # checked before the model is loaded
-        ("model=MODEL output=x alignments=x", "alignments=x: same file as output=x; choose"),
         ("model=MODEL output=x alignments=./x", "alignments=./x: same file as output=x; choose"),
         ("model=MODEL input=x output=./x", "input=x: same file as output=./x; choose"),
         ("model=MODEL input=x alignments=./x", "alignments=./x: same file as input=x; choose"),
@@ -70,7 +69,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     evaluate: [
         ("hypotheses=src tgt=tgt evaluation.tokenizer=jp", "evaluation.tokenizer=jp: unknown to sacrebleu; "),
         ("hypotheses=src tgt=tgt tokenizer=zh", "tokenizer: no such key; did you mean evaluation.tokenizer?"),
-        ("hypotheses=src", "tgt=null: no references; add tgt=FILE"),
         ("model=MODEL src=src", "tgt=null: no references; add tgt=FILE"),
         ("alignments=links", "links=null: alignments=links needs gold links; add links=FILE"),
         ("alignments=links links=outside model=MODEL", "alignments=links: model="),
@@ -83,7 +81,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("tgt=tgt hypotheses=src model=MODEL", "give only one of them"),
         ("tgt=tgt model=MODEL", "add src=FILE"),
         ("tgt=tgt hypotheses=src links=links", "AER needs alignments; replace hypotheses= by model=FOLDER"),
-        ("tgt=tgt hypotheses=src src=src", "src=src: hypotheses=src needs no source text; remove it"),
+        ("tgt=tgt hypotheses=src src=src", "src=src: hypotheses=src needs no source text; remove src="),
         ("tgt=one hypotheses=src", "src has 4 lines, one has 1 line"),
         ("tgt=one model=MODEL src=src", "src has 4 lines, one has 1 line"),
         ("tgt=nowhere hypotheses=src", "nowhere: No such file"),
@@ -101,7 +99,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("src=src tgt=tgt output=o translations=one", "src has 4 lines, one has 1 line"),
         ("src=src tgt=tgt output=o translations=tgt min_score=-1", "min_score=-1: translation 1 has no score"),
         ("src=src tgt=tgt output=o translations=tgt min_chrf=101", "min_chrf=101: must be at most 100"),
-        ("src=src tgt=tgt output=o translations=tgt min_crhf=1", "min_crhf: no such key; did you mean min_chrf?"),
         ("src=src tgt=tgt output=o model=MODEL search.n_best=2", "search.n_best=2: each pair has one target; remove"),
         ("src=src tgt=tgt output=o model=MODEL address=auto", "address=auto: belongs to a cluster; add cluster=ray"),
         ("src=src tgt=one output=o model=GRAPHS", "src has 4 lines, one has 1 line"),
@@ -112,7 +109,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
         ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
         ("model=NONE src=src tgt=tgt", "this model has no attention"),
-        ("model=MODEL source=src", "source: no such key; did you mean src?"),
     ],
     heatmap: [
         ("model=MODEL src=src", "output: must be given"),
@@ -135,7 +131,6 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     encode: [
         ("model=MODEL output=o piece_length=2", "piece_length: this model's encoder, nmt.model.encoder.LSTMEncoder, n"),
         ("model=MODEL output=o piece_length=0", "piece_length=0: must be at least 1"),
-        ("model=MODEL output=o trac=true", "trac: no such key; did you mean trace?"),
         ("model=MODEL output=o input=/nowhere/in.txt", "/nowhere/in.txt: No such file"),
         ("model=MODEL output=.", "already exists; choose another folder"),
         ("model=GRAPHS output=o", ONLY_GRAPHS),
