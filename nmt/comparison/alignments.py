@@ -1,4 +1,4 @@
-"""Alignments of the compared models: their entropy, and what each writes into its slots and reads from them."""
+"""Alignments of the compared models: their entropy, and the write and read weights of their slots."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ByLabel = dict[str, list[dict[str, Any]]]
 def measure_alignments(
     models: Sequence[Model], test: TestSet, rows: Sequence[int], store: Measurements, trust: Sequence[str]
 ) -> tuple[ByLabel, ByLabel]:
-    """Return by label the parameters and entropy of each run, and the drawn weights ``rows`` of its first run."""
-    facts: ByLabel = {}
+    """Return, by label, the parameters and entropy of each run, and the weights of ``rows`` for its first run."""
+    measured: ByLabel = {}
     drawn: ByLabel = {}
     text = fingerprint([*test.sources, *test.references])
     split = test.golds is None
@@ -34,20 +34,20 @@ def measure_alignments(
         for run in runs:
             load = cache(partial(load_translator, run, trust))  # a model is loaded when it is first needed, and once
             key = {"kind": "alignments", "model": run.fingerprint, "text": text}
-            facts.setdefault(label, []).append(store.measure(key, partial(_facts, load, run, test)))
+            measured.setdefault(label, []).append(store.measure(key, partial(_entropy, load, run, test)))
             for row in rows if run is runs[0] else ():
                 pair = test.sources[row], test.references[row]
                 key = {"kind": "example", "model": run.fingerprint, "text": fingerprint([*pair, str(split)])}
                 drawn.setdefault(label, []).append(store.measure(key, partial(_example, load, *pair, split=split)))
-    return facts, drawn
+    return measured, drawn
 
 
 def load_translator(run: Run, trust: Sequence[str]) -> Translator:
     return Translator(load_folder(run.folder, trust=trust))
 
 
-def _facts(load: Callable[[], Translator], run: Run, test: TestSet) -> dict[str, Any]:
-    """Return parameters, and the mean entropy over all target pieces of the force-decoded references."""
+def _entropy(load: Callable[[], Translator], run: Run, test: TestSet) -> dict[str, Any]:
+    """Return the number of parameters, and the mean entropy over all target pieces of the force-decoded references."""
     translator = load()
     parameters = sum(weight.numel() for weight in translator.trained.model.parameters())
     if not translator.attention.reads_source:
@@ -66,9 +66,9 @@ def _facts(load: Callable[[], Translator], run: Run, test: TestSet) -> dict[str,
 
 
 def _example(load: Callable[[], Translator], source: str, reference: str, *, split: bool) -> dict[str, Any]:
-    """Return the weights of a pair between words, and what is written and read; without attention, no weights.
+    """Return the word weights of a pair, and its write and read weights. They are None without attention.
 
-    ``split``: words of scripts without spaces are split into pieces; gold links count whole words.
+    With ``split``, words of scripts without spaces are split into pieces. Gold links need whole words.
     """
     translator = load()
     empty: dict[str, Any] = {"weights": None, "write": None, "read": None}

@@ -46,17 +46,14 @@ class Panel(NamedTuple):
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Save ``path`` with the suffixes .png, .svg and .pdf; return that of the PNG."""
+    """Save the figure as ``path`` with the suffixes .png, .svg and .pdf. Return the path of the PNG."""
     for suffix in (".svg", ".pdf", ".png"):
         save_file(figure, path.with_suffix(suffix))
     return path.with_suffix(".png")
 
 
 def styles_of(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return colour and line style of each model, the same in all figures.
-
-    Line styles help readers who do not see the colours.
-    """
+    """Return the colour and line style of each model. Line styles help readers who cannot distinguish the colours."""
     from matplotlib import colormaps
 
     palette = colormaps["tab10" if len(labels) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
@@ -162,7 +159,8 @@ def _finish(axes: Axes, x: str, y: str) -> None:
 def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
     """Draw heatmaps beside each other, at most ``columns`` in a line.
 
-    Panels of weights between 0 and 1 have one scale, and all others of one quantity another. One scale has one bar.
+    Panels of one quantity share a scale if their weights lie between 0 and 1, and another scale otherwise. If all
+    panels share one scale, the figure has one bar.
     """
     count = min(columns, len(panels))
     lines = -(-len(panels) // count)
@@ -201,7 +199,10 @@ def draw_heatmaps(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
 
 
 def _label_panel(axes: Axes, panel: Panel, pitch: float | None = None) -> list[float]:
-    """Label cells of ``pitch`` points, or of their present size. Return the size of cells and labels in points."""
+    """Label the cells, which are ``pitch`` points wide and high, or as large as they are now.
+
+    Returns the size of cells and labels in points.
+    """
     box = axes.get_window_extent()
     points = POINTS / axes.figure.dpi
     rows, columns = panel.weights.shape[:2]

@@ -1,4 +1,4 @@
-"""Measures of translations and alignments, their spread over runs, their significance, and their storage."""
+"""Measures of translations and alignments: values, deviation over runs, significance, and storage."""
 
 from __future__ import annotations
 
@@ -77,8 +77,7 @@ class Column(NamedTuple):
 def alignment_entropies(weights: np.ndarray) -> np.ndarray:
     """Return the entropy in nats of each row of |weights| (T, S), normalised over the source.
 
-    0 means that a target piece looks at one source piece, log S that it looks at all S alike. Rows of zeros, which look
-    at nothing, are dropped.
+    0 means that a target piece reads one source piece, log S that it reads all S equally. Rows of zeros are dropped.
     """
     shares = normalise_rows(weights.astype(np.float64))
     shares = shares[shares.any(axis=1)]

@@ -1,4 +1,4 @@
-"""The settings of a comparison, and its runs: those whose stored settings differ in their seed only are one model."""
+"""The settings of a comparison, and its runs: runs whose settings differ only in their seed are one model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class TestSet(NamedTuple):
 
     @property
     def tokenizer_key(self) -> dict[str, str]:
-        """The part of a measurement's key; empty for the default, so that earlier measurements count."""
+        """The tokenizer as part of a measurement's key; empty for the default, to match keys of earlier versions."""
         return {} if self.tokenizer == DEFAULT else {"tokenizer": self.tokenizer}
 
 
@@ -136,24 +136,25 @@ def _job_number(job: Path) -> int:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a finished run. Raises UserError, which names the folder, where it is not one."""
+    """Read a finished run. Raises UserError, which names the folder, if it is not one."""
     place = f"models={folder}"
+    omit = "remove it from models="
     if not folder.is_dir():
         raise UserError(f"{place}: no such folder; name folders that nmt-train has finished, such as runs/demo")
     config = read_yaml(folder / CONFIG_FILE, place)
     try:
         summary = read_json(folder / SUMMARY_FILE)
     except FileNotFoundError:
-        raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or remove it") from None
+        raise UserError(f"{place}: has not finished; resume it with nmt-train resume=true, or {omit}") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"{place}: {SUMMARY_FILE} cannot be read ({error}); train it again, or remove it") from None
+        raise UserError(f"{place}: {SUMMARY_FILE} cannot be read ({error}); train it again, or {omit}") from None
     if not isinstance(summary, dict) or not isinstance(summary.get("test"), dict):
-        raise UserError(f"{place}: was trained without a test set; train it with one, or remove it")
+        raise UserError(f"{place}: was trained without a test set; train it with one, or {omit}")
     for file, tree, types in ((CONFIG_FILE, config, CONFIG_TYPES), (SUMMARY_FILE, summary, SUMMARY_TYPES)):
         for key, kind in types.items():
             value = value_at(tree, key)
             if value is not MISSING and not isinstance(value, kind):
-                raise UserError(f"{place}: {file} is damaged ({key}={value!r:.40}); train it again, or remove it")
+                raise UserError(f"{place}: {file} is damaged ({key}={value!r:.40}); train it again, or {omit}")
     for name in (SOURCES, REFERENCES, TRANSLATIONS, *([] if has_adapter(folder) else [MODEL_FILE])):
         if not (folder / name).is_file():
             raise UserError(f"{place}: has no {name}; name a folder that nmt-train has finished")
@@ -176,7 +177,7 @@ def read_test_set(runs: Sequence[Run], tokenizer: str | None = None) -> TestSet:
             raise UserError(f"models={run.folder}: {lines} of {counted(len(text[0]), 'source')}; train it again")
     sources, references = texts[0]
     if not sources:
-        raise UserError(f"models={runs[0].folder}: its test set is empty; train with another, or remove it")
+        raise UserError(f"models={runs[0].folder}: its test set is empty; train with another one")
     files = [run.folder / GOLD_LINKS for run in runs if (run.folder / GOLD_LINKS).is_file()]
     pairs = [*zip(sources, references, strict=True)]
     golds = [parse_links(list(read_lines(file, allow_empty=True)), str(file), sentences=pairs) for file in files]

@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Headings of the columns, and the cells of each row, of which the first is the label of its model."""
+    """A table of the report. The first cell of each row is the label of its model."""
 
     heading: str
     columns: list[str]
@@ -69,7 +69,7 @@ class Subheading(NamedTuple):
 
 
 Block = str | Table | Picture | Subheading | list[tuple[str, str]]
-"""A part of a section: a paragraph, …, or a list of names and texts. All texts are plain, not HTML."""
+"""A part of a section: a paragraph, a table, a picture, a heading, or a list of names and texts. No text is HTML."""
 
 
 def comparison_page(title: str, sections: Sequence[tuple[str, Sequence[Block]]]) -> str:
@@ -121,7 +121,10 @@ def table_of(
     baseline: str,
     best: Mapping[str, str] | None = None,
 ) -> Table:
-    """Return the table of the ``columns`` that have values. With the ``best`` models by metric come the tests."""
+    """Return the table of the ``columns`` that have values.
+
+    ``best`` is the best model of each metric. With it, metrics get a column for their tests.
+    """
     headings = ["model", "n"]
     lines = [[Cell(row.label), Cell(str(len(row.runs)))] for row in rows]
     for column in columns:

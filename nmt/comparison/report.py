@@ -67,8 +67,8 @@ def write_report(options: Compare, runs: Sequence[Run], missing: Sequence[Path],
     translated = [(bucket, bucket.rows(lengths)) for bucket in buckets]
     timed = [(bucket, group) for bucket in buckets if (group := bucket.rows(lengths[: options.sentences]))]
     examples = spread_rows(lengths, options.examples, longest=LONGEST_EXAMPLE)
-    facts, drawn = measure_alignments(models, test, examples, store, options.trust)
-    rows = [quality_row(model, baseline, test, facts[model.label], translated, store) for model in models]
+    measured, drawn = measure_alignments(models, test, examples, store, options.trust)
+    rows = [quality_row(model, baseline, test, measured[model.label], translated, store) for model in models]
     timing = Timing(options, test, [group for _, group in timed], conditions)
     speed, failures = measure_speed(models, timing, store)
     for row in rows:
@@ -100,7 +100,7 @@ def write_report(options: Compare, runs: Sequence[Run], missing: Sequence[Path],
 
 
 def _conditions(options: Compare) -> dict[str, Any]:
-    """Return toolkit, versions and machine; a measurement of other conditions is another measurement."""
+    """Return toolkit, versions and machine. They are part of the keys of timings."""
     import torch
 
     from nmt.training.provenance import provenance
@@ -125,7 +125,7 @@ def _source_lengths(run: Run, test: TestSet, options: Compare, store: Measuremen
 
 
 def _tables(rows: Sequence[Row], best: Mapping[str, str], baseline: str, options: Compare) -> list[Table]:
-    """Return quality, training, and a table for each engine: a table of all engines would be too wide."""
+    """Return a table of quality, one of training, and one for each engine: for all engines it would be too wide."""
     tables = [
         table_of("Quality", rows, SCORES, baseline=baseline, best=best),
         table_of("Size and training", rows, [*SIZES, *TRAINING], baseline=baseline),

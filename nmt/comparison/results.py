@@ -1,4 +1,4 @@
-"""The numbers of a comparison: one row per model, each value with its spread, and ``results.csv``."""
+"""The numbers of a comparison: one row per model, with the values of all its runs, and ``results.csv``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Row:
 
 
 class Point(NamedTuple):
-    """A way to translate: milliseconds per sentence and BLEU on the timed sentences."""
+    """A model with an engine and a beam size: milliseconds per sentence and BLEU on the timed sentences."""
 
     label: str
     engine: str
@@ -109,19 +109,19 @@ def quality_row(
     model: Model,
     baseline: Model,
     test: TestSet,
-    facts: Sequence[Mapping[str, Any]],
+    alignments: Sequence[Mapping[str, Any]],
     buckets: Sequence[tuple[Bucket, Sequence[int]]],
     store: Measurements,
 ) -> Row:
-    """Return the row of a model, without its speed."""
+    """Return the row of a model, without its speed. ``alignments`` has parameters and entropy of each run."""
     values: dict[str, list[float]] = {}
     tests: dict[str, list[Difference]] = {}
-    for index, (run, fact) in enumerate(zip(model.runs, facts, strict=True)):
+    for index, (run, aligned) in enumerate(zip(model.runs, alignments, strict=True)):
         key = {**_text_key("text", test, run), "buckets": [rows for _, rows in buckets]}
         measured = {
             **store.measure(key, partial(_text_measures, run, test, buckets)),
-            "parameters": fact["parameters"],
-            "entropy": fact["entropy"],
+            "parameters": aligned["parameters"],
+            "entropy": aligned["entropy"],
             "aer": run.summary["test"].get("aer"),
             "train_tokens_per_s": run.summary.get("tokens_per_s"),
             "train_seconds": run.summary.get("seconds"),
@@ -137,7 +137,7 @@ def quality_row(
 
 
 def _differences(run: Run, other: Run, test: TestSet, store: Measurements) -> dict[str, Difference]:
-    """Return how much better a run is than another, by metric."""
+    """Return the difference of a run from another, by metric."""
     key = {**_text_key("bootstrap", test, run, other), "samples": SAMPLES}
     action = partial(paired_bootstrap, other.translations, run.translations, test.references, tokenizer=test.tokenizer)
     return {metric: Difference(*difference) for metric, difference in store.measure(key, action).items()}
@@ -158,7 +158,7 @@ def best_models(rows: Sequence[Row], test: TestSet, store: Measurements) -> dict
 
 
 def _tests(row: Row, other: Row, metric: str, test: TestSet, store: Measurements) -> list[Difference]:
-    """Return the differences of the runs of a row from those of another. Those from the baseline are known."""
+    """Return the differences of the runs of a row from those of another. The row may already have them."""
     if not row.tests and other.tests:
         return [Difference(-difference.delta, difference.p) for difference in other.tests[metric]]
     pairs = [(run, _paired_run(run, other.runs, index)) for index, run in enumerate(row.runs)]
@@ -187,7 +187,7 @@ def _text_measures(run: Run, test: TestSet, buckets: Sequence[tuple[Bucket, Sequ
 
 
 def _paired_run(run: Run, others: Sequence[Run], index: int) -> Run:
-    """Return the other model's run with the same seed, or else the one at the same place, or else its first."""
+    """Return the other model's run with the same seed, or else the one at the same index, or else its first."""
     same = [other for other in others if other.config.get("seed") == run.config.get("seed")]
     return (same or others[index : index + 1] or others)[0]
 

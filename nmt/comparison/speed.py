@@ -1,4 +1,4 @@
-"""Decoding speed and memory of several models, measured in turns: model after model, round after round."""
+"""Decoding speed and RAM of several models, which are measured in turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Timing(NamedTuple):
 def measure_speed(
     models: Sequence[Model], timing: Timing, store: Measurements
 ) -> tuple[dict[tuple[str, str], list[dict[str, Any]]], dict[tuple[str, str], str]]:
-    """Return the measurements of each (label, engine), one for each round, and why engines cannot run some models.
+    """Return the measurements of each (label, engine), one per round, and the error of each that cannot run.
 
     The first run of each model is measured. Every second round takes the models in the opposite order.
     """
@@ -90,7 +90,7 @@ def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path
     print_message(progress)
     search = _search(run)
     if search.get("coverage_penalty") and 1 in options.beams:
-        search["coverage_penalty"] = 0.0  # greedy search has none, and all beam sizes shall do the same work
+        search["coverage_penalty"] = 0.0  # greedy search has none, and all beam sizes must do the same work
     result = run_worker(
         {
             "model": str(place),
@@ -111,7 +111,7 @@ def _measure(run: Run, engine: str, timing: Timing, export: Callable[[Run], Path
 
 
 def run_worker(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the worker reports. Raises UserError if it fails."""
+    """Return the result of a worker process. Raises UserError if it fails."""
     # -P: no modules from the current folder. The path: a package that trust= names may lie anywhere.
     command = [sys.executable, "-P", "-m", "nmt.comparison.worker"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

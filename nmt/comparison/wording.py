@@ -30,7 +30,7 @@ def summarise(rows: Sequence[Row], baseline: str, sentences: int, missing: Seque
 
 
 def describe_budget(rows: Sequence[Row]) -> str:
-    """Return the number of updates of the models, and how they differ."""
+    """Return a sentence with the number of updates of the models, or with the difference between them."""
     by_seed = [{run.config.get("seed"): count_updates(run) for run in row.runs} for row in rows]
     known = all(count is not None for seeds in by_seed for count in seeds.values())
     updates = {row.label: sorted({int(value) for value in row.values.get("updates", [])}) for row in rows}
@@ -57,7 +57,7 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple[str, str]]:
-    """Return how each number of the report was measured."""
+    """Return an explanation of each number of the report."""
     cores = "all cores" if options.threads is None else counted(options.threads, "thread")
     signatures = corpus_scores([""], [""], tokenizer=tokenizer).signatures
     return [
@@ -72,9 +72,9 @@ def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple
         (
             "vs baseline (p)",
             f"Mean difference from the baseline, and sacrebleu's paired bootstrap test with {SAMPLES:,} samples: one "
-            "p-value per run, against the baseline's run with the same seed, or else at the same place. * marks runs "
-            "that all differ in the same direction with p < 0.05. If two models have other seeds, this mean is not the "
-            "difference of their mean scores.",
+            "p-value per run, against the baseline's run with the same seed, or else at the same position. * means "
+            "that all runs differ in the same direction with p < 0.05. If the models have different seeds, this mean "
+            "is not the difference of their mean scores.",
         ),
         ("AER", "Links of the force-decoded references against the gold links; lower is better."),
         (
@@ -99,7 +99,7 @@ def explain_measures(options: Compare, timed: int, tokenizer: str) -> list[tuple
         ),
         (
             "peak memory",
-            "Largest resident main memory of the process that loads the model and does this; one new process for each.",
+            "Peak RAM of the process that loads the model and translates. Each measurement has a new process.",
         ),
         ("source length", "Pieces of the baseline's tokenizer, with the end of sentence; buckets of about equal size."),
     ]

@@ -21,7 +21,7 @@ from nmt.system.machine import peak_memory_mb
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # end silently: the parent process explains
+        signal.signal(number, signal.SIG_DFL)  # end silently: the parent process prints the message
     Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     from nmt.errors import UserError
 
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process once ``parent`` has ended, even by SIGKILL, instead of measuring for nobody."""
+    """End this process once ``parent`` has ended, even by SIGKILL."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -47,7 +47,6 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     from nmt.inference.translator import Translator
     from nmt.search.options import SearchOptions
 
-    started = time.perf_counter()
     translator = Translator.load(
         job["model"], engine=job["engine"], device=job["device"], threads=job["threads"], trust=job["trust"]
     )
@@ -62,7 +61,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
             texts.append(translator.texts(group, options, on_failure=lambda row, reason: None))
             seconds.append(time.perf_counter() - before)
         beams[str(size)] = {"seconds": seconds, "texts": texts}
-    return {"beams": beams, "memory_mb": peak_memory_mb(), "total_s": time.perf_counter() - started}
+    return {"beams": beams, "memory_mb": peak_memory_mb()}
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ class NoPairs(UserError):
 class Account:
     """Counts of the pairs that were kept, and of those dropped for each reason; lengths in pieces.
 
-    ``source`` and ``target`` say how the tokenizers read all pairs, also those that were dropped. ``in_train`` and
-    ``sources_in_train`` count the pairs, and the sources, of a validation or test part that the training part has too.
+    ``source`` and ``target`` count all pairs, also those that were dropped. ``in_train`` and ``sources_in_train`` are
+    the pairs and sources of a validation or test part that also occur in the training part.
     """
 
     kept: int = 0

@@ -84,9 +84,8 @@ class Plan(Protocol):
 class EpochBatches(Sampler[list[int]]):
     """The batches of one rank in one epoch, as lists of corpus rows: every ``world_size``-th one from ``rank`` on.
 
-    The first ``skip`` batches of the rank are left out, but its length counts them. ``before`` are batches that the
-    length counts too, although they belong to no plan: those of an epoch that starts again. ``limit`` is the largest
-    length; at least one batch remains.
+    The first ``skip`` batches of the rank are left out, but its length counts them. Its length also counts ``before``
+    batches that belong to no plan: those of an epoch that starts again. ``limit`` is the maximum length, at least 1.
     """
 
     def __init__(

@@ -109,7 +109,7 @@ def _encodable(text: str) -> str:
 class Corpus:
     """The sentence pairs of one Arrow file. Piece ids are never copied.
 
-    A file of up to 1 GB is read into memory, so that nothing that happens to the file later matters. A larger one is
+    A file of up to 1 GB is read into memory, so later changes of the file have no effect. A larger one is
     memory-mapped: if it is shortened while it is in use, the system ends the process with SIGBUS.
     """
 
@@ -254,7 +254,7 @@ def corpus_errors(path: Path) -> Iterator[None]:
 
 
 def open_arrow(path: Path, *, mapped: bool) -> Any:
-    """Return the Arrow reader of a corpus file whose columns and format version are right."""
+    """Return the Arrow reader of a corpus file. Raises ValueError or UserError for other columns or versions."""
     name = os.fsencode(path)  # as text, pyarrow accepts UTF-8 names only
     reader = pa.ipc.open_file(pa.memory_map(name) if mapped else pa.OSFile(name).read_buffer())
     metadata = reader.schema.metadata or {}

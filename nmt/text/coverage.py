@@ -37,7 +37,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 class Mark(NamedTuple):
-    """A mark that another tool left in a text, the piece of a tokenizer that knows it, and the fix."""
+    """A mark that another tool left in a text, the piece of tokenizers that were trained on such text, and the fix."""
 
     text: str
     piece: str
@@ -58,8 +58,8 @@ MARKS = (
 class Coverage:
     """Counts of a text as a tokenizer reads it. ``unknown`` tokens are ``<unk>`` or one byte of a character.
 
-    ``words`` are divided by whitespace, and ``characters`` are those without one space between two words.
-    ``unknown_words`` hold a letter or mark without a piece, and ``unknown_letters`` counts these. Emoji, digits and
+    ``words`` are separated by whitespace. ``characters`` leaves out one space between two words. ``unknown_words`` have
+    a letter or mark without a piece, and ``unknown_letters`` counts these letters and marks. Emoji, digits and
     punctuation do not count, because a text can be read without them.
     """
 
@@ -132,12 +132,6 @@ class Coverage:
         long = self.characters >= MIN_CHARACTERS
         return enough and self.unknown_share > UNUSUAL and (long or mostly)
 
-    @property
-    def is_split_to_letters(self) -> bool:
-        """Whether a text with spaces has about as many tokens as letters."""
-        spaced = MIN_CHARACTERS <= self.characters <= UNSPACED * self.words
-        return spaced and self.tokens > SPLIT_TO_LETTERS * self.characters
-
 
 def coverage(tokenizer: Tokenizer, texts: Sequence[str]) -> Coverage:
     """Return the counts of ``texts``."""
@@ -155,7 +149,7 @@ def unknown_letters(tokenizer: Tokenizer, text: str) -> int:
 
 
 def problems(counts: Coverage, tokenizer: Tokenizer, advice: str) -> list[str]:
-    """Return what the tokenizer cannot read of a text, each with its fix: ``advice`` unless the text shows another."""
+    """Return the problems of a tokenizer with a text, each with its fix: ``advice`` unless the text shows another."""
     reasons = []
     if counts.is_unreadable:
         share = f"{counts.unknown_share:.1%}".replace("%", " %")
@@ -195,7 +189,8 @@ def script(tokenizer: Tokenizer, word: str) -> str:
 
 def splits_to_letters(counts: Coverage, tokenizer: Tokenizer) -> bool:
     """Return whether a tokenizer of words splits this text almost to letters, as it does in another language."""
-    if not counts.is_split_to_letters:
+    spaced = MIN_CHARACTERS <= counts.characters <= UNSPACED * counts.words
+    if not spaced or counts.tokens <= SPLIT_TO_LETTERS * counts.characters:
         return False
     ordinary = tokenizer.all_pieces[4:]
     return len(ordinary) >= MIN_PIECES and sum(map(len, ordinary)) > WORD_PIECE * len(ordinary)

@@ -1,4 +1,4 @@
-"""Glossaries: files of source terms and the target terms that a translation must use, and their matches in a line."""
+"""Glossaries: source terms, the target terms that a translation must use for them, and their matches in a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTENCE_ENDS = frozenset(".!?:")
 
 
 class Match(NamedTuple):
-    """A term in a line: its characters from ``start`` to ``stop``, and what the translation must contain."""
+    """A term in a line: its characters from ``start`` to ``stop``, and the text that the translation must contain."""
 
     start: int
     stop: int
@@ -38,7 +38,7 @@ class Glossary:
             self._longest = max(self._longest, len(key.split()))
 
     def matches(self, line: str) -> Iterator[Match]:
-        """Yield the terms of a line from left to right. Where several terms start, the longest one matches."""
+        """Yield the terms of a line from left to right. If several terms start at one word, the longest one matches."""
         spans = token_spans(line)
         words = [unicodedata.normalize("NFC", line[start:stop]) for start, stop in spans]
         begins = True  # a sentence, whose first token may be a mark
@@ -71,14 +71,14 @@ class Glossary:
 
 
 def _key(term: str) -> str:
-    """Return the tokens of a term with single spaces and composed characters; of ``dog*``, with the star."""
+    """Return the tokens of a term with single spaces and composed characters. A star at its end stays."""
     term = unicodedata.normalize("NFC", term.strip())
     stem = term.removesuffix(STEM) or term
     return " ".join(stem[start:stop] for start, stop in token_spans(stem)) + term[len(stem) :]
 
 
 def token_spans(line: str) -> list[tuple[int, int]]:
-    """Return where each token starts and ends: a word, a mark, or a character of a script without spaces."""
+    """Return the span of each token: a word, a mark, or a character of a script without spaces."""
     spans: list[tuple[int, int]] = []
     inside = False
     for at, character in enumerate(line):
@@ -99,7 +99,7 @@ def read_glossary(path: str | Path) -> Glossary:
 
 
 def combined_glossary(path: str | None, terms: Mapping[str, str] | None) -> Glossary | None:
-    """Return the glossary of a file with other ``terms``, which precede those of the file; None without any.
+    """Return the glossary of a file and of ``terms``, which override the file; None without both.
 
     Raises UserError for a term that is not a text or has no letter, and for a wrong file.
     """

@@ -34,7 +34,7 @@ from nmt.text.survey import Survey, survey, unchanged
 from nmt.text.tokenizer import Tokenizer, TokenizerSettings, WrongSize
 from nmt.text.unfinished import Unfinished
 
-MANY_PAIRS = 50_000  # for a tokenizer, which learns for many seconds without a word
+MANY_PAIRS = 50_000  # from this number on, a message says that the tokenizer is learning: it takes many seconds
 SHOWN = 80  # characters of the pieces of a sentence
 EXCHANGE_PAIRS = 500  # are read with the other side's tokenizer
 
@@ -126,7 +126,7 @@ def piece_lines(prepared: Prepared) -> list[str]:
 
 
 def reading_problems(prepared: Prepared, *, given: str | None = None) -> list[str]:
-    """Return a warning for each side and part that a tokenizer cannot read, and for mixed-up files, with the fix.
+    """Return warnings about mixed-up files and about sides that a tokenizer cannot read, each with its fix.
 
     ``given`` is the setting that named the tokenizers, if they were not trained on this text, such as ``init_from=``.
     """
@@ -159,7 +159,7 @@ def _exchange_advice(prepared: Prepared, given: str | None) -> str | None:
 
 
 def _advice(settings: TokenizerSettings, part: str, side: str, given: str | None) -> str:
-    """Return what to change where a tokenizer cannot read a side of a part."""
+    """Return the fix for a side of a part that its tokenizer cannot read."""
     if given is not None:
         return f"start from a model that knows this text, or train a new one without {given}"
     key, model = settings.model_of(side)
@@ -173,7 +173,7 @@ def _advice(settings: TokenizerSettings, part: str, side: str, given: str | None
 def _tokenizers(
     settings: TokenizerSettings, sample: Sequence[Pair], unfinished: Unfinished | None
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return trained tokenizers. They are those of a call that was killed, if it got that far."""
+    """Return trained tokenizers, or those that a killed call has trained."""
     if unfinished is None:
         return train_tokenizers(settings, sample)
     if unfinished.read("tokenizers") is None:
@@ -186,9 +186,9 @@ def _tokenizers(
 
 
 def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepared:
-    """Open what ``prepare`` wrote into ``folder``.
+    """Open a folder that ``prepare`` wrote.
 
-    Raises UserError where a file or a ``needed`` part is missing, or where a file differs from what ``prepare`` wrote.
+    Raises UserError if a file or a ``needed`` part is missing, or if a file has changed since.
     """
     if missing := missing_parts(folder, needed):
         raise UserError(*missing)
@@ -215,7 +215,7 @@ def open_prepared(folder: Path, *, needed: Sequence[str] = ("train",)) -> Prepar
 def _open_part(
     folder: Path, part: str, checksums: Mapping[str, int], vocabularies: tuple[int, int] | None = None
 ) -> Corpus:
-    """Open a corpus. One file is verified at once, shards when they are used."""
+    """Open a corpus. A single file is verified now, shards when they are used."""
     files = part_files(part, checksums)
     if files != [f"{part}.arrow"]:
         return ShardedCorpus([folder / name for name in files], checksums, vocabularies)
@@ -231,9 +231,9 @@ def _open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
 
 
 def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tuple[Tokenizer, Tokenizer]:
-    """Return the source and target tokenizers, one object if ``joint``; given SentencePiece models are used as is.
+    """Return the source and target tokenizers, one object if ``joint``. SentencePiece models of the user are kept.
 
-    Raises UserError where a text cannot have as many pieces. It names the sides, and for each a size that works.
+    Raises UserError if a text cannot have as many pieces. It names the sides, and for each a size that works.
     """
     texts = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
     if settings.joint:
@@ -254,7 +254,7 @@ def train_tokenizers(settings: TokenizerSettings, pairs: Sequence[Pair]) -> tupl
 
 
 def _size_advice(settings: TokenizerSettings, lines: Sequence[str], error: WrongSize, side: str) -> str:
-    """Return which sizes the text of one side can have, and one that was tried and works."""
+    """Return an error message with the limit of the vocabulary size of one side, and a size that works."""
     limits = [error]
     working = None
     while working is None and limits[-1].limit not in [limit.size for limit in limits]:

@@ -80,7 +80,7 @@ def _has_types(value: Any, example: Any) -> bool:
 
 
 def settings_checksum(settings: Mapping[str, Any]) -> int:
-    """Return the CRC-32 of the settings, however they are laid out."""
+    """Return the CRC-32 of the settings, which does not depend on the order of their keys."""
     return checksum(json.dumps(settings, sort_keys=True).encode())
 
 

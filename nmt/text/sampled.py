@@ -15,7 +15,8 @@ from nmt.text.tokenizer import Tokenizer
 class SampledPieces:
     """Piece ids of a corpus's rows; those of one row depend only on (seed, epoch, row) and its text.
 
-    A source with more pieces than the longest one of the corpus keeps its usual pieces: an attention may hold no more.
+    If dropout gives a source more pieces than the longest source of the corpus has, it keeps its usual pieces, because
+    an attention may not hold more.
     """
 
     def __init__(self, corpus: Corpus, source: Tokenizer, target: Tokenizer, *, dropout: float, seed: int) -> None:
@@ -45,7 +46,8 @@ def sampled_pieces(prepared: Prepared, dropout: float | None, *, seed: int) -> S
     if dropout is None:
         return None
     if (kind := prepared.tokenizer.kind) != "bpe":
-        raise UserError(f"batches.bpe_dropout={dropout}: the text has {kind} pieces, which have no merges; remove it")
+        fix = "remove batches.bpe_dropout"
+        raise UserError(f"batches.bpe_dropout={dropout}: the text has {kind} pieces, which have no merges; {fix}")
     for tokenizer in (prepared.source, prepared.target):
         tokenizer.sample("", dropout=dropout, seed=seed)  # raises UserError if a model that was given is not BPE
     return SampledPieces(prepared.corpora["train"], prepared.source, prepared.target, dropout=dropout, seed=seed)

@@ -33,13 +33,13 @@ WINDOW_PAIRS = 1_000_000  # training reads this many pairs at a time
 
 
 class Header(NamedTuple):
-    """The facts about a shard that training needs before it reads it."""
+    """The properties of a shard that training needs before it reads the shard."""
 
     rows: int
     lengths: tuple[tuple[int, ...], tuple[int, ...]]
-    """The pieces of the longer side, ascending and without ``</s>``, and how many rows have that many."""
+    """Each number of pieces of the longer side, ascending and without ``</s>``, and the number of rows that have it."""
     longest_source: tuple[int, int]
-    """The most source pieces of a row, without ``</s>``, and the first such row."""
+    """The maximum number of source pieces of a row, without ``</s>``, and the first such row."""
     has_links: bool
 
     @classmethod
@@ -196,9 +196,9 @@ class ShardPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class ShardWriter:
-    """A function that writes the pairs of a shard into its file, and returns its record: counts, and name and checksum.
+    """Function that writes the pairs of a shard into its file, and returns a record with counts and checksum.
 
-    Without a pair that the filters keep, no file is written. Other processes receive a copy of this function.
+    If the filters keep no pair, no file is written. Other processes receive a copy of this function.
     """
 
     folder: Path

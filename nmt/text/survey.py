@@ -1,4 +1,4 @@
-"""Read a training corpus once: count its pairs, draw a sample for the tokenizer, take the fingerprint of its text."""
+"""Read a training corpus once: count pairs, draw a sample for the tokenizer, compute the fingerprint of its text."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Pieces = Annotated[int, AtLeast(5), AtMost(1_000_000)]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings:
-    """conf/tokenizer/*.yaml: how the tokenizers of both sides are trained, or the models that they are."""
+    """conf/tokenizer/*.yaml: how to train the tokenizers of both sides, or the user's models to use instead."""
 
     kind: Literal["bpe", "unigram"]
     vocab_size: Pieces
@@ -78,7 +78,7 @@ class TokenizerSettings:
 
 
 class WrongSize(UserError):
-    """A text cannot have ``size`` pieces; ``limit`` is the most, or the fewest, that it can have."""
+    """A text cannot have ``size`` pieces; ``limit`` is the maximum, or the minimum, that it can have."""
 
     def __init__(self, message: str, size: int, limit: int) -> None:
         super().__init__(message)
@@ -370,7 +370,7 @@ class Tokenizer:
         return PieceWords(first, last)
 
     def _spans(self, pieces: Iterable[str], normalised: str) -> Iterator[tuple[int, int]]:
-        """Yield where each piece of ``encode`` starts and ends in the normalised text."""
+        """Yield the span of each piece of ``encode`` in the normalised text."""
         at, bytes_left = 0, 0
         for piece in pieces:
             if piece not in self._byte_pieces:
@@ -461,7 +461,7 @@ def other_side(model: Any, expected: Any) -> str | None:
 
 
 def _word_numbers(text: str) -> list[int]:
-    """Return the word of ``text`` that each word of ``clean_text`` belongs to, which splits it at more spaces."""
+    """Return the word of ``text`` to which each word of ``clean_text(text)`` belongs: that splits at more spaces."""
     return [number for number, word in enumerate(split_words(text)) for _ in word.split()]
 
 

@@ -51,7 +51,10 @@ class Unfinished:
         self._records.save(f"{name}.json", None, record, durable=True)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Return a record whose files are undamaged, or None. ``files`` of a record maps names to checksums."""
+        """Return a record, or None if it or one of its files is missing or damaged.
+
+        ``files`` of a record maps names to checksums.
+        """
         record: dict[str, Any] | None = self._records.load(f"{name}.json", None)
         try:
             files = (record or {}).get("files", {}).items()
@@ -71,7 +74,7 @@ class Unfinished:
 
 @contextmanager
 def unfinished_folder(output: Path) -> Iterator[Unfinished]:
-    """Yield the folder ``OUTPUT.partial``, which another call may have left, and lock it.
+    """Lock and yield the folder ``OUTPUT.partial``, which an earlier call may have left.
 
     When the block fails, the folder stays and a message says so, unless the data has no pairs. Raises UserError if
     another process holds it, or if it may be someone else's.

@@ -130,7 +130,7 @@ def _class_bounds(longest: int) -> np.ndarray:
 
 
 def _share_out(number: int, room: Sequence[int]) -> list[int]:
-    """Return the part of ``number`` for each place, in proportion to ``room``; the last place gets any excess."""
+    """Split ``number`` in proportion to ``room``, and at most ``room`` for each; the last one gets any excess."""
     shares = [number * places // max(1, sum(room)) for places in room]
     shares = [min(share, places) for share, places in zip(shares, room, strict=True)]
     for index, places in enumerate(room):

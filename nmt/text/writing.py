@@ -43,8 +43,8 @@ class Writing(NamedTuple):
 def writing_of(lines: Iterable[str]) -> Writing:
     """Return the writing that most of the text has.
 
-    A character of a script without spaces counts as much as a word of the other scripts, so a foreign name decides
-    nothing.
+    A character of a script without spaces counts as much as a word of another script, so a foreign name has little
+    effect.
     """
     ascii_words = 0
     others = []
@@ -66,7 +66,7 @@ def writing_of(lines: Iterable[str]) -> Writing:
 
 
 def _spaced_writing(text: str, ascii_words: int) -> Writing:
-    """Return the writing of a text without many characters of the scripts that are known to put no spaces."""
+    """Return the writing of a text with few characters of ``UNSPACED``."""
     words = text.split()
     characters = sum(map(len, words))
     foreign = characters - _size(_EUROPEAN, text.replace("\n", "").replace(" ", ""))

@@ -404,7 +404,7 @@ def test_runs_that_cannot_be_compared_are_named(
 def test_empty_test_set_is_refused(report: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(report / "attention=luong", tmp_path / "empty")
     set_text("", "source", "references", "translations")(folder)
-    message = f"^models={folder}: its test set is empty; train with another, or remove it$"
+    message = f"^models={folder}: its test set is empty; train with another one$"
     refuse([f"models=[{folder}]", "name=bad"], message)
 
 
