@@ -46,7 +46,6 @@ ENDINGS = {
 @pytest.mark.parametrize(
     ("command", "number", "stop"),
     [
-        *((command, 3, signal.SIGINT) for command in COMMANDS),
         *(("train", number, signal.SIGINT) for number in (1, 10, 40, 100, 200, 1500)),
         *(("translate", number, signal.SIGTERM) for number in (1, 2, 20, 70, 150, 200)),
         *(("prepare", number, signal.SIGHUP) for number in (1, 30, 120)),
