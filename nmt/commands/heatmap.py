@@ -60,7 +60,7 @@ cells."""
 
 FIX = "choose another output="
 BUSY = "is drawing into it; wait until it ends, or choose another output="
-WRITTEN = re.compile(rf"[0-9]{{4,}}\.(png|svg)|{re.escape(ALIGNMENTS)}")
+WRITTEN = re.compile(rf"[0-9]{{4,}}\.(png|svg|pdf)|{re.escape(ALIGNMENTS)}")
 MAX_PAGE_CELLS = 100_000  # for one pair: 8 MB of HTML
 
 

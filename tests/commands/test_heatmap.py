@@ -103,6 +103,16 @@ def test_pictures_of_an_earlier_command_are_named(words: list[str], call: Call) 
     assert len(list(Path("o").iterdir())) == 6  # with .lock: nothing is deleted
 
 
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "html"])
+def test_pictures_of_the_user_are_not_replaced(suffix: str, words: list[str]) -> None:
+    mine = Path("o") / ("alignments.html" if suffix == "html" else f"0001.{suffix}")
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(UserError, match=f"^o: holds {mine.name}, which this command has not written; choose another"):
+        heatmap([*words, f"format={suffix}", "limit=1"])
+    assert mine.read_text() == "mine"
+
+
 def test_own_translations_read_no_line_beyond_the_limit(words: list[str], call: Call) -> None:
     Path("src").write_bytes(b"the dog\n\xff\n")
     assert len(call(heatmap, *words, "limit=1").lines) == 1
