@@ -273,8 +273,8 @@ def _warn_of_other_pictures(folder: Path, files: list[Path], options: Heatmap) -
     others = sorted(file.name for file in folder.iterdir() if re.fullmatch(pattern, file.name) and file not in files)
     if others:
         print_message(
-            f"warning: output={folder}: {counted(len(others), 'picture')} of an earlier command left, such as"
-            f" {others[0]}; remove the old pictures or choose another folder"
+            f"warning: output={folder}: also holds {counted(len(others), 'picture')} of an earlier command, such as"
+            f" {others[0]}; remove old pictures, or choose another folder"
         )
 
 

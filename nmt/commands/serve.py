@@ -153,7 +153,7 @@ def model_folders(options: Serve) -> Folders:
         raise UserError("model=[]: no model; name at least one folder")
     if options.model is not None and options.languages is None:
         raise UserError(
-            "languages=null: clients name languages by codes; give languages=en:de, with those of the model"
+            "languages=null: clients name languages by codes; give languages=en:de, with the model's languages"
         )
     if options.models is not None and options.languages is not None:
         raise UserError(f"languages={options.languages}: models= names the languages already; remove languages=")

@@ -172,7 +172,7 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
             raise
         except BaseException:
             if keep and done and os.path.isfile(file.fileno()):
-                print_message(f"{path}: not written; the {counted(done, 'line')} before are in {_keep(file, path)}")
+                print_message(f"{path}: not written; {counted(done, 'finished line')} kept in {_keep(file, path)}")
             raise
 
 

@@ -161,7 +161,8 @@ def translate_encoded(
     sources = [source for line in lines if (source := line.source) is not None]
     options = translator.search_options(options, alignments=alignments)
     for setting in options.settings((*REWRITES, "sentences")):
-        raise UserError(f"{setting}: stored memories keep no words; remove it, or translate the text")
+        key = setting.partition("=")[0]
+        raise UserError(f"{setting}: stored memories keep no words; remove {key}, or translate the text")
     if (alignments or options.coverage_penalty) and any(lines[row].ids is None for row in filled):
         option = "alignments" if alignments else f"search.coverage_penalty={options.coverage_penalty:g}"
         raise UserError(f"{option}: these memories keep no trace of their source; encode with trace=true")

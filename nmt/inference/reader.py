@@ -50,7 +50,7 @@ class Reader:
         """The torch model, which forced decoding and stored memories need; other engines load it on first use."""
         runtime = self.runtime
         if isinstance(runtime, Ensemble):
-            raise UserError("an ensemble: given translations and stored memories need one model; name one")
+            raise UserError("an ensemble cannot score given translations or store memories; name a single model")
         return load_torch(runtime.place, runtime.settings) if isinstance(runtime, OnnxModel) else cast(Any, runtime)
 
     def encode(self, line: str) -> list[int]:

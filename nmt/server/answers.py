@@ -117,7 +117,7 @@ def require_few_weights(texts: Sequence[str], details: Details) -> None:
 def _slots(translator: Translator, line: str, translation: Translation) -> dict[str, Any]:
     """Return α of each source word and β of each target word, for the words of ``weights``."""
     if translation.inserted:
-        raise UserError("slots: the model did not write all words of this translation; remove slots, or the glossary")
+        raise UserError("slots: terms or placeholders were written without the model; remove slots, or the glossary")
     from nmt.inference.forced_decoding import slot_weights  # imports torch
 
     slots = [slot_weights(translator, *sides) for sides in _sentences(translation)]

@@ -216,7 +216,7 @@ class Server:
         while times and times[0] < now - MINUTE_S:
             times.popleft()
         if len(times) >= self.per_minute:
-            raise Refused(429, f"more than {self.per_minute} requests within a minute; wait")
+            raise Refused(429, f"more than {self.per_minute} requests within a minute; wait a minute")
         times.append(now)
         if len(self.times) > CLIENTS:
             del self.times[next(iter(self.times))]
@@ -231,7 +231,7 @@ class Server:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             key = str(fields.get("api_key") or bearer).encode()
             if not any([hmac.compare_digest(key, known) for known in self.keys]):
-                raise Refused(403, "api_key: missing or unknown")
+                raise Refused(403, "api_key: missing or unknown; send a key of this server")
         known = OWN_FIELDS.get(request.url.path, fields)
         for name in fields.keys() - known:
             fix = suggestion(name, known) or f"; send {', '.join(known)}"
@@ -251,7 +251,7 @@ class Server:
                     raise Refused(503, f"not finished within {self.timeout_s:g} s; send less text at once")
             return waited.result()
         except asyncio.CancelledError:
-            raise Refused(503, "the server stops") from None
+            raise Refused(503, "the server stops; send the request again later") from None
         finally:
             future.cancel()
 
@@ -522,7 +522,7 @@ def require_prefix(translator: Translator, prefix: str, options: SearchOptions) 
 def require_equal(targets: int, sources: int, field: str) -> None:
     """Raise Refused unless each text of ``field`` has one translation."""
     if targets != sources:
-        raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; give one for each")
+        raise Refused(400, f"translations: {targets}, for {counted(sources, 'text')} in {field}; send one per text")
 
 
 def lines_of(texts: Sequence[Segments]) -> list[str]:

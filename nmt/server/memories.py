@@ -122,7 +122,7 @@ class Memories:
 
 def unknown_memory() -> Refused:
     return Refused(
-        404, "memory: unknown; it expired, or the server dropped it for others or started again; store it again"
+        404, "memory: unknown (it expired, was dropped for others, or the server was restarted); store it again"
     )
 
 

@@ -151,7 +151,7 @@ def test_finished_lines_stay_beside_the_output_after_an_error(
     for file in kept:  # an existing file is not replaced
         with pytest.raises(UserError, match=r"in\.txt:3: invalid UTF-8"):
             run.output([f"input={source}", f"output={output}"])
-        assert f"{output}: not written; the 2 lines before are in {file}" in capfd.readouterr().err
+        assert f"{output}: not written; 2 finished lines kept in {file}" in capfd.readouterr().err
         assert list(read_lines(file)) == ["A", "B"]
     assert output.read_text() == "older"
     source.write_bytes(b"\xff\n")

@@ -106,7 +106,7 @@ def test_models_that_do_not_fit_are_refused_in_one_line(
 
 def test_what_needs_one_model_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
     ensemble = Translator.load([folders["memory"]] * 2, engine="torch")
-    with pytest.raises(UserError, match=r"^an ensemble: .+; name one$"):
+    with pytest.raises(UserError, match="^an ensemble cannot score .+; name a single model$"):
         ensemble.score([("a", "b")])
     with pytest.raises(UserError, match=r"^workers=2: not for an ensemble; remove workers=, or name one model$"):
         translate(["model=[a,b]", "workers=2", f"output={tmp_path / 'x'}"])

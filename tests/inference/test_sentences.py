@@ -219,7 +219,7 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     translator = make_translator()
     with pytest.raises(UserError, match="^search.sentences=en: a prefix belongs to a whole line; remove one of them$"):
         translator.translate(["x"], BEAM, prefixes=["x"])
-    with pytest.raises(UserError, match="^search.sentences=en: stored memories keep no words; remove it"):
+    with pytest.raises(UserError, match="^search.sentences=en: stored memories keep no words; remove search.sentences"):
         translate_encoded(translator, [encode_line(translator, "two", trace=True)], BEAM)
     for code in ("german", "", "e", "en "):
         with pytest.raises(UserError, match=f"^search.sentences={code}: not the code of a language; write one such as"):

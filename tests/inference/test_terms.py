@@ -331,7 +331,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Path, glossary: str) -> None:
         ):
             make_translator("none").texts(LINES, options)
         translator = make_translator()
-        with pytest.raises(UserError, match=f"^{re.escape(shown)}: stored memories keep no words; remove it"):
+        with pytest.raises(UserError, match=f"^{re.escape(shown)}: stored memories keep no words; remove search"):
             translate_encoded(translator, [encode_line(translator, "two", trace=True)], options)
     with pytest.raises(UserError, match="a: No such file"):
         translator.texts(LINES, SearchOptions(glossary=str(tmp_path / "a")))

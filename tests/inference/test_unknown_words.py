@@ -151,7 +151,7 @@ def test_what_cannot_be_replaced_is_refused_or_named(tmp_path: Path) -> None:
     translator = make_translator()
     with pytest.raises(UserError, match="a: No such file"):
         translator.texts(LINES, replace(BEAM, lexicon=str(tmp_path / "a")))
-    with pytest.raises(UserError, match=r"^search\.replace_unknown=true: stored memories keep no words; remove it"):
+    with pytest.raises(UserError, match=r"^search\.replace_unknown=true: stored memories keep no words; remove search"):
         translate_encoded(translator, [encode_line(translator, "two", trace=True)], BEAM)
 
 
