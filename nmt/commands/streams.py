@@ -19,7 +19,7 @@ from nmt.data.text_files import STDIN as STDIN
 from nmt.data.text_files import decode_lines, read_lines
 from nmt.errors import UserError, counted, print_message, printable
 from nmt.files.atomic import compressed, replace_file
-from nmt.files.compression import COMPRESSED, opener
+from nmt.files.compression import COMPRESSED, UNWRITABLE, opener
 from nmt.files.reading import open_regular
 
 GROUP = 512  # lines translated together: enough to fill batches, few enough for early results
@@ -150,12 +150,14 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
 
     Stdout is flushed after each call. The file, compressed as its name says, is written atomically, unless it is the
     one that stdout is redirected to. If an error stops the block and ``keep`` is set, the lines that were written so
-    far go to ``PATH.unfinished``, and a message says so.
+    far go to ``PATH.unfinished``, and a message says so. Raises UserError for a name of another format.
     """
     if path in (None, "-") or _is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
+    if path.lower().endswith(UNWRITABLE):
+        raise UserError(f"{path}: output is plain text; choose a name such as out.txt or out.txt.gz")
     done = 0
 
     def write(lines: Iterable[str]) -> None:

@@ -39,6 +39,8 @@ DOCUMENTS = {
     (".pptx", ".odp", ".epub"): ("a document", "save it as plain text in UTF-8"),
 }
 TRANSLATION_MEMORIES = (".tmx", ".xliff", ".xlf", ".sdlxliff")
+# Endings of files that hold no plain text, so a file of this name would not open.
+UNWRITABLE = (".zst", ".lz4", ".Z", ".7z", ".rar", ".zip", ".tar", ".tgz", ".pdf", ".rtf", *sum(DOCUMENTS, ()))
 TAR_MAGIC = 257  # where a tar archive says "ustar"
 
 

@@ -90,6 +90,15 @@ def test_documents_keep_their_form(model: Path, files: Path, call: Call) -> None
     assert lines[:2] == ["1", times] and lines[-3:] == ["", "2", times] and len(lines) > 5
 
 
+@pytest.mark.parametrize("name", ["a.txt.zst", "a.ZIP", "a.docx"])
+def test_names_of_other_formats_are_refused(name: str, model: Path, call: Call) -> None:
+    with pytest.raises(
+        UserError, match=rf"^{name}: output is plain text; choose a name such as out\.txt or out\.txt\.gz$"
+    ):
+        call(translate, f"model={model}", f"output={name}", stdin=b"a cat\n")
+    assert not Path(name).exists()
+
+
 @pytest.mark.parametrize("name", ["a.html", "a.MD", "a.srt", "a.pot"])
 def test_a_document_that_is_read_as_text_is_named(name: str, model: Path, files: Path, call: Call) -> None:
     form = FORMATS[Path(name).suffix.lower()]

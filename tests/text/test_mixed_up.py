@@ -47,7 +47,17 @@ SORTED = [sorted(side, key=len) for side in TRAIN]
         (TRAIN, VALID, None),
         (SORTED, VALID, None),  # neighbours have one length
         (TRAIN, pairs(3, seed=4), None),
-        (TRAIN, ([line.upper() for line in VALID[0]], VALID[1]), None),  # words that neither side has
+        (TRAIN, ([line[:-1] + "ß" for line in VALID[0]], VALID[1]), None),  # words that neither side has
+        (
+            TRAIN,
+            ([line.title() for line in VALID[0]], VALID[1]),
+            "valid source: 100 % of its lines have capital letters, 0 % ",
+        ),
+        (
+            TRAIN,
+            (VALID[0], [f"{line} ." for line in VALID[1]]),
+            "valid target: 100 % of its lines have a space before a ",
+        ),
         (TRAIN, VALID[::-1], "valid: its source and its target seem exchanged, compared with train; exchange them "),
         (TRAIN[::-1], VALID, "valid: its source and its target seem exchanged"),
         (
