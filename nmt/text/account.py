@@ -73,9 +73,6 @@ class Account:
                     why += f"; the tokenizer cannot read the {side}, such as {counts.examples[0]!r}"
             raise NoPairs(f"data.{part}: {why}; relax the filters or give more text")
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
     def reading(self) -> dict[str, Any]:
         """Return for each side the share of unknown tokens and the tokens per word."""
         return {

@@ -15,7 +15,6 @@ from commands.texts import Call
 from nmt.commands import distill as module
 from nmt.commands.distill import distill
 from nmt.commands.translate import translate
-from nmt.errors import UserError
 
 pytestmark = pytest.mark.thorough
 
@@ -91,11 +90,3 @@ def test_stopped_call_continues(words: list[str]) -> None:
     assert "new.shards: " in messages and "continuing" in messages
     teacher = Path("out.txt").read_text("utf-8").splitlines()
     assert read("train.tgt") == [line or reference for line, reference in zip(teacher, TARGET, strict=True)]
-
-
-def test_files_of_other_lengths_leave_nothing(words: list[str]) -> None:
-    write_lines("short", TARGET[:-1])
-    for name, changed in {"tgt": words, "translations": [*words[1:4], "translations=tgt"]}.items():
-        with pytest.raises(UserError, match=r"^src has 300 lines, short has 299 lines:"):
-            distill([word for word in changed if not word.startswith(f"{name}=")] + [f"{name}=short"])
-        assert not Path("new").exists()
