@@ -11,7 +11,7 @@ from itertools import islice
 
 from nmt.alignment.aer import LostWords
 from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
-from nmt.commands.streams import GROUP, STDIN, input_groups, line_counter, line_writer
+from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.lexicon import LinkCounts
 from nmt.errors import UserError, counted
 from nmt.settings.bounds import Count
@@ -46,6 +46,8 @@ class Align(ModelOptions):
         if (self.src is None) != (self.tgt is None):
             missing = "src" if self.src is None else "tgt"
             raise UserError(f"{missing}=null: a file of one side is not enough; add {missing}=FILE")
+        if self.lexicon is not None and is_stdout(self.lexicon):
+            raise UserError(f"lexicon={self.lexicon}: stdout already gets the links; name a file")
 
 
 @command(HELP, Align)

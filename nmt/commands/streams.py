@@ -152,7 +152,7 @@ def line_writer(path: str | None, *, keep: bool = True) -> Iterator[Callable[[It
     one that stdout is redirected to. If an error stops the block and ``keep`` is set, the lines that were written so
     far go to ``PATH.unfinished``, and a message says so. Raises UserError for a name of another format.
     """
-    if path in (None, "-") or _is_stdout(path):
+    if path is None or is_stdout(path):
         require_stdout("keep it open, or set output=FILE")
         yield _write_to_stdout
         return
@@ -190,8 +190,10 @@ def _keep(file: BinaryIO, path: str) -> str:
     return name
 
 
-def _is_stdout(path: str) -> bool:
-    """Return whether ``path``, such as ``/dev/stdout``, is the file of stdout, which a new file would replace."""
+def is_stdout(path: str | None) -> bool:
+    """Return whether output to ``path`` goes to stdout: None, ``-``, or the file of stdout, such as ``/dev/stdout``."""
+    if path is None or path == "-":
+        return True
     try:
         return os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or stdout is closed or replaced

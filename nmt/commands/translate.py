@@ -23,7 +23,7 @@ from nmt.commands.options import (
     warn_of_cuts,
     warn_of_line,
 )
-from nmt.commands.streams import STDIN, full_groups, input_groups, line_counter, line_writer
+from nmt.commands.streams import STDIN, full_groups, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.text_files import read_lines
 from nmt.errors import UserError, print_message
 from nmt.inference.translation import Scores, alignment_lines, output_lines
@@ -156,6 +156,8 @@ def _require_different_files(options: Translate) -> None:
     for key, path in paths.items():
         if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:
             raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
+    if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):
+        raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
 
 
 @command(HELP, Translate)
