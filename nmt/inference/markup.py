@@ -21,6 +21,7 @@ TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
+MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text
 KEPT = re.compile(
     r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
 )
@@ -45,6 +46,8 @@ def untranslated_end(text: str, match: re.Match[str], names: Set[str], unclosed:
     name = tag[2].lower() if tag else ""
     is_kept = name in names or (name not in VOID and KEPT.search(match[0]))
     if not tag or tag[1] or not is_kept or match[0].endswith("/>") or name in unclosed:
+        return None
+    if name not in names and len(unclosed) >= MOST_UNCLOSED:
         return None
     depth = 1
     for other in re.compile(rf"<(/?){name}(?=[\s/>])[^<>]*>", re.IGNORECASE).finditer(text, match.end()):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.documents.segments import require_utf8, split_text
 from nmt.errors import UserError
+from nmt.inference.markup import MARKUP, MOST_UNCLOSED, untranslated_end
 
 
 @given(st.text(st.sampled_from("ab <>&;/'\"=\n\t\r\x0b\u2028é")))
@@ -85,3 +86,15 @@ def test_hostile_markup_is_split_in_linear_time(text: str) -> None:
     """A quadratic pattern would take minutes here."""
     segments = split_text(text, "html")
     assert segments.fill(segments.lines) == text
+
+
+def test_few_elements_without_an_end_are_searched_for_it() -> None:
+    """Each search reads the rest of the text, which may be a stranger's request."""
+    tags = [f'<x{number} translate="no">' for number in range(2 * MOST_UNCLOSED)]
+    text = "".join(tags)
+    unclosed = set[str]()
+    assert [untranslated_end(text, match, {"script"}, unclosed) for match in MARKUP.finditer(text)] == [None] * len(
+        tags
+    )
+    assert len(unclosed) == MOST_UNCLOSED
+    assert split_text(f"{text}<script>x</script>y", "html").lines == ["y"]
