@@ -156,6 +156,9 @@ def _require_different_files(options: Translate) -> None:
     for key, path in paths.items():
         if path is not None and (other := keys.setdefault(Path(os.path.realpath(path)), key)) != key:
             raise UserError(f"{key}={path}: same file as {other}={paths[other]}; choose two different files")
+    for key in ("prefix", "search.lexicon", "search.glossary"):
+        if paths[key] == "-" and options.input is None and options.memory is None:
+            raise UserError(f"{key}=-: stdin already has the text; name a file")
     if options.alignments is not None and is_stdout(options.alignments) and is_stdout(options.output):
         raise UserError(f"alignments={options.alignments}: stdout already gets the translations; name a file")
 

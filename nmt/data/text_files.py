@@ -156,6 +156,8 @@ def iterate_pairs(source: str | Path, target: str | Path, *, allow_empty: bool =
 
 def iterate_lines(*paths: str | Path, allow_empty: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield line n of every file, for each n. Raises UserError at the end of the shortest file."""
+    if (count := paths.count("-")) > 1:
+        raise UserError(f"-: stdin is one file, not {count}; name the other files")
     files = [require_newlines(read_lines(path, allow_empty=allow_empty), path) for path in paths]
     for count, lines in enumerate(zip_longest(*files)):
         if None in lines:

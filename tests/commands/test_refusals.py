@@ -37,6 +37,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
         ("model=MODEL output=x alignments=./x", "alignments=./x: same file as output=x; choose"),
         ("model=MODEL input=x output=./x", "input=x: same file as output=./x; choose"),
         ("model=MODEL input=x alignments=./x", "alignments=./x: same file as input=x; choose"),
+        ("model=MODEL prefix=-", "prefix=-: stdin already has the text; name a file"),
         ("model=MODEL alignments=-", "alignments=-: stdout already gets the translations; name a file"),
         ("model=NONE alignments=x", "no attention"),
         ("in.txt", "in.txt: not a setting; write settings as key=value"),
@@ -107,6 +108,7 @@ CASES: dict[Command, list[tuple[str, str]]] = {
     ],
     align: [
         ("model=MODEL src=src", "tgt=null: a file of one side is not enough; add tgt=FILE"),
+        ("model=MODEL src=- tgt=-", "-: stdin is one file, not 2; name the other files"),
         ("model=MODEL src=src tgt=tgt lexicon=-", "lexicon=-: stdout already gets the links; name a file"),
         ("model=MODEL src=src tgt=nowhere", "nowhere: No such file"),
         ("model=MODEL src=src tgt=one", "src has 4 lines, one has 1 line:"),
