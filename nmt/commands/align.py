@@ -13,7 +13,7 @@ from nmt.alignment.aer import LostWords
 from nmt.commands.options import ModelOptions, command, load_model, require_attention, warn_of_line
 from nmt.commands.streams import GROUP, STDIN, input_groups, is_stdout, line_counter, line_writer
 from nmt.data.lexicon import LinkCounts
-from nmt.errors import UserError, counted
+from nmt.errors import UserError, counted, print_message
 from nmt.settings.bounds import Count
 from nmt.system.progress import Progress
 
@@ -58,12 +58,15 @@ def align(options: Align) -> None:
         translator = load_model(options.model, options.load_settings())
         require_attention(translator, f"model={options.model}")
         from nmt.data.links import format_pharaoh
-        from nmt.inference.forced_decoding import forced_links
+        from nmt.inference.forced_decoding import forced_links, seem_exchanged
 
         progress = Progress("pair", total=line_counter(options.src), on_terminal=not sys.stdout.isatty())
         lost = LostWords({"source": options.src or STDIN, "target": options.tgt or STDIN})
         done = 0
         for sources, targets in groups:
+            if not done and seem_exchanged(translator, sources, targets):
+                fix = "exchange src= and tgt=" if options.src else "write the source before the tab"
+                print_message(f"warning: the first pairs are much more probable the other way round; {fix}")
             warn = warn_of_line(options.src or STDIN, "it is not aligned", first=done)
             on_lost = partial(lost.add, first=done)
             links = forced_links(translator, sources, targets, on_failure=warn, on_lost=on_lost)

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import write_lines
 from commands.processes import MAIN, start
@@ -15,7 +16,7 @@ from nmt.alignment.word_weights import word_weights
 from nmt.commands.align import align
 from nmt.data.lexicon import read_lexicon
 from nmt.errors import UserError
-from nmt.inference.forced_decoding import force_decode
+from nmt.inference.forced_decoding import ForcedDecoding, force_decode
 from nmt.inference.translator import Translator
 
 TARGET = ["der Hund sieht eine Katze", "nichts", "ein rotes Haus", ""]
@@ -55,6 +56,22 @@ def test_lexicon_has_the_most_frequent_link_of_each_word(model: Path, files: Pat
         }
         expected = {source: best[source] for source, words in counts.items() if words.count(best[source]) >= least}
         assert read_lexicon(lexicon) == expected if expected else not gzip.decompress(lexicon.read_bytes())
+
+
+def test_exchanged_sides_are_named(model: Path, files: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is replaced by one that expects SOURCE on the left, and finds the other order improbable."""
+
+    def decode(_: object, sources: list[str], targets: list[str], **how: object) -> list[ForcedDecoding]:
+        log_prob = -3.0 if sources == SOURCE else -15.0
+        return [ForcedDecoding([], ["a", "b", "</s>"], [], [], np.zeros((3, 1)), log_prob) for _ in targets]
+
+    monkeypatch.setattr("nmt.inference.forced_decoding.force_decode", decode)
+    write_lines("tgt", TARGET)
+    warning = "warning: the first pairs are much more probable the other way round; "
+    assert warning not in call(align, f"model={model}", "src=src", "tgt=tgt").error
+    assert f"{warning}exchange src= and tgt=" in call(align, f"model={model}", "src=tgt", "tgt=src").error
+    text = "".join(f"{target}\t{source}\n" for source, target in zip(SOURCE, TARGET, strict=True)).encode()
+    assert f"{warning}write the source before the tab" in call(align, f"model={model}", stdin=text).error
 
 
 def test_empty_input_gives_empty_output(model: Path, files: Path, call: Call) -> None:
