@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from nmt.commands.options import command
-from nmt.errors import UserError, reason
+from nmt.errors import UserError, counted, reason
 from nmt.inference.engines import GRAPH_SUFFIX, LoadSettings
 from nmt.inference.run_files import MODEL_FILE
 from nmt.system.machine import (
@@ -128,7 +128,8 @@ def _slow_settings() -> Iterator[str]:
     elif usable_cores() < allowed_cores():
         yield f"OMP_NUM_THREADS={threads}: {allowed_cores()} cores are allowed; unset it to use all"
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > allowed_cores() + 0.5:
-        yield f"load={load:.1f}: other programs use the {allowed_cores()} cores; stop them before you time anything"
+        cores = counted(allowed_cores(), "core")
+        yield f"load={load:.1f}: other programs use much of {cores}; stop them before you time anything"
 
 
 def _slow_processor() -> Iterator[str]:
