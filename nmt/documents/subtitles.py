@@ -28,26 +28,21 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
     parts = list[str]()
     places = list[int]()
     row = 0
+    is_cue = False  # whether a cue is above
     while row < len(lines):
         if not lines[row].strip():
             parts.append(f"{lines[row]}\n")
             row += 1
             continue
-        for at, is_right, fix in (
-            (row, lines[row].strip().isdecimal(), "a number of a cue, such as 1"),
-            (row + 1, row + 1 < len(lines) and TIMES.fullmatch(lines[row + 1]), "times, 00:00:01,000 --> 00:00:02,500"),
-        ):
-            if not is_right and at == 0 and OTHER.match(lines[at]):
-                raise UserError(
-                    f"{name}: subtitles of another format than SubRip; convert it: ffmpeg -i {name} NEW.srt"
-                )
-            if not is_right:
-                shown = lines[at] if at < len(lines) else ""
-                raise UserError(f"{name}:{at + 1}: {shown!r:.80}: not part of a subtitle file; write {fix}")
-        stop = next((end for end in range(row + 2, len(lines)) if _ends_cue(lines, end)), len(lines))
-        parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
+        first = row
+        if not is_cue or not _is_text(lines, row):
+            is_cue = True
+            _check_cue(lines, row, name)
+            parts.append(f"{lines[row]}\n{lines[row + 1]}\n")
+            first = row + 2
+        stop = next((end for end in range(max(first, row + 1), len(lines)) if _ends_cue(lines, end)), len(lines))
         texts = list[str]()
-        for line in lines[row + 2 : stop]:
+        for line in lines[first:stop]:
             if texts and not (SPEAKER.match(line) and SPEAKER.match(texts[0])):
                 texts[-1] += f" {line}"
             else:
@@ -62,6 +57,24 @@ def split_subtitles(lines: Sequence[str], name: str) -> Segments:
             parts += [text[:start], STYLE.sub(r"<nmt-\g<0>/>", cue), "\n"]
         row = stop
     return Segments(parts, places, wrap)
+
+
+def _check_cue(lines: Sequence[str], row: int, name: str) -> None:
+    """Raise UserError if this is not the number of a cue, before a line with its times."""
+    if row == 0 and OTHER.match(lines[0]):
+        raise UserError(f"{name}: subtitles of another format than SubRip; convert it: ffmpeg -i {name} NEW.srt")
+    for at, is_right, fix in (
+        (row, lines[row].strip().isdecimal(), "a number of a cue, such as 1"),
+        (row + 1, row + 1 < len(lines) and TIMES.fullmatch(lines[row + 1]), "times, 00:00:01,000 --> 00:00:02,500"),
+    ):
+        if not is_right:
+            shown = lines[at] if at < len(lines) else ""
+            raise UserError(f"{name}:{at + 1}: {shown!r:.80}: not part of a subtitle file; write {fix}")
+
+
+def _is_text(lines: Sequence[str], row: int) -> bool:
+    """Return whether a line after a blank one still belongs to the cue before, as players read it."""
+    return not lines[row].strip().isdecimal() and not any("-->" in line for line in lines[row : row + 2])
 
 
 def _ends_cue(lines: Sequence[str], row: int) -> bool:

@@ -64,6 +64,14 @@ def test_speakers_of_a_cue_keep_their_lines() -> None:
     assert split_subtitles([*times, "A dog", "- and a cat -"], "a.srt").lines == ["A dog - and a cat -"]
 
 
+def test_a_cue_may_hold_blank_lines() -> None:
+    times = FILE.splitlines()[:2]
+    lines = [*times, "", "A <i>big dog</i> runs", "", "- b", "- c", " ", "d", "", *times, "e"]
+    segments = split_subtitles(lines, "a.srt")
+    assert segments.lines == ["A <i>big dog</i> runs", "b", "c", "d", "e"]
+    assert segments.fill(segments.lines).splitlines() == lines
+
+
 @pytest.mark.parametrize("first", ["WEBVTT", "WEBVTT - a", "[Script Info]", "{0}{25}a"])
 def test_other_formats_are_named(first: str) -> None:
     with pytest.raises(UserError, match=r"^a\.vtt: subtitles of another .*; convert it: ffmpeg -i a\.vtt NEW\.srt$"):
@@ -87,6 +95,11 @@ def test_tags_are_not_broken_into_lines(width: int) -> None:
         (["x"], r"a\.srt:1: 'x': not part of a subtitle file; write a number of a cue, such as 1"),
         (["", "1", "no"], r"a\.srt:3: 'no': not part of a subtitle file; write times, 00:00:01,000 --> 00:00:02,500"),
         (["1", "0:00:01,0 --> 0:00:02,0", "a", "0:00:03,0 --> 0:00:04,0"], r"a\.srt:4: .* write a number"),
+        (
+            ["1", "0:00:01,0 --> 0:00:02,0", "a", "", "x", "0:00:03,0 --> 0:00:04,0"],
+            r"a\.srt:5: 'x': .* write a number",
+        ),
+        (["1", "0:00:01,0 --> 0:00:02,0", "a", "", "2", "b"], r"a\.srt:6: 'b': .* write times"),
         (["1"], r"a\.srt:2: '': not part of a subtitle file; write times"),
     ],
 )
