@@ -37,6 +37,9 @@ def mixed_up(corpora: Mapping[str, Corpus]) -> Iterator[str]:
         tabs = sum("\t" in x or "\t" in y for x, y in zip(*texts, strict=True))
         if tabs * 2 > len(texts[0]):
             yield f"{part}: {tabs:,} of {counted(len(texts[0]), 'pair')} have a tab; read columns with data=table"
+        lettered = [sum(any(map(str.isalpha, line)) for line in side) * 2 > len(side) for side in texts]
+        if lettered[0] != lettered[1] and len(texts[0]) >= FEW:
+            yield f"{part} {SIDES[lettered.index(False)]}: most lines have no letters; choose other files or columns"
         if part == "train":
             train = texts
             continue

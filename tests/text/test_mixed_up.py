@@ -86,6 +86,11 @@ SORTED = [sorted(side, key=len) for side in TRAIN]
             "train: near pair 1,001, sources fit the targets 2 lines below better than their own (cor",
         ),
         (TRAIN, (VALID[0], VALID[1][1:] + ["ein hund"]), "valid: near pair 1, sources fit the targets 1 line above "),
+        (
+            ([*map(str, range(2500))], TRAIN[1]),
+            VALID,
+            "train source: most lines have no letters; choose other files or co",
+        ),
         ((TRAIN[0], SHUFFLED), VALID, "train: the lengths of its sources and targets are unrelated (correlation "),
         (
             (TRAIN[0], [line.replace(" ", "\t", 1) for line in TRAIN[1]]),
