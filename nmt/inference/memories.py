@@ -68,7 +68,7 @@ def require_streaming(translator: Translator) -> None:
     if not model.resumable:
         raise UserError(
             f"piece_length: this model's encoder, {class_path(model.encoder)}, needs the whole line; "
-            "remove piece_length, or train with encoder=lstm or encoder=gru"
+            "remove piece_length, or train with an encoder that reads in one direction: encoder=lstm or encoder=gru"
         )
     if not model.attention.streaming:
         raise UserError(

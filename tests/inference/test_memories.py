@@ -214,7 +214,7 @@ def test_encoding_in_parts_equals_encoding_at_once(words: list[str], piece_lengt
 @pytest.mark.parametrize(
     ("encoder", "attention", "message"),
     [
-        ("bilstm", "covariance", "encoder, .*, needs the whole line; .*train with encoder=lstm"),
+        ("bilstm", "covariance", "encoder, .*, needs the whole line; .*one direction: encoder=lstm"),
         ("lstm", "bahdanau", "Bahdanau attention .* needs the whole line"),
         ("lstm", "memory", "needs the whole line.*attention.position_encoding=false"),
     ],
