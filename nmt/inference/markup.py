@@ -21,6 +21,7 @@ TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)")
 SPACES = re.compile(r"[ \t\r\n\f]+")  # as HTML reads them
 OPAQUE = frozenset({"code", "kbd", "samp", "var", "tt"})  # inline elements whose text is not translated
 VOID = frozenset({"br", "img", "wbr", "input", "hr"})
+NOTE = re.compile(r"<(su[pb])\b[^<>]*>((?:(?!</?su[pb]\b).)*)</\1\s*>(?!\w)", re.DOTALL | re.IGNORECASE)
 MOST_UNCLOSED = 100  # each search for an end that is not there reads the rest of the text
 KEPT = re.compile(
     r"""\s(?:translate\s*=\s*["']?no["'\s>]|class\s*=\s*(?:"[^"]*|'[^']*)?\bnotranslate\b)""", re.IGNORECASE
@@ -72,6 +73,11 @@ def fragment_parts(fragment: str) -> Iterator[Part]:
         name = tag[1] + tag[2].lower() if tag else ""
         if stop := untranslated_end(fragment, match, OPAQUE, unclosed):
             yield Part("opaque", fragment[match.start() : stop])
+        elif (note := NOTE.match(fragment, match.start())) and not any(
+            map(str.isalpha, _text(MARKUP.sub("", note[2])))
+        ):
+            stop = note.end()  # such as the number of a footnote, which models lose
+            yield Part("tag", note[0])
         else:
             yield Part("tag", match[0], "" if match[0].endswith("/>") or name in VOID else name)
         end = stop or match.end()

@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from nmt.data.words import WORD, PieceWords, last_words
-from nmt.inference.markup import Tag, fragment_parts, place_tags
+from nmt.inference.markup import NOTE, Tag, fragment_parts, place_tags
 from nmt.inference.terms import Required, write_terms
 from nmt.inference.translation import Translation
 from nmt.text.glossary import Glossary
@@ -117,7 +117,13 @@ class Protection:
         unused = (chr(number) for number in count(0xF0000) if chr(number) not in line)
         for part in fragment_parts(line):
             if part.kind == "tag":
-                if not part.name and not part.text.startswith("<!") and text and not text[-1].isspace():
+                if (
+                    not part.name
+                    and not part.text.startswith("<!")
+                    and not NOTE.match(part.text)
+                    and text
+                    and not text[-1].isspace()
+                ):
                     text += " "  # the image between two words
                 tags.append(Tag(len(text), part.text, part.name))
             elif part.kind == "opaque":

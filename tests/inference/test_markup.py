@@ -141,6 +141,11 @@ def without_code(tree: Tree) -> dict[tuple[str, ...], int]:
             "0-2 1-1 2-0",
             'jetzt <b class="notranslate">a<b>b</b> c</b> laufen',
         ),
+        # The number of a footnote stays beside its word; one within a word does not.
+        ("a dog<sup>1</sup> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein Hund<sup>1</sup> läuft"),
+        ("a dog.<sup><a href='#n'>[12]</a></sup>", "ein Hund.", "0-0 1-1", "ein Hund.<sup><a href='#n'>[12]</a></sup>"),
+        ("a <sup>dog</sup>", "ein Hund", "0-0 1-1", "ein <sup>Hund</sup>"),
+        ("H<sub>2</sub>O x", "H2O y", "0-0 1-1", "<sub>H2O</sub> y"),
         ("a <b>dog</i> runs", "ein Hund läuft", "0-0 1-1 2-2", "ein <b>Hund</i> läuft"),
         ("<b>1</b><img>", "", "", "<b></b><img>"),
     ],
